@@ -12,6 +12,7 @@ import { diffExitCode } from '../diff/change.ts';
 import { placeOf } from '../diff/compare.ts';
 import { type Finding, withThreshold } from '../diff/drift.ts';
 import { changeSeverity } from '../diff/severity.ts';
+import { fullDisk, spaceBeside } from '../doctor/disk.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { interruptedRestore, type UnendedRestore, unendedText } from '../mirror/unfinished-restore.ts';
@@ -22,7 +23,7 @@ import { byText, nameText } from '../report/value-text.ts';
 import { kindsOutsideDrift, type SourceDrift } from '../state/drift.ts';
 import { failedRunDocument } from '../state/documents.ts';
 import { forgottenNotes, newestRunIfFailed, unreadRestores, unreadRestoreText } from '../state/runs.ts';
-import { heldLines, heldReport, namedRemovals } from '../state/held-names.ts';
+import { heldLines, heldReport, namedRemovals, sourceLookup } from '../state/held-names.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { parseReference } from '../state/reference.ts';
 import { comparisonNotes } from './run.ts';
@@ -93,6 +94,7 @@ export async function drift(context: CommandContext, options: DriftOptions): Pro
       });
       const isOfLatest = to.form === 'latest';
       return driftReport(context, options, opener, found, {
+        config,
         isOfLatest,
         isNamed: namesItsSource(config),
         unmirrored: neverMirrored(config, opener.mirrorIfAny(), source),
@@ -110,10 +112,16 @@ function driftReport(
   opener: StateOpener,
   all: FoundDrift,
   {
+    config,
     isOfLatest,
     isNamed,
     unmirrored,
-  }: { readonly isOfLatest: boolean; readonly isNamed: boolean; readonly unmirrored: ReadonlySet<Kind> },
+  }: {
+    readonly config: Config;
+    readonly isOfLatest: boolean;
+    readonly isNamed: boolean;
+    readonly unmirrored: ReadonlySet<Kind>;
+  },
 ): SourceReport {
   const { found, below } = aboveThreshold(all, options.severity);
   const { source, definitions, severityOf, fingerprintOf, document } = found;
@@ -133,12 +141,17 @@ function driftReport(
   const isHere = formatOf(context, options) === 'text' && options.output === undefined;
   const failed = isOfLatest && mirror !== null ? newestRunIfFailed(mirror, source) : null;
   const failedRun = failed === null ? null : failedRunDocument(failed);
-  const failedLines = failed === null ? [] : failedRunLines(failed);
+  const failedLines =
+    failed !== null
+      ? failedRunLines(failed)
+      : isOfLatest && mirror !== null
+        ? fullDiskLines(mirror.path)
+        : [];
   const restored = isOfLatest && mirror !== null ? unreadRestores(mirror, source)[0] : undefined;
   const restoredLines = restored === undefined ? [] : [unreadRestoreText(restored)];
   const interrupted = mirror === null ? null : interruptedRestore(mirror, source);
   const interruptedLines = interrupted === null ? [] : [interruptedText(interrupted)];
-  const removals = isOfLatest && mirror !== null ? namedRemovals(mirror, source, () => definitions) : [];
+  const removals = isOfLatest && mirror !== null ? namedRemovals(mirror, source, sourceLookup(config)) : [];
   const { true: asked = [], false: others = [] } = Object.groupBy(removals, ({ kind }) =>
     options.kind?.includes(kind) === false ? 'false' : 'true',
   );
@@ -233,6 +246,16 @@ function failedRunLines({ run, errorCode }: RunRow): string[] {
   return [
     `the latest state is older than the last attempt to read it: run ${run} failed${why}`,
     `  → \`tidemark runs show ${run}\` shows why; \`tidemark drift --live\` reads the service now`,
+  ];
+}
+
+/** Where the disk is full, a sync that failed for it could not be recorded either. */
+function fullDiskLines(path: string): string[] {
+  const full = fullDisk(path, spaceBeside(path));
+  if (full?.isFull !== true) return [];
+  return [
+    `${full.message}, where a sync fails without being recorded: the latest state may be older than the last attempt to read it`,
+    '  → free some space, then run `tidemark sync`',
   ];
 }
 

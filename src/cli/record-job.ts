@@ -2,7 +2,7 @@
  * Records what a command did as the job that a daemon would have done, so that `status`, health, metrics and dashboard show
  * the latest of either.
  */
-import { definitionsFor } from '../config/source.ts';
+import { sourceLookup } from '../state/held-names.ts';
 import { hostname } from 'node:os';
 import type { Config } from '../config/config.ts';
 import { commandActor, requestTrigger } from '../core/actor.ts';
@@ -95,7 +95,7 @@ function store(
       details: {},
       assumed: [],
       at: end.finishedAt,
-      definitionsOf: (of) => definitionsFor(config, of),
+      lookup: sourceLookup(config),
     },
     (notice) => channelsFor(notice, config.notices, ownerOf(config)),
     (hint) => namingBackup(hint, LATEST_BACKUP, areBackupsEncrypted(config)),

@@ -15,7 +15,7 @@ import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import type { SchemaChange } from '../mirror/schema-changes.ts';
 import { formChangeText, groupedNotes, staleFromLines } from '../report/notes.ts';
-import { type NamedRemovals, namedRemovals } from '../state/held-names.ts';
+import { type NamedRemovals, namedRemovals, sourceLookup } from '../state/held-names.ts';
 import { openMirrorState, diffPoints } from '../state/mirror-diff.ts';
 import { firstReadsIn, readNewlyReadCollections } from '../state/newly-read.ts';
 import { newlyReadRecords } from '../state/unknown-records.ts';
@@ -24,7 +24,7 @@ import { isPublished, previousRun } from '../state/runs.ts';
 import { type RecreatedCount, recreatedIn, RecreatedBetween } from '../state/recreated.ts';
 import { RestoreWrites } from '../state/written-by-restore.ts';
 import type { SweepReport } from '../sync/outcome.ts';
-import { heldCommands } from '../sync/removals.ts';
+import { heldCommands, heldUntilText } from '../sync/removals.ts';
 import type { RunReport } from '../sync/run.ts';
 import { collectionsText, groupAlike, groupText, newlyReadLines } from './plan-reason.ts';
 import { renderTable } from '../report/table.ts';
@@ -50,7 +50,7 @@ export function reportedRun(mirror: Mirror, report: RunReport, config: Config): 
     schemaChanges: mirror.runs.schemaChanges({ run: report.run }),
     firstReads: isPublishedRun ? firstReadsIn(readNewlyReadCollections(mirror, [run.run], null), run) : [],
     createdAgain: recreatedInRun(mirror, report.run),
-    held: namedRemovals(mirror, report.source, (name) => definitionsFor(config, name)),
+    held: namedRemovals(mirror, report.source, sourceLookup(config)),
   };
 }
 
@@ -251,7 +251,8 @@ function withoutHeld(
     held: [
       ...alike.map((sweeps) => {
         const records = sweeps.reduce((sum, { held }) => sum + held, 0);
-        return `${groupText(sweeps)}: held: the lists no longer show ${plural(records, 'record')}; their removal waits for your approval, or a later run that confirms it`;
+        const own = waiting.filter(({ kind }) => kind === sweeps[0].kind);
+        return `${groupText(sweeps)}: held: the lists no longer show ${plural(records, 'record')}; their removal is ${withLocalTimes(heldUntilText(own))}`;
       }),
       ...heldCommands(
         waiting.filter(({ kind }) => kinds.has(kind)),

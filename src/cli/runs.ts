@@ -27,7 +27,7 @@ import { renderTable } from '../report/table.ts';
 import { definitionsFor } from '../config/source.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { collectionOutcome, sampledByRun } from '../state/source-status.ts';
-import { heldLines, namedRemovals } from '../state/held-names.ts';
+import { heldLines, namedRemovals, sourceLookup } from '../state/held-names.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { placeText } from '../report/notes.ts';
 import { alteredRun } from '../state/intact.ts';
@@ -187,10 +187,7 @@ export async function showRun(
       ...sweepErrorLines(sweeps),
       // What is held now: of an earlier run it may be settled.
       ...(mirror.runs.latest(run.source)?.run === run.run
-        ? heldLines(
-            namedRemovals(mirror, run.source, () => definitions),
-            definitions,
-          )
+        ? heldLines(namedRemovals(mirror, run.source, sourceLookup(config)), definitions)
         : []),
       ...schemaChangeLines(schemaChanges),
     ].map((line) => line.split('\n').map(escapeControlCharacters).join('\n'));

@@ -5,7 +5,8 @@ import { suggest } from '../core/suggest.ts';
 export const EVENT_MEANINGS = {
   run_failed: 'A sync failed: nothing could be read, or a local problem stopped it.',
   run_partial: 'A sync could not read everything, including a kind that was read before.',
-  run_recovered: 'A sync read everything that an earlier sync could not read.',
+  run_recovered:
+    'A sync read everything that an earlier sync could not read, or it is gone with its organization or project.',
   key_refused: 'The service refused the key.',
   sync_overdue: 'The last complete sync is older than the schedule allows.',
   sync_on_time: 'No sync is overdue any more: one was complete, or the schedule allows more.',

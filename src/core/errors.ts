@@ -22,7 +22,7 @@ export type ErrorCode =
   | 'redirected' // 3xx: never followed, the key would travel
   | 'malformed' // an answer that is not what the API promises (HTML, cut JSON, no list)
   | 'walk_unproven' // a list that ended without proof that it is complete
-  | 'removals_held' // a proven list no longer shows more records than may be removed without approval: they are held
+  | 'removals_held' // a proven list no longer shows more records than may be removed without confirmation: they are held
   | 'walk_loop' // repeated pages, a `next` that does not advance, twice the expected requests
   | 'retry_budget' // the run spent its retries
   // this machine

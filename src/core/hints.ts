@@ -170,6 +170,9 @@ export function resumeHint(restore: number, owner: string | null): string {
 export const REFUSED_HERE =
   'other requests accept the key: it lacks a permission, a gateway refuses this path, or it was revoked just now';
 
+/** Where the path of the root of everything answers 404. */
+export const NO_ORGANIZATIONS = 'check baseUrl, and the ids under `organizations` where some are named';
+
 export const OR_EXCLUDE = ', or exclude the kind in the configuration';
 
 /** "API key missing required scope 'organization:read'" names the permission. */

@@ -15,6 +15,12 @@ export function plural(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`;
 }
 
+/** `a`, `a and b`, `a, b and c`. */
+export function wordList(words: readonly string[]): string {
+  const last = words.at(-1) ?? '';
+  return words.length < 2 ? last : `${words.slice(0, -1).join(', ')} and ${last}`;
+}
+
 /** Milliseconds → `0.4 s`, `12 s`, `3 min`, `5 h`, `4 d`; `unknown` where they are not a number. */
 export function duration(ms: number): string {
   return inUnits(ms, Math.round);

@@ -9,6 +9,8 @@ export const LEAST_FREE = 64 * MIB;
 
 /** What is wrong, and what to do. */
 interface FullDisk {
+  /** False where some space is left, or the volume is small. */
+  readonly isFull: boolean;
   readonly message: string;
   readonly hint: string;
 }
@@ -26,6 +28,7 @@ export function fullDisk(path: string, space: Space | null): FullDisk | null {
   const isSmall = sizeBytes > 0 && freeBytes > sizeBytes / 2;
   const word = isSmall ? 'small' : freeBytes < MIB ? 'full' : 'almost full';
   return {
+    isFull: word === 'full',
     message: `the disk is ${word}: ${freeText(path, space)}`,
     hint: `free some space, or enlarge the volume: with less than ${byteSize(LEAST_FREE)} the next run may not be able to publish`,
   };

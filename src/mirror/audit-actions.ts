@@ -16,7 +16,7 @@ export const AUDIT_ACTIONS = [
   /** Before an undo: what the restore did, where its journal did not have it. */
   'look_up',
   'undo',
-  /** Of records that were missing from their lists, more than are removed without approval. */
+  /** Of records that were missing from their lists, more than are removed without confirmation. */
   'accept_removals',
   'forget',
   /** Into this file, by `mirror move`. */

@@ -16,6 +16,9 @@ export interface HeldRemovals extends CollectionKey {
   readonly below: number;
   /** The latest run that found one of them absent for the first time. */
   readonly run: number;
+  /** When the first and the last of them were found absent, ISO 8601. */
+  readonly firstAt: string;
+  readonly lastAt: string;
 }
 
 /** In catalog order, then by scope; only collections that hold some. */
@@ -87,6 +90,8 @@ const HELD_COUNTS = prepared((db) =>
       collection: heldRecords.collection,
       records: sql<number>`count(*)`,
       run: sql<number>`max(${heldRecords.sinceRun})`,
+      firstAt: sql<string>`min(${heldRecords.sinceAt})`,
+      lastAt: sql<string>`max(${heldRecords.sinceAt})`,
     })
     .from(heldRecords)
     .groupBy(heldRecords.collection)

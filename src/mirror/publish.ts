@@ -19,7 +19,7 @@ import { sealRow } from './row-seals.ts';
 import { type RunDigests, digestRun } from './run-seals.ts';
 import { sealingRules } from './schema/record-tables.ts';
 import { runs, sweeps } from './schema/run-tables.ts';
-import { collections } from './schema/source-tables.ts';
+import { collections, sources } from './schema/source-tables.ts';
 import { rootOf, ruleText } from './run-seals.ts';
 import { wasSeen } from './stage.ts';
 import type { RunOutcome, StoredError, SweepResult } from './sweep-result.ts';
@@ -43,6 +43,8 @@ export interface TouchedCollection {
 export interface PublishFacts {
   readonly run: number;
   readonly source: { readonly id: number; readonly name: string };
+  /** Where its records were read; null leaves it as it was. */
+  readonly baseUrl: string | null;
   readonly startedAt: string;
   readonly finishedAt: string;
   readonly outcome: Exclude<RunOutcome, 'running'>;
@@ -96,6 +98,7 @@ export function* publishSteps(
   // again to compute its checksums, half a second for a million records.
   for (const { id, kind, scope, isNew } of facts.collections)
     if (isNew) ADD_COLLECTION(writer).run({ id, source: facts.source.id, kind, scope });
+  if (facts.baseUrl !== null) SET_ADDRESS(writer).run({ id: facts.source.id, baseUrl: facts.baseUrl });
   const totals: PublishedTotals = { added: 0, changed: 0, removed: 0, unchanged: 0, root: null };
   const record = prepareSweepRecorder(writer, facts, changesRecords);
   for (const [index, collection] of facts.collections.entries()) {
@@ -305,6 +308,11 @@ const ADD_RECORDS = prepared((db) =>
     .where(eq(collections.id, param('id')))
     .prepare(),
 );
+
+const SET_ADDRESS = prepared((db) => {
+  const { id, baseUrl } = paramsOf(sources);
+  return db.update(sources).set({ baseUrl }).where(eq(sources.id, id)).prepare();
+});
 
 const RETIRE = prepared((db) => {
   const { id, retiredRun } = paramsOf(collections);

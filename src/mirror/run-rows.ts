@@ -60,6 +60,19 @@ export function readSources(connection: Connection): string[] {
     .map(({ name }) => name);
 }
 
+const ADDRESS = prepared((db) =>
+  db
+    .select({ baseUrl: sources.baseUrl })
+    .from(sources)
+    .where(eq(sources.name, param('source')))
+    .prepare(),
+);
+
+/** Where the records of a source were read; undefined before its first run. */
+export function readAddress(connection: Connection, source: string): string | undefined {
+  return ADDRESS(connection).get({ source })?.baseUrl;
+}
+
 /** A condition on a run: its state is what the mirror holds of then. */
 export const IS_PUBLISHED = sql`${isNotNull(runs.root)} AND ${inArray(runs.outcome, ['complete', 'partial'])}`;
 

@@ -18,6 +18,7 @@ import {
   readFirstStart,
   readKindStatuses,
   readRuns,
+  readAddress,
   readSources,
   readSweeps,
   readUnreadCollections,
@@ -39,6 +40,7 @@ export type RunStore = ReturnType<typeof runStore>;
 export function runStore(access: MirrorAccess) {
   const reads = access.reads({
     sources: readSources,
+    addressOf: readAddress,
     list: readRuns,
     sweeps: readSweeps,
     sweepsAsOf: readSweepsAsOf,

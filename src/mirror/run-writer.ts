@@ -39,12 +39,15 @@ import type { RunOutcome, StoredError, SweepResult } from './sweep-result.ts';
 
 const PUT_SOURCE = prepared((db) => {
   const { name, baseUrl } = paramsOf(sources);
-  return db
-    .insert(sources)
-    .values({ name, baseUrl })
-    .onConflictDoUpdate({ target: sources.name, set: excluded({ baseUrl: sources.baseUrl }) })
-    .returning({ id: sources.id })
-    .prepare();
+  return (
+    db
+      .insert(sources)
+      .values({ name, baseUrl })
+      // Its address is that of the last run that was read there (`publish`).
+      .onConflictDoUpdate({ target: sources.name, set: excluded({ name: sources.name }) })
+      .returning({ id: sources.id })
+      .prepare()
+  );
 });
 
 const ADD_RUN = prepared((db) => {
@@ -145,6 +148,8 @@ interface RunFigures {
 interface PublishInput extends RunFigures {
   /** What was accepted of the removals that the limits held; left out: nothing. */
   readonly accepted?: AcceptedRemovals;
+  /** False where the run found nothing of the source at its address: the mirror keeps that of the runs before. */
+  readonly isAddressKnown?: boolean;
   readonly outcome: Exclude<RunOutcome, 'running'>;
   readonly sweeps: readonly SweepResult[];
   readonly error?: StoredError | null;
@@ -417,6 +422,7 @@ export class RunWriter {
     return {
       run: this.run,
       source: { id: this.#source, name: this.#options.source.name },
+      baseUrl: input.isAddressKnown === false ? null : this.#options.source.baseUrl,
       startedAt: this.startedAt,
       finishedAt,
       outcome: input.outcome,

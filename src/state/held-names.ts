@@ -3,16 +3,29 @@ import type { Actor } from '../core/actor.ts';
 import { collectionKey, isPersonKind } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import type { Config, SourceConfig } from '../config/config.ts';
+import { definitionsFor } from '../config/source.ts';
 import { parseLossless } from '../core/json.ts';
 import { formatInteger, plural } from '../core/wording.ts';
 import { recordName } from '../diff/change.ts';
 import type { HeldRecord, HeldRemovals } from '../mirror/held-removals.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { lookCommands, uncreatableKinds } from '../sync/removals.ts';
+import {
+  type HeldUntil,
+  heldUntil,
+  heldUntilText,
+  lookCommands,
+  MOVED_HINT,
+  movedAddress,
+  movedText,
+  uncreatableKinds,
+} from '../sync/removals.ts';
 import { recreatedIn } from './recreated.ts';
 import { previousRun } from './runs.ts';
 
-export interface NamedRemovals extends HeldRemovals {
+export interface NamedRemovals extends Omit<HeldRemovals, 'firstAt' | 'lastAt'> {
+  /** When a later run removes them, if one does; left out for a source that is not configured. */
+  readonly until?: HeldUntil;
   /** Of the first few; none of a kind that names people. */
   readonly names: readonly string[];
   /** Of its kind and those below, what restore cannot create. */
@@ -21,22 +34,42 @@ export interface NamedRemovals extends HeldRemovals {
 
 const NAMES = 5;
 
-/** @param definitionsOf the definitions of a source, with the secrets that no name is shown with */
+/** What the configuration says of a source. */
+export interface SourceLookup {
+  /** With the secrets that no name is shown with. */
+  readonly definitionsOf: (source: string) => (kind: Kind) => ResourceDefinition;
+  /** Undefined for one that is not configured. */
+  readonly sourceOf: (source: string) => Pick<SourceConfig, 'removals' | 'baseUrl'> | undefined;
+}
+
+export function sourceLookup(config: Config): SourceLookup {
+  return {
+    definitionsOf: (source) => definitionsFor(config, source),
+    sourceOf: (source) => config.configured.find(({ name }) => name === source),
+  };
+}
+
 export function namedRemovals(
   mirror: Mirror,
   source: string,
-  definitionsOf: (source: string) => (kind: Kind) => ResourceDefinition,
+  { definitionsOf, sourceOf }: SourceLookup,
 ): NamedRemovals[] {
   const held = mirror.runs.heldRemovals(source);
   if (held.length === 0) return [];
   const definitions = definitionsOf(source);
+  const configured = sourceOf(source);
+  const isRootHeld = held.some(({ kind }) => definitions(kind).discovery.from === 'root');
+  const moved =
+    configured === undefined || !isRootHeld ? null : movedAddress(mirror.runs.addressOf(source), configured);
   const records = Map.groupBy(mirror.runs.heldRecords(source), collectionKey);
-  return held.map((each) => {
+  return held.map(({ firstAt, lastAt, ...each }) => {
     const definition = definitions(each.kind);
+    const until =
+      configured === undefined ? {} : { until: heldUntil({ firstAt, lastAt }, configured.removals, moved) };
     const first = isPersonKind(definition) ? [] : (records.get(collectionKey(each)) ?? []).slice(0, NAMES);
     const names = first.map((record) => namedHeld(mirror, source, record, definition).name);
     const uncreatable = uncreatableKinds(each, definitions);
-    return { ...each, names, ...(uncreatable.length === 0 ? {} : { uncreatable }) };
+    return { ...each, ...until, names, ...(uncreatable.length === 0 ? {} : { uncreatable }) };
   });
 }
 
@@ -99,14 +132,33 @@ export function heldReport(
   if (line === undefined) return null;
   const sum = held.reduce((all, { records }) => all + records, 0);
   const ceiling = held.reduce((all, { records, below }) => all + records + below, 0);
-  const { look, restoring } = lookCommands(held, source);
   const sync = `tidemark sync --accept-removals ${ceiling}${source === null ? '' : ` --source ${source}`}`;
   const [them, were] = sum === 1 ? (['it', 'it was'] as const) : (['them', 'they were'] as const);
   return {
     lead: others.length === 0 ? line : `${plural(sum, 'record')} are missing, their removal is held`,
     lines: others.length === 0 ? [] : [line, ...others],
-    next: [`${look} shows what is missing, ${restoring(them)}; if ${were} really removed: \`${sync}\``],
+    next: [
+      `${heldAdvice(held, source, them, 'what is missing')}; if ${were} really removed: \`${sync}\` (${heldUntilText(held)})`,
+    ],
   };
+}
+
+/**
+ * What a person does first about held removals: look and restore, or correct the address where the source was read at another
+ * one before.
+ * @param source for the commands; null with a single one
+ * @param what the first command shows
+ */
+export function heldAdvice(
+  held: readonly NamedRemovals[],
+  source: string | null,
+  them: 'it' | 'them',
+  what: string = them,
+): string {
+  const moved = held.find(({ until }) => until?.moved != null)?.until?.moved ?? null;
+  if (moved !== null) return `${movedText(moved)}: ${MOVED_HINT}`;
+  const { look, restoring } = lookCommands(held, source);
+  return `${look} shows ${what}, ${restoring(them)}`;
 }
 
 /** How removals ended that had been held: how many records, each counted once. */
@@ -152,6 +204,38 @@ export function settledRemovals(
   const restored = ended.reduce((sum, each) => sum + each.restored, 0);
   const byApproval = accepted.reduce((sum, { records }) => sum + records, 0);
   return { accepted, restored, confirmed: Math.max(0, removed - restored - byApproval) };
+}
+
+/** Lists that an earlier run could not read, and that went with what they belonged to. */
+export interface GoneLists {
+  readonly lists: number;
+  /** True where the earlier run could read all others. */
+  readonly areAll: boolean;
+  /** `organization`, or `parent`. */
+  readonly parent: string;
+}
+
+/** Of the lists that the run before could not read, those that are no longer read since what they belonged to is gone; null if none is. */
+export function goneLists(mirror: Mirror, run: number): GoneLists | null {
+  const to = mirror.runs.get(run);
+  const from = to === undefined ? undefined : previousRun(mirror, to);
+  if (to === undefined || from === undefined) return null;
+  const isUnread = ({ outcome }: { readonly outcome: string }): boolean =>
+    outcome !== 'complete' && outcome !== 'held';
+  const unread = mirror.runs.sweeps(from.run).filter(isUnread);
+  if (unread.length === 0) return null;
+  const retired = new Set(
+    mirror.runs
+      .collections(to.source)
+      .filter(({ retiredRun }) => retiredRun === to.run)
+      .map(collectionKey),
+  );
+  const lists = unread.filter((each) => retired.has(collectionKey(each))).length;
+  if (lists === 0) return null;
+  const isRootGone = mirror.runs
+    .sweeps(to.run)
+    .some(({ scope, removed }) => Object.keys(scope).length === 0 && removed > 0);
+  return { lists, areAll: lists === unread.length, parent: isRootGone ? 'organization' : 'parent' };
 }
 
 /** E.g. `Events → Redshift, Leads and 10 more`; empty without names. */

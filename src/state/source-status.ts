@@ -6,20 +6,19 @@ import { collectionKey, definitionOf } from '../catalog/catalog.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { Config } from '../config/config.ts';
 import { isExcludedBy } from '../config/mirrored-kinds.ts';
-import { definitionsFor } from '../config/source.ts';
 import { type MirrorOwnership, ownerOf } from '../config/mirrors.ts';
 import type { ErrorCode } from '../core/errors.ts';
-import { permissionIn, REFUSED_HERE } from '../core/hints.ts';
+import { NO_ORGANIZATIONS, permissionIn, REFUSED_HERE } from '../core/hints.ts';
 import { withSource } from '../core/hints.ts';
 import { plural } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { CollectionRow, KindStatus, RunRow, SweepRow, UnreadCollection } from '../mirror/run-rows.ts';
 import type { SchemaChange } from '../mirror/schema-changes.ts';
 import { withWriter } from '../mirror/lock.ts';
-import { lookCommands } from '../sync/removals.ts';
+import { heldUntilText } from '../sync/removals.ts';
 import { deniedAdvice, parentMissing } from '../sync/sweep.ts';
 import { errorDocument, runDocument, type RunProgress } from './documents.ts';
-import { type NamedRemovals, namedRemovals, namesText } from './held-names.ts';
+import { type NamedRemovals, heldAdvice, namedRemovals, namesText, sourceLookup } from './held-names.ts';
 import { neverAsked, type UnaskedInRun, type UnaskedKind, unaskedInRun, unaskedKinds } from './unasked.ts';
 import {
   ifDead,
@@ -119,7 +118,7 @@ function readSourceStatus(
     lastPublished: mirror.runs.latest(source) ?? null,
     lastComplete: lastCompleteRun(mirror, source),
     firstTriedAt: mirror.runs.firstStartedAt(source),
-    held: namedRemovals(mirror, source, (of) => definitionsFor(config, of)),
+    held: namedRemovals(mirror, source, sourceLookup(config)),
     unreadRestore: unreadRestores(mirror, source)[0] ?? null,
     sampledKinds: sampledOf(kinds),
   };
@@ -291,11 +290,10 @@ function stepsFor(status: SourceStatus, hasOthers: boolean, isAtWork: boolean): 
   const ceiling = status.held.reduce((sum, { records, below }) => sum + records + below, 0);
   if (held > 0) {
     const them = held === 1 ? 'it' : 'them';
-    const { look, restoring } = lookCommands(status.held, hasOthers ? status.source : null);
     const names = status.held.map(namesText).filter((text) => text !== '');
     steps.push(
-      `the service no longer shows ${plural(held, 'record')}, whose removal is held${names.length === 0 ? '' : ` (${names.join('; ')})`}: ` +
-        `${look} shows ${them}, ${restoring(them)}; if ${them === 'it' ? 'it was' : 'they were'} really removed, remove ${them} here with \`${sync} --accept-removals ${ceiling}\`, or let a later run find the same (removals.confirmAfter)`,
+      `the service no longer shows ${plural(held, 'record')}, whose removal is ${heldUntilText(status.held)}${names.length === 0 ? '' : ` (${names.join('; ')})`}: ` +
+        `${heldAdvice(status.held, hasOthers ? status.source : null, them)}; if ${them === 'it' ? 'it was' : 'they were'} really removed, remove ${them} here with \`${sync} --accept-removals ${ceiling}\``,
     );
   }
   // Below a record that the list of its kind does not show, or may not show, it is not the kind that is missing.
@@ -313,7 +311,17 @@ function stepsFor(status: SourceStatus, hasOthers: boolean, isAtWork: boolean): 
   );
   if (status.lastEnded?.outcome === 'failed') codes.add(code);
   for (const each of codes) {
-    const remedy = each === null ? undefined : (refusalRemedy(status, each) ?? REMEDY[each]);
+    const isRoot =
+      each === 'not_found' &&
+      status.unread.some(
+        ({ kind, errorCode }) => errorCode === each && definitionOf(kind).discovery.from === 'root',
+      );
+    const remedy =
+      each === null
+        ? undefined
+        : isRoot
+          ? `${NO_ORGANIZATIONS}, then `
+          : (refusalRemedy(status, each) ?? REMEDY[each]);
     if (remedy !== undefined) steps.push(`${remedy}run \`${sync}\` again`);
   }
   if (steps.length === 0 && !isAtWork) steps.push(`run \`${sync}\` again`);

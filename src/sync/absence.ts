@@ -16,14 +16,21 @@ import type { SweepOutcome } from '../mirror/sweep-result.ts';
 import type { SweepContext } from './options.ts';
 import {
   confirmationCutoff,
+  heldUntil,
+  heldUntilText,
   isTooMany,
   lookCommands,
-  uncreatableKinds,
-  type RemovalLimits,
+  MOVED_HINT,
+  type MovedAddress,
+  movedText,
   removalLimit,
+  secondOf,
+  uncreatableKinds,
 } from './removals.ts';
 import { type Reader, retrieveEach } from './retrieve.ts';
 
+/** Before all times. */
+const NEVER = '';
 /** Ids held in memory at a time. */
 const BATCH = 1000;
 /** Records fetched by id before many are held: a few suffice to detect a list that leaks rows or came back empty. */
@@ -139,10 +146,13 @@ export async function resolveAbsences(
   walked: Walked,
   walkAgain: () => Promise<WalkVerdict>,
 ): Promise<AbsenceResult> {
-  const { context, stage, proof } = walked;
+  const { context, definition, stage, proof } = walked;
   const { limits } = context;
   const none: AbsenceResult = { outcome: 'complete', removed: 0, held: 0, leaked: 0, error: null };
-  const heldBy = confirmationCutoff(limits, context.clock.now());
+  const isBelowOther = context.isOther();
+  const moved = isBelowOther || definition.discovery.from === 'root' ? context.moved : null;
+  // At another address, each later run finds the same: time confirms nothing there.
+  const heldBy = moved === null ? confirmationCutoff(limits, context.clock.now()) : NEVER;
   let counts = await stage.countAbsent(heldBy);
   if (counts.absent === 0) return none;
 
@@ -166,12 +176,15 @@ export async function resolveAbsences(
   const dependents = waitingCount === 0 ? 0 : await countBelow(walked, waiting);
   // Removing an organization also removes its children: they count too.
   const removesTooManyChildren = dependents > removalLimit(limits, context.sourceRecords);
-  const areTooMany = waitingCount > 0 && (removesTooManyChildren || isTooMany(limits, known, lost));
+  const areTooMany =
+    waitingCount > 0 && (isBelowOther || removesTooManyChildren || isTooMany(limits, known, lost));
   const hold: Hold = areTooMany
     ? { share: waiting, count: waitingCount, lost, below: dependents, areTooMany }
     : await earlierHold(walked, counts, heldBy);
   const asked = { kind: walked.definition.kind, scope: walked.scope, accepted: hold.lost, below: hold.below };
   if (hold.count === 0 || context.accepted.take(asked)) return await removeAbsent(walked);
+  const isOther = moved !== null && (isBelowOther || lost >= known || counts.held > 0);
+  if (isOther) context.foundOther();
 
   const sample = proof === 'retrieve' ? await retrieveSample(walked, hold) : null;
   if (sample !== null && sample.leaked > 0) {
@@ -185,7 +198,8 @@ export async function resolveAbsences(
   const now = context.clock.now();
   const held = await stage.decideAbsent('hold', hold.share, isoTime(now));
   context.accepted.held.push(asked);
-  const error = result.error ?? heldError(walked, { known, counts, hold, now });
+  const error =
+    result.error ?? heldError(walked, { known, counts, hold, now, moved: isOther ? moved : null });
   return { ...result, outcome: 'held', held, error };
 }
 
@@ -305,6 +319,8 @@ interface HeldFacts {
   readonly known: number;
   readonly counts: AbsentCounts;
   readonly hold: Hold;
+  /** Given where the source was read elsewhere before, and none of that is in the list. */
+  readonly moved: MovedAddress | null;
   /** When those were held that no earlier run held. */
   readonly now: number;
 }
@@ -313,7 +329,8 @@ function heldError(walked: Walked, facts: HeldFacts): TidemarkError {
   const { context, definition } = walked;
   const { kind } = definition;
   const { hold, known } = facts;
-  const isOne = hold.count + hold.below === 1;
+  const them = hold.count + hold.below === 1 ? 'it' : 'them';
+  const until = heldUntil(waitOf(facts), context.limits, facts.moved);
   const gone =
     known === 1
       ? 'its only record'
@@ -330,36 +347,27 @@ function heldError(walked: Walked, facts: HeldFacts): TidemarkError {
     {
       // A hint is read apart from its run, and the same command without a source would be for all of them.
       hint: withSource(
-        `${endOfWait(context.limits, facts, isOne)}; ` +
-          `${look} shows ${isOne ? 'it' : 'them'}, ${restoring(isOne ? 'it' : 'them')}`,
+        `${heldUntilText([{ until }])}; ` +
+          (facts.moved === null ? `${look} shows ${them}, ${restoring(them)}` : MOVED_HINT),
         context.source,
       ),
     },
   );
 }
 
-function reasonOfHold({ context }: Walked, { known, counts, hold, now }: HeldFacts): string {
+function reasonOfHold({ context }: Walked, { known, counts, hold, now, moved }: HeldFacts): string {
   const { limits } = context;
+  if (moved !== null) return movedText(moved);
   const limit = removalLimit(limits, known);
-  if (!hold.areTooMany) return `held since ${secondOf(Date.parse(counts.firstHeldAt ?? isoTime(now)))}`;
+  if (!hold.areTooMany) return `held since ${secondOf(counts.firstHeldAt ?? isoTime(now))}`;
   if (counts.absent - counts.taken >= known)
-    return 'all records of a list are removed only with your approval';
-  if (hold.lost > limit) return `more than the ${limit} that are removed without approval`;
-  return `more than the ${removalLimit(limits, context.sourceRecords)} that are removed without approval, including what is below`;
+    return 'all records of a list are removed only after confirmation';
+  if (hold.lost > limit) return `more than the ${limit} that are removed without confirmation`;
+  return `more than the ${removalLimit(limits, context.sourceRecords)} that are removed without confirmation, including what is below`;
 }
 
-/** When held records go; those that different runs held go one after the other. */
-function endOfWait(limits: RemovalLimits, { counts, hold, now }: HeldFacts, isOne: boolean): string {
-  const endOf = (since: string | null): string =>
-    secondOf((since === null ? now : Date.parse(since)) + limits.confirmAfterMs);
-  const first = endOf(counts.firstHeldAt);
-  const last = endOf(hold.count > counts.held ? null : counts.lastHeldAt);
-  if (isOne) return `it goes if a run after ${first} still does not find it`;
-  if (first === last) return `they go if a run after ${first} still does not find them`;
-  return `the first of them go if a run after ${first} still does not find them, the last if one after ${last} does not`;
-}
-
-/** In UTC, as others read it in other zones; the first second that begins then or later, so that none of it is missing. */
-function secondOf(ms: number): string {
-  return `${isoTime(Math.ceil(ms / 1000) * 1000).slice(0, 19)}Z`;
+/** Since when they wait: those that different runs held are confirmed one after the other. */
+function waitOf({ counts, hold, now }: HeldFacts): { firstAt: string; lastAt: string } {
+  const firstAt = counts.firstHeldAt ?? isoTime(now);
+  return { firstAt, lastAt: hold.count > counts.held ? isoTime(now) : (counts.lastHeldAt ?? firstAt) };
 }

@@ -9,7 +9,7 @@ import type { Logger } from '../core/logger.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RunWriter } from '../mirror/run-writer.ts';
 import type { SyncEvents } from './events.ts';
-import type { AcceptedRemovals, RemovalLimits } from './removals.ts';
+import type { AcceptedRemovals, MovedAddress, RemovalLimits } from './removals.ts';
 import type { ParentFilter } from './run-extent.ts';
 
 export interface SyncOptions {
@@ -45,6 +45,12 @@ export interface SweepContext {
   readonly events: SyncEvents;
   readonly limits: RemovalLimits;
   readonly accepted: AcceptedRemovals;
+  /** Where the source was read before, if that was at another address. */
+  readonly moved: MovedAddress | null;
+  /** Called where nothing at the new address shows that this is the same source. */
+  readonly foundOther: () => void;
+  /** True from then on: what is below the organizations that are missing there is held too. */
+  readonly isOther: () => boolean;
   /** The effective definition of a kind: the catalog's with profile and configuration applied. */
   readonly definitionOf: (kind: Kind) => ResourceDefinition;
   /** Called for every record of a kind with children whose removal this run decided. */

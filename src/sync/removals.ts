@@ -4,6 +4,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import { scopeKeyNaming } from '../catalog/lineage.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { isoTime } from '../core/clock.ts';
+import { wordList } from '../core/wording.ts';
 import type { AcceptedCollection } from '../mirror/audit-log.ts';
 
 export interface RemovalLimits {
@@ -26,6 +27,63 @@ export function isTooMany(limits: RemovalLimits, known: number, absent: number):
 /** An absence first found at this time (ISO 8601) or before, and found again now, is confirmed. */
 export function confirmationCutoff(limits: RemovalLimits, nowMs: number): string {
   return isoTime(nowMs - limits.confirmAfterMs);
+}
+
+/** A source that was read at one address before, and now at another one. */
+export interface MovedAddress {
+  readonly from: string;
+  readonly to: string;
+}
+
+/** @param from where the mirror has its records from; undefined for a new source */
+export function movedAddress(
+  from: string | undefined,
+  { baseUrl }: { readonly baseUrl: URL },
+): MovedAddress | null {
+  return from === undefined || from === baseUrl.href ? null : { from, to: baseUrl.href };
+}
+
+export function movedText({ from, to }: MovedAddress): string {
+  return `none of what was read at ${from} before is at ${to}, which seems to be a different account`;
+}
+
+export const MOVED_HINT = 'if that is a mistake, correct baseUrl and sync again; nothing was removed';
+
+/** Until when removals are held, unless a person accepts them. */
+export interface HeldUntil {
+  /** A run after these times (ISO 8601) confirms the first and the last of them; null where only a person does. */
+  readonly times: { readonly first: string; readonly last: string } | null;
+  readonly moved: MovedAddress | null;
+}
+
+/** @param wait when the first and the last of them were found absent, ISO 8601 */
+export function heldUntil(
+  wait: { readonly firstAt: string; readonly lastAt: string },
+  { confirmAfterMs }: RemovalLimits,
+  moved: MovedAddress | null,
+): HeldUntil {
+  const endOf = (since: string): string => isoTime(Date.parse(since) + confirmAfterMs);
+  const times = { first: endOf(wait.firstAt), last: endOf(wait.lastAt) };
+  return { times: moved === null ? times : null, moved };
+}
+
+/** E.g. `held until you accept it or a run after 2026-03-04T05:06:07Z confirms it`: the removal of one or more lists. */
+export function heldUntilText(held: readonly { readonly until?: HeldUntil | undefined }[]): string {
+  const times = held.flatMap(({ until }) => until?.times ?? []);
+  const first = times.map((each) => secondOf(each.first)).toSorted()[0];
+  const last = times
+    .map((each) => secondOf(each.last))
+    .toSorted()
+    .at(-1);
+  if (first === undefined || last === undefined) return 'held until you accept it';
+  return first === last
+    ? `held until you accept it or a run after ${first} confirms it`
+    : `held until you accept it or later runs confirm it, of the first after ${first}, of the last after ${last}`;
+}
+
+/** In UTC, as others read it in other zones; the first second that begins then or later, so that none of it is missing. */
+export function secondOf(at: string): string {
+  return `${isoTime(Math.ceil(Date.parse(at) / 1000) * 1000).slice(0, 19)}Z`;
 }
 
 /** How many held removals the user accepts in this run: a maximum that the collections share; and what was accepted. */
@@ -96,18 +154,19 @@ export function lookCommands(
   // Of these the plan has no request without it.
   const invited = open.filter((kind) => definitionOf(kind).restore.creation.by === 'invitation');
   const [option, how] =
-    invited.length === 0 ? ['', ''] : [' --invite-missing', `, ${invited.join(' and ')} by invites`];
+    invited.length === 0 ? ['', ''] : [' --invite-missing', `, ${wordList(invited)} by invites`];
   const restore = `\`tidemark restore${lookOptions(open, source)}${option}\``;
-  const names = [...closed].join(' and ');
+  const names = wordList([...closed]);
   const never = [...closed].every((kind) => definitionOf(kind).restore.never !== null);
   return {
     look: `\`tidemark diff latest live${lookOptions(kindsMissing(held), source)}\``,
     restoring: (them) => {
       if (closed.size === 0) return `${restore} plans to restore ${them}${how}`;
+      const those = open.length > 0 ? 'those' : them;
       const cannot = never
         ? `restore never creates ${names}`
-        : `restore cannot create ${names} with this profile: create ${open.length > 0 ? 'those' : them} by hand, or configure a profile that can write ${open.length > 0 ? 'those' : them}`;
-      return open.length === 0 ? cannot : `${restore} plans to restore the others${how} (${cannot})`;
+        : `restore cannot create ${names} with this profile: create ${those} by hand, or configure a profile that can write ${those}`;
+      return open.length === 0 ? cannot : `${cannot}; ${restore} plans to restore the others${how}`;
     },
   };
 }
@@ -146,15 +205,16 @@ function lookOptions(kinds: readonly Kind[], source: string | null): string {
 
 /** The commands for what several lists hold, a line each: to look, to restore, and for each kind to remove all of it here. */
 export function heldCommands(
-  held: readonly (Missing & { readonly records: number })[],
+  held: readonly (Missing & { readonly records: number; readonly until?: HeldUntil })[],
   source: string,
 ): string[] {
   const { look, restoring } = lookCommands(held, source);
+  const moved = held.some(({ until }) => until?.moved != null) ? `${MOVED_HINT}; ` : '';
   const accepting = [...Map.groupBy(held, ({ kind }) => kind)].map(([kind, own]) => {
     const all = own.reduce((sum, { records, below }) => sum + records + below, 0);
     return `\`tidemark sync --accept-removals ${all} --kind ${kind} --source ${source}\` removes all held ${kind} now`;
   });
-  return [`${look} shows them, ${restoring('them')}; -v lists each`, ...accepting];
+  return [`${moved}${look} shows them, ${restoring('them')}; -v lists each`, ...accepting];
 }
 
 /** The kinds of records below one of this kind that a restore can create again. */

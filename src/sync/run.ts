@@ -16,7 +16,7 @@ import { narrowedKinds } from './run-extent.ts';
 import type { SweepContext, SyncOptions } from './options.ts';
 import { failureOf, runOutcome, type RunReport, type SweepReport } from './outcome.ts';
 import { SyncRun } from './sync-run.ts';
-import { acceptCommand, AcceptedRemovals } from './removals.ts';
+import { acceptCommand, AcceptedRemovals, movedAddress } from './removals.ts';
 import { redactionWith } from './redaction.ts';
 
 export type { RunReport } from './outcome.ts';
@@ -32,6 +32,7 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
   const redaction = source.redact
     ? redactionWith(options.fingerprintKey ?? mirror.acceptances.fingerprintKey())
     : null;
+  const moved = movedAddress(mirror.runs.addressOf(source.name), source);
   const run = mirror.runs.begin({
     source: { name: source.name, baseUrl: source.baseUrl.href },
     trigger: options.trigger,
@@ -52,6 +53,7 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
     const held = mirror.runs.collections(source.name).filter(({ retiredRun }) => retiredRun === null);
     warnOfOtherPrograms(options, held);
     const gone = new Set<string>();
+    let isOther = false;
     let belowOrganizations: ReadonlyMap<string, number> | undefined;
     const context: SweepContext = {
       source: source.name,
@@ -62,6 +64,11 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
       events: options.events,
       limits: source.removals,
       accepted: new AcceptedRemovals(options.acceptRemovals, options.kinds),
+      moved,
+      foundOther: () => {
+        isOther = true;
+      },
+      isOther: () => isOther,
       definitionOf: (kind) => required(definitions.get(kind)),
       removed: (record) => gone.add(`${collectionKey(record)} ${record.id}`),
       dependents: ({ kind, scope: own, id }) => {
@@ -97,6 +104,7 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
       retries: stats.retries,
       error,
       accepted: context.accepted,
+      isAddressKnown: !isOther && sweeps.some((sweep) => isRootRead(sweep, context)),
     });
     // The run is published: the next opening for writing cleans up.
     if (cleanupError !== null)
@@ -156,6 +164,11 @@ function warnOfOtherPrograms({ mirror, source, log }: SyncOptions, held: Iterabl
         'what was deleted is read again, and counts as added: run `tidemark verify`',
     );
   }
+}
+
+/** True for the list of organizations, if all of it was read. */
+function isRootRead({ kind, outcome }: SweepReport, { definitionOf }: SweepContext): boolean {
+  return definitionOf(kind).discovery.from === 'root' && (outcome === 'complete' || outcome === 'held');
 }
 
 function sumOfRecords(collections: readonly { readonly records: number }[]): number {

@@ -12,7 +12,7 @@ import { isIdSecret, shownId } from '../catalog/resource-definition.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { volatileFields } from '../catalog/volatile-names.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
-import { OR_EXCLUDE, permissionAdvice } from '../core/hints.ts';
+import { NO_ORGANIZATIONS, OR_EXCLUDE, permissionAdvice } from '../core/hints.ts';
 import { type RecordShape, type ScannedRecord, scanRecord } from '../core/json-scan.ts';
 import type { Logger } from '../core/logger.ts';
 import { plural } from '../core/wording.ts';
@@ -223,7 +223,7 @@ export function sweepError(
   const permission = code === 'forbidden' ? needed : null;
   const isRoot = definition.discovery.from === 'root';
   const notFound = isRoot
-    ? 'check baseUrl, and the ids under `organizations` where some are named'
+    ? NO_ORGANIZATIONS
     : `not offered here? then exclude ${definition.kind} in the configuration`;
   if (code === 'not_found' && !isParentShown)
     return { code, message, hint: parentMissing(definition), permission };

@@ -96,7 +96,7 @@ it('are named by `drift` and `runs show` while they are held, and no longer', as
     new RegExp(`^${line}; no other differences in what could be compared \\(`),
   );
   expect(drift.stdout).toMatch(
-    /\n\n`tidemark diff latest live --kind batch_exports` shows what is missing, `tidemark restore --kind batch_exports` plans to restore them; if they were really removed: `tidemark sync --accept-removals 12`\n$/,
+    /\n\n`tidemark diff latest live --kind batch_exports` shows what is missing, `tidemark restore --kind batch_exports` plans to restore them; if they were really removed: `tidemark sync --accept-removals 12` \(held until you accept it or a run after \S+ confirms it\)\n$/,
   );
   const elsewhere = await expectRun(0, 'drift', '--kind', 'roles');
   expect(elsewhere.stdout).toMatch(/^No differences \(/m);
@@ -171,7 +171,7 @@ describe('held removals', () => {
     service.set('batch_exports', []);
     const { stdout } = await expectRun(3, 'sync');
     expect(stdout).toMatch(
-      /^role_memberships \(.*\) and 2 others: held: the lists no longer show 9 records; their removal waits for your approval, or a later run that confirms it$/m,
+      /^role_memberships \(.*\) and 2 others: held: the lists no longer show 9 records; their removal is held until you accept it or a run after .+ confirms it$/m,
     );
     expect(stdout.match(/role_memberships \(/g)).toHaveLength(1);
     expect(stdout).toContain(

@@ -229,7 +229,7 @@ describe('a service that misbehaves never costs the mirror a record', () => {
       error: {
         code: 'removals_held',
         message:
-          'the list no longer shows any of its 250 records: all records of a list are removed only with your approval',
+          'the list no longer shows any of its 250 records: all records of a list are removed only after confirmation',
       },
     });
     expect(second.sweep('domains').error?.hint).toContain('--accept-removals 250');

@@ -584,7 +584,9 @@ describe('held removals, while other records are created', () => {
       const first = await sync();
       expect(first.code).toBe(3);
       expect(heldIn(first.sweeps)).toMatchObject({ outcome: 'held', removed: 0, held: count });
-      const told = /after (\S+Z) still/.exec(heldIn(first.sweeps)?.error?.hint ?? '')?.[1];
+      const told = /held until you accept it or a run after (\S+Z) confirms it/.exec(
+        heldIn(first.sweeps)?.error?.hint ?? '',
+      )?.[1];
       expect(told).toBeDefined();
       for (const only of [[], ['--kind', kind], []]) {
         const next = await sync(...only);
@@ -594,7 +596,7 @@ describe('held removals, while other records are created', () => {
         expect(message).toContain(`${count} of ${count + 1} records`);
         expect(message).toContain(below);
         expect(message).toContain('held since 2');
-        expect(hint).toContain(`after ${told} still`);
+        expect(hint).toContain(`a run after ${told} confirms it`);
       }
       expect(await mirrored(kind)).toHaveLength(count + 1);
       if (kind === 'roles') expect(await mirrored('role_memberships')).toHaveLength(7);
@@ -631,5 +633,71 @@ describe('held removals, while other records are created', () => {
     expect(await mirrored('batch_exports')).not.toContain('b2');
     expect((await run('status')).stdout).toContain('tidemark sync --accept-removals 1');
     expect(await sync('--accept-removals', '1')).toMatchObject({ code: 0, sweeps: [{ removed: 1 }] });
+  });
+});
+
+describe('a source at another address', () => {
+  const other = '0190bbbb-0000-7000-8000-000000000002';
+  const named = (id: string): string => JSON.stringify({ id, name: `Org ${id}`, teams: [] });
+
+  /** Synced at one address, then at another one that has none of its organizations. */
+  async function moved() {
+    const [service, elsewhere] = [await twelveProjects(), await FakeService.start()];
+    const before = user(service, { ...NO_SHARING, TIDEMARK_REMOVALS_CONFIRM_AFTER: '1ms' });
+    await before.sync();
+    elsewhere.lists.set('/api/organizations/', [named(other)]);
+    for (const path of organizationPaths(other)) elsewhere.lists.set(path, []);
+    const organizations = async (...args: string[]): Promise<Sweep | undefined> =>
+      (await before.sync(...args)).all.find(({ kind }) => kind === 'organizations');
+    before.env['TIDEMARK_BASE_URL'] = elsewhere.url;
+    return { ...before, service, elsewhere, organizations };
+  }
+
+  it('without any of its organizations: they are held until somebody accepts it, and time confirms nothing', async () => {
+    const { run, mirrored, organizations, service, elsewhere, env } = await moved();
+    for (const round of numbers(3)) {
+      const held = await organizations();
+      expect(held, `round ${round}`).toMatchObject({ outcome: 'held', held: 1, removed: 0 });
+      expect(held?.error?.message).toContain(
+        `none of what was read at ${service.url}/ before is at ${elsewhere.url}/`,
+      );
+      expect(held?.error?.hint).toMatch(
+        /^held until you accept it; if that is a mistake, correct baseUrl and sync again; nothing was removed; `tidemark sync --accept-removals /,
+      );
+    }
+    const { stdout } = await run('status');
+    expect(stdout).toContain('whose removal is held until you accept it');
+    expect(stdout).toContain(`none of what was read at ${service.url}/ before is at ${elsewhere.url}/`);
+    expect(stdout).toContain('correct baseUrl and sync again');
+    expect(await mirrored('projects')).toHaveLength(12);
+    // Accepted, it is the address of the source.
+    expect(await organizations('--accept-removals', '100')).toMatchObject({
+      outcome: 'complete',
+      removed: 1,
+    });
+    expect(await mirrored('organizations')).toEqual([other]);
+    env['TIDEMARK_BASE_URL'] = service.url;
+    expect((await organizations())?.error?.message).toContain(`was read at ${elsewhere.url}/ before`);
+  });
+
+  it('that was a mistake: at the first address again, everything is as before', async () => {
+    const { organizations, service, env, run, mirrored } = await moved();
+    await organizations();
+    env['TIDEMARK_BASE_URL'] = service.url;
+    // The one of the other address is gone, which is not the list's only one.
+    expect(await organizations()).toMatchObject({ outcome: 'complete' });
+    expect(await mirrored('projects')).toHaveLength(12);
+    expect((await run('status')).stdout).not.toContain('held');
+  });
+
+  it('with some of its organizations: the limits hold as always', async () => {
+    const { organizations, elsewhere, env } = await moved();
+    elsewhere.lists.set('/api/organizations/', [named(ORG)]);
+    for (const path of organizationPaths(ORG)) elsewhere.lists.set(path, []);
+    expect(await organizations()).toMatchObject({ outcome: 'complete' });
+    const third = await FakeService.start();
+    third.lists.set('/api/organizations/', []);
+    env['TIDEMARK_BASE_URL'] = third.url;
+    expect((await organizations())?.error?.message).toContain(`was read at ${elsewhere.url}/ before`);
   });
 });

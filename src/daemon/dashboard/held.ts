@@ -5,9 +5,9 @@ import { count } from '../../core/wording.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { isSecretId, maskedId, withMaskedId } from '../../report/mask.ts';
 import { nameText } from '../../report/value-text.ts';
-import { firstHeld, namedRemovals } from '../../state/held-names.ts';
+import { firstHeld, heldAdvice, namedRemovals, sourceLookup } from '../../state/held-names.ts';
 import { parentNames } from '../../state/parent-names.ts';
-import { isCreatable, lookCommands } from '../../sync/removals.ts';
+import { heldUntilText, isCreatable } from '../../sync/removals.ts';
 import { capital, faint, hintHtml, nameHtml, placeOf, recordPath, section, tableHtml } from './components.ts';
 import { selectionOf } from './drift.ts';
 import { type HtmlPart, markup, NOTHING } from './html.ts';
@@ -34,7 +34,7 @@ export function heldSection(
   const held = sources
     .map((source) => ({
       source,
-      removals: namedRemovals(mirror, source, (name) => definitionsFor(config, name)),
+      removals: namedRemovals(mirror, source, sourceLookup(config)),
     }))
     .filter(({ removals }) => removals.length > 0);
   if (held.length === 0) return NOTHING;
@@ -80,8 +80,9 @@ export function heldSection(
   );
   const rest = more > 0 ? markup`<p class="faint">and ${count(more)} more</p>` : NOTHING;
   const commands = held.map(({ source, removals }) => {
-    const { restoring } = lookCommands(removals, sources.length > 1 ? source : null);
-    return hintHtml(`${capital(restoring('them'))}.`);
+    return hintHtml(
+      `${capital(`${heldUntilText(removals)}; ${heldAdvice(removals, sources.length > 1 ? source : null, 'them')}`)}.`,
+    );
   });
   return section(
     'held',

@@ -29,7 +29,7 @@ import { makePlan } from '../../restore/plan/make.ts';
 import { type Plan, isExecutable } from '../../restore/plan/plan.ts';
 import { type SourceDrift, acceptedBetween } from '../../state/drift.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
-import { firstHeld, namedRemovals } from '../../state/held-names.ts';
+import { firstHeld, namedRemovals, sourceLookup } from '../../state/held-names.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import { resolvePoint } from '../../state/point.ts';
 import { recordHistory } from '../../state/record-history.ts';
@@ -138,7 +138,7 @@ export async function heldPlanPage(
     ...kinds.map((kind) => `--kind=${kind}`),
     ...ids.map((id) => `--id=${id}`),
   ];
-  const above = namedRemovals(mirror, source, () => definitions).filter(
+  const above = namedRemovals(mirror, source, sourceLookup(facts.config)).filter(
     ({ kind, below }) => below > 0 && kinds.includes(kind),
   );
   const below =

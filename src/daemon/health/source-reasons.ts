@@ -3,7 +3,8 @@ import type { ErrorCode } from '../../core/errors.ts';
 import { DISK_FULL_HINT, resumeHint } from '../../core/hints.ts';
 import { durationBeyond, elapsed, localTime, plural } from '../../core/wording.ts';
 import { unendedText } from '../../mirror/unfinished-restore.ts';
-import { lookCommands } from '../../sync/removals.ts';
+import { heldAdvice } from '../../state/held-names.ts';
+import { heldUntilText } from '../../sync/removals.ts';
 import { expectedSince, isFirstSyncAtWork, isInterrupted } from './allowed-age.ts';
 import type { SourceFacts, EndedJob } from './facts.ts';
 import type { HealthReason } from './reason.ts';
@@ -206,8 +207,7 @@ function isOnlyHeld(facts: SourceFacts): boolean {
 }
 
 function heldHint({ held: { ceiling, lists }, source }: SourceFacts): string {
-  const { look, restoring } = lookCommands(lists, source);
-  return `${look} shows them, ${restoring('them')}; if they were really removed: \`tidemark sync --source ${source} --accept-removals ${ceiling}\``;
+  return `${heldUntilText(lists)}; ${heldAdvice(lists, source, 'them')}; if they were really removed: \`tidemark sync --source ${source} --accept-removals ${ceiling}\``;
 }
 
 function held(facts: SourceFacts): HealthReason[] {
@@ -217,7 +217,7 @@ function held(facts: SourceFacts): HealthReason[] {
     {
       code: 'removals_held',
       state: 'degraded',
-      message: `${plural(records, 'removal')} held, until you accept ${records === 1 ? 'it' : 'them'} or a later run confirms ${records === 1 ? 'it' : 'them'}`,
+      message: `${plural(records, 'removal')} held`,
       since: null,
       hint: heldHint(facts),
     },

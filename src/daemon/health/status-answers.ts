@@ -239,8 +239,7 @@ function restorable(snapshot: HealthSnapshot): Answered {
   return {
     tone: score < RESTORABLE.some ? 'bad' : isDoubtful ? 'warn' : 'good',
     word: score === 1 ? 'All of it' : percent(score),
-    line: lost === null ? line : `${line}; ${lost.cause}`,
-    ...(lost === null ? {} : { whole: `${line}; ${lost.cause}: ${lost.remedy}` }),
+    line: lost === null ? line : `${line}; ${lost.cause}: ${lost.remedy}`,
   };
 }
 

@@ -2,7 +2,7 @@
  * Notifies people of jobs: notices of a job are stored under its lock, and sent after its release. If the mirror cannot be
  * written, a failure is still reported, once and immediately.
  */
-import { definitionsFor } from '../../config/source.ts';
+import { sourceLookup } from '../../state/held-names.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import type { Notice, JobRow, NoticeState } from '../../mirror/daemon-store.ts';
 import type { Deliveries } from './deliveries.ts';
@@ -107,7 +107,7 @@ class NotifyingObserver implements JobObserver {
     this.#notifier = createNotifier({
       ...options,
       channels: () => options.config().notices,
-      definitionsOf: (source) => definitionsFor(options.config(), source),
+      lookup: () => sourceLookup(options.config()),
       mirror: () => this.#view().mirror(),
       openWriter: (work) => this.#write(work),
       unwritten: () => [...this.#unwritten.values()],

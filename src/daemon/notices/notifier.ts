@@ -1,13 +1,11 @@
 /** The daemon's notifier: changed states are stored with their notices in one transaction, and delivered afterwards. */
 import { type Scope, SEVERITIES } from '../../catalog/definition.ts';
-import type { Kind } from '../../catalog/kinds.ts';
-import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { ChannelConfig, ChannelType } from '../../config/channels.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import { compareSeverities } from '../../diff/severity.ts';
 import type { JobRow, Notice, NoticeState } from '../../mirror/daemon-store.ts';
 import { placeText } from '../../report/notes.ts';
-import { namedRemovals, settledRemovals } from '../../state/held-names.ts';
+import { goneLists, type SourceLookup, namedRemovals, settledRemovals } from '../../state/held-names.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import { isReadAfter, lastCompleteRun } from '../../state/runs.ts';
 import type { Logger } from '../../core/logger.ts';
@@ -78,8 +76,6 @@ export interface Notifier {
   readonly outbox: Outbox;
 }
 
-type DefinitionsOf = (source: string) => (kind: Kind) => ResourceDefinition;
-
 interface NotifierOptions extends Pick<OutboxOptions, 'owner' | 'mirror' | 'openWriter' | 'log'> {
   /** A hint, with the backup to restore in place of `latest` where that may be of another mirror. */
   readonly nameBackup?: (hint: string) => string;
@@ -90,8 +86,8 @@ interface NotifierOptions extends Pick<OutboxOptions, 'owner' | 'mirror' | 'open
   readonly writeNow?: (work: (mirror: Mirror) => void) => boolean;
   /** Those of the configuration in force. */
   readonly channels: () => readonly ChannelConfig[];
-  /** Those of the configuration in force. */
-  readonly definitionsOf: DefinitionsOf;
+  /** Of the configuration in force. */
+  readonly lookup: () => SourceLookup;
   readonly clock: Clock;
 }
 
@@ -113,7 +109,7 @@ export function createNotifier(options: NotifierOptions): Notifier {
       details,
       assumed,
       at: isoTime(clock.now()),
-      definitionsOf: options.definitionsOf,
+      lookup: options.lookup(),
       log: options.log,
     };
     return recordJobNotices(mirror, ended, channelsOf, options.nameBackup);
@@ -344,8 +340,7 @@ interface JobNotices {
   readonly assumed: readonly NoticeState[];
   /** ISO 8601. */
   readonly at: string;
-  /** Of a source, with the secrets that no name is shown with. */
-  readonly definitionsOf: DefinitionsOf;
+  readonly lookup: SourceLookup;
   /** For new drift, which `daemon --once --quiet` has cron mail; left out where the command shows it. */
   readonly log?: Logger;
 }
@@ -353,14 +348,14 @@ interface JobNotices {
 /** The same job again changes nothing; what was assumed is stored. `mirror` is open for writing. Returns how many notices there are to send. */
 export function recordJobNotices(
   mirror: Mirror,
-  { job, details, assumed, at, definitionsOf, log }: JobNotices,
+  { job, details, assumed, at, lookup, log }: JobNotices,
   channelsOf: (notice: Notice) => readonly string[],
   nameBackup: (hint: string) => string = (hint) => hint,
 ): number {
   const source = job.source ?? '';
   const ofMirror = source === '' ? [] : mirror.daemon.noticeStates('');
   const states = [...ofMirror, ...mirror.daemon.noticeStates(source), ...assumed];
-  const held = job.name === 'sync' ? namedRemovals(mirror, source, definitionsOf) : [];
+  const held = job.name === 'sync' ? namedRemovals(mirror, source, lookup) : [];
   const waited = job.name === 'sync' && held.length === 0 ? stateOf(states, source, 'removals') : undefined;
   const settled =
     waited === undefined
@@ -377,7 +372,7 @@ export function recordJobNotices(
   const unfinishedRestore = job.name === 'drift' ? newestUnfinished(mirror, source)?.restore : undefined;
   const completeAt = job.name === 'sync' ? (lastCompleteRun(mirror, source)?.finishedAt ?? null) : null;
   const place = (scope: Scope): string => {
-    const definitions = definitionsOf(source);
+    const definitions = lookup.definitionsOf(source);
     const parentName = parentNames(mirror, source, definitions);
     return placeText(scope, { definitions, parentName }, { hasIds: false });
   };
@@ -386,6 +381,8 @@ export function recordJobNotices(
     details,
     held,
     settled,
+    gone:
+      job.name === 'sync' && job.run !== null && job.outcome === 'done' ? goneLists(mirror, job.run) : null,
     schemaChanges,
     isOfBackup,
     unfinishedRestore,

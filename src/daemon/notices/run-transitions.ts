@@ -14,8 +14,14 @@ import { formatInteger, plural } from '../../core/wording.ts';
 import type { NoticeState, JobRow, Notice } from '../../mirror/daemon-store.ts';
 import type { SchemaChange } from '../../mirror/schema-changes.ts';
 import { formChangeText } from '../../report/notes.ts';
-import { type NamedRemovals, type SettledRemovals, namesText } from '../../state/held-names.ts';
-import { lookCommands } from '../../sync/removals.ts';
+import {
+  type GoneLists,
+  type NamedRemovals,
+  type SettledRemovals,
+  heldAdvice,
+  namesText,
+} from '../../state/held-names.ts';
+import { heldUntilText } from '../../sync/removals.ts';
 import { unansweredHint } from '../health/waits.ts';
 import {
   type FindingSummary,
@@ -90,7 +96,9 @@ function runTransition(states: readonly NoticeState[], seen: JobObservation): Tr
   const isFollowing = before === undefined ? isDamage : wasFollowing;
   const follows = isFollowing ? ('verify_failed' as const) : null;
   if (matter === null)
-    return before === undefined ? NO_TRANSITION : runRecovered(before, { at, source, run: job.run, follows });
+    return before === undefined
+      ? NO_TRANSITION
+      : runRecovered(before, { at, source, run: job.run, follows, gone: seen.gone });
   const isSame = before?.state === matter.state;
   // Nothing was read in between where it fails for another reason.
   const goesOn = isSame || (before !== undefined && before.state !== 'partial' && matter.state !== 'partial');
@@ -130,24 +138,33 @@ export function runRecovered(
     source,
     run,
     completeAt,
+    gone = null,
     follows = before.detail['follows'] === 'verify_failed' ? 'verify_failed' : null,
   }: {
     readonly at: string;
     readonly source: string;
     readonly run: number | null;
     readonly completeAt?: string | null | undefined;
+    readonly gone?: GoneLists | null | undefined;
     readonly follows?: 'verify_failed' | null;
   },
 ): Transition {
   const begun = begunAt(before);
   const isPartial = before.state === 'partial';
+  const own = isPartial ? gone : null;
+  const end = own?.areAll === true ? 'no longer lacks a list' : 'reads again what it could not read';
   const recovered = noticeOf(
     { at, source, subject: 'run', event: 'run_recovered' },
     {
       severity: 'low',
-      title: `${subjectName(source)}: the sync ${isPartial ? 'reads again what it could not read' : 'works again'}`,
+      title: `${subjectName(source)}: the sync ${isPartial ? end : 'works again'}`,
       lines: [
         `${begun === before.since ? '' : `no sync had read everything since ${begun}; `}it had ${isPartial ? 'been incomplete' : 'failed'} since ${before.since}`,
+        ...(own === null
+          ? []
+          : [
+              `${plural(own.lists, 'list')} that it could not read ${own.lists === 1 ? 'is' : 'are'} gone with ${own.lists === 1 ? 'its' : 'their'} ${own.parent}`,
+            ]),
         ...(typeof completeAt === 'string' ? [`a sync was complete at ${completeAt}`] : []),
       ],
       job: 'sync',
@@ -306,6 +323,8 @@ function schemaTransition(states: readonly NoticeState[], seen: JobObservation):
 // Beside the collections in the detail of `removals`:
 /** How many removals have waited in all. */
 const WAITED = 'waited';
+/** How many records were below those that wait. */
+const BELOW = 'below';
 /** The collections of which fewer had waited at some time than before. */
 const FALLEN = 'fallen';
 /** True where more waited again in one of these: they may be the same records, of which only the number is known. */
@@ -346,9 +365,11 @@ function removalTransition(
   const isAtMost =
     known[IS_AT_MOST] === true || more.some(([key, each]) => each > 0 && fallenBefore.includes(key));
   const isNew = added > 0;
+  const below = isNew ? held.reduce((sum, each) => sum + each.below, 0) : belowIn(known);
   const now = {
     ...Object.fromEntries(counts),
     [WAITED]: waitedIn(known) + added,
+    ...(below === 0 ? {} : { [BELOW]: below }),
     ...(fallen.length === 0 ? {} : { [FALLEN]: fallen }),
     ...(isAtMost ? { [IS_AT_MOST]: true } : {}),
   };
@@ -361,10 +382,16 @@ function removalTransition(
   };
 }
 
+/** Of the lists that it names, how many records were below those that waited, as the notice said. */
+function belowIn({ [BELOW]: below }: NoticeState['detail']): number {
+  return typeof below === 'number' ? below : 0;
+}
+
 /** By collection. */
 function waitingIn(detail: NoticeState['detail']): Record<string, number> {
   const counts = Object.entries(detail).filter(
-    (each): each is [string, number] => each[0] !== WAITED && typeof each[1] === 'number',
+    (each): each is [string, number] =>
+      each[0] !== WAITED && each[0] !== BELOW && typeof each[1] === 'number',
   );
   return Object.fromEntries(counts);
 }
@@ -390,9 +417,11 @@ function settledLines(
   const confirmed = Math.min(settled.confirmed, Math.max(0, waited - approved - restored));
   const back = Math.max(0, waited - approved - restored - confirmed);
   const are = (count: number): string => plural(count, 'record was', 'records were');
+  const below = belowIn(detail);
+  const andBelow = below === 0 ? '' : `, with ${formatInteger(below)} below,`;
   const atMost = detail[IS_AT_MOST] === true ? 'at most ' : '';
   return [
-    `${atMost}${plural(waited, 'removal')} had waited since ${since}`,
+    `${atMost}${plural(waited, 'removal')}${andBelow} had waited since ${since}`,
     ...settled.accepted.map(
       ({ records, run, ...who }) => `${are(records)} removed: accepted by ${whoText(who)} in run ${run}`,
     ),
@@ -409,20 +438,23 @@ function heldNotice(
   const sum = (of: (each: NamedRemovals) => number) => held.reduce((all, each) => all + of(each), 0);
   const records = sum((each) => each.records);
   const all = sum((each) => each.records + each.below);
-  const { look, restoring } = lookCommands(held, of.source);
+  const isConfirmed = held.some(({ until }) => until !== undefined && until.times !== null);
   return noticeOf(
     { ...of, event: 'removals_held' },
     {
       severity: 'high',
       title: `${subjectName(of.source)}: ${plural(records, 'record is', 'records are')} missing from the service, and kept for now`,
-      lines: held.map(
-        ({ kind, scope, records: own, below, names }) =>
-          `${collectionText(kind, scope, placeText)}: ${plural(own, 'record')}${below === 0 ? '' : `, with ${formatInteger(below)} below`}${names.length === 0 ? '' : `: ${namesText({ names, records: own })}`}`,
-      ),
+      lines: [
+        ...held.map(
+          ({ kind, scope, records: own, below, names }) =>
+            `${collectionText(kind, scope, placeText)}: ${plural(own, 'record')}${below === 0 ? '' : `, with ${formatInteger(below)} below`}${names.length === 0 ? '' : `: ${namesText({ names, records: own })}`}`,
+        ),
+        `${records === 1 ? 'its' : 'their'} removal is ${heldUntilText(held)}${isConfirmed ? `; then ${records === 1 ? 'it goes' : 'they go'} without further question` : ''}`,
+      ],
       count: records,
       job: 'sync',
       run,
-      hint: `${look} shows them, ${restoring('them')}; if they were meant to go: \`tidemark sync --source ${of.source} --accept-removals ${all}\``,
+      hint: `${heldAdvice(held, of.source, 'them')}; if they were meant to go: \`tidemark sync --source ${of.source} --accept-removals ${all}\``,
     },
   );
 }
@@ -469,6 +501,8 @@ export interface JobObservation {
   readonly unfinishedRestore?: number | undefined;
   /** Of drift: fingerprints of what is accepted at that time. */
   readonly accepted?: ReadonlySet<string>;
+  /** Of a sync: lists that an earlier one could not read, and that are gone with what they belonged to. */
+  readonly gone?: GoneLists | null | undefined;
   /** Of a sync: when the last complete run before it ended, whoever made it, ISO 8601; null without one. */
   readonly completeAt?: string | null;
   /** ISO 8601. */

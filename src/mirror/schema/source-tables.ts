@@ -15,7 +15,7 @@ export const sources = sqliteTable('sources', {
   id: integer('id').primaryKey(),
   /** Its name in the configuration: what identifies it. */
   name: text('name').notNull().unique(),
-  /** Where it was reached in the latest run. */
+  /** Where its records were read: a run that finds none of the known organizations at another address leaves it as it was. */
   baseUrl: text('base_url').notNull(),
 });
 

@@ -111,7 +111,7 @@ it('is planned as the restore will plan it: a member comes back by an invite onl
   await world.sync(undefined, undefined, 0);
   const drift = await wordsAt('/drift');
   expect(drift).toContain(
-    'tidemark restore --kind members --kind domains --invite-missing plans to restore the others, members by invites (',
+    'tidemark restore --kind members --kind domains --invite-missing plans to restore the others, members by invites.',
   );
   const record = `members ${scopeKey(member?.scope ?? {})} ${id}`;
   const query = new URLSearchParams({ source: 'default', held: '1', record });

@@ -47,7 +47,7 @@ function daemon(on?: readonly NoticeEvent[]) {
   const options = {
     owner: null,
     channels: () => channels,
-    definitionsOf: () => definitionOf,
+    lookup: () => ({ definitionsOf: () => definitionOf, sourceOf: () => undefined }),
     sources: () => ['production', 'staging'].map((name) => ({ name, origin: 'http://service' })),
     times: () => ({ waitMs: 30 * SECOND, intervalMs: 5 * MINUTE }),
     file: () => join(directory, 'notices'),

@@ -391,7 +391,7 @@ class Process {
             mayWrite(owner)
               ? Promise.resolve(work(mirror))
               : Promise.reject(new TidemarkError('mirror_locked', 'the process died')),
-          definitionsOf: () => definitionOf,
+          lookup: () => ({ definitionsOf: () => definitionOf, sourceOf: () => undefined }),
           channels: () => channels,
           clock,
           log: silentLogger,

@@ -78,7 +78,7 @@ function rig(): Rig {
     const options = {
       owner: null,
       channels: () => channels,
-      definitionsOf: () => definitionOf,
+      lookup: () => ({ definitionsOf: () => definitionOf, sourceOf: () => undefined }),
       sources: () => [{ name: 'production', origin: 'http://service' }],
       times: () => null,
       file: () => '',

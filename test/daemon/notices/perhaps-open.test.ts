@@ -40,7 +40,7 @@ function watched(mirror: Mirror, source = 'production'): Watched {
   const options = {
     owner: null,
     channels: () => CHANNELS,
-    definitionsOf: () => definitionOf,
+    lookup: () => ({ definitionsOf: () => definitionOf, sourceOf: () => undefined }),
     sources: () => [{ name: source, origin: 'http://service' }],
     times: () => null,
     file: () => '',
