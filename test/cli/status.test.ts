@@ -166,7 +166,7 @@ describe('status', () => {
     const command = /`tidemark (sync --accept-removals \d+)`/.exec(text)?.[1] ?? '';
     expect(command).toBe('sync --accept-removals 23');
     expect(text).toMatch(
-      /\(\S+; (\S+, ){4}\S+ and 15 more\): `tidemark diff latest live --kind roles --kind role_memberships --kind domains` shows them, `tidemark restore --kind/,
+      /\(\S+; (\S+, ){4}\S+ and 15 more\): `tidemark diff latest live --kind roles --kind role_memberships --kind domains` shows them, restore cannot create roles.* with this profile: .*; `tidemark restore --kind/,
     );
     expect(document.sources[0]?.held_removals[0]).toMatchObject({ names: ['Readers'] });
     await tidemark(command.split(' '), { env });
