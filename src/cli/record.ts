@@ -188,7 +188,7 @@ export function namesakeNotes(
       .flatMap(([key, same]) => (own.has(key) ? [] : same.slice(0, 1))),
   ];
   const texts = others.slice(0, NAMESAKES_SHOWN).map(({ source, id, definition, until, where, isLast }) => {
-    const of = source === null || meant.some((each) => each.source === source) ? '' : ` of ${source}`;
+    const of = meant.some((each) => each.source === source) ? '' : ` of ${source}`;
     const when = isLast
       ? `another one${of} of that name was removed in run ${until}`
       : `another one${of} had that name until run ${until}`;

@@ -155,8 +155,8 @@ export function heldAdvice(
   them: 'it' | 'them',
   what: string = them,
 ): string {
-  const moved = held.find(({ until }) => until?.moved != null)?.until?.moved ?? null;
-  if (moved !== null) return `${movedText(moved)}: ${MOVED_HINT}`;
+  const [moved] = held.flatMap(({ until }) => until?.moved ?? []);
+  if (moved !== undefined) return `${movedText(moved)}: ${MOVED_HINT}`;
   const { look, restoring } = lookCommands(held, source);
   return `${look} shows ${what}, ${restoring(them)}`;
 }

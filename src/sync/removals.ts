@@ -209,7 +209,7 @@ export function heldCommands(
   source: string,
 ): string[] {
   const { look, restoring } = lookCommands(held, source);
-  const moved = held.some(({ until }) => until?.moved != null) ? `${MOVED_HINT}; ` : '';
+  const moved = held.some(({ until }) => (until?.moved ?? null) !== null) ? `${MOVED_HINT}; ` : '';
   const accepting = [...Map.groupBy(held, ({ kind }) => kind)].map(([kind, own]) => {
     const all = own.reduce((sum, { records, below }) => sum + records + below, 0);
     return `\`tidemark sync --accept-removals ${all} --kind ${kind} --source ${source}\` removes all held ${kind} now`;

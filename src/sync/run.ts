@@ -53,7 +53,7 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
     const held = mirror.runs.collections(source.name).filter(({ retiredRun }) => retiredRun === null);
     warnOfOtherPrograms(options, held);
     const gone = new Set<string>();
-    let isOther = false;
+    const place = { isOther: false };
     let belowOrganizations: ReadonlyMap<string, number> | undefined;
     const context: SweepContext = {
       source: source.name,
@@ -66,9 +66,9 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
       accepted: new AcceptedRemovals(options.acceptRemovals, options.kinds),
       moved,
       foundOther: () => {
-        isOther = true;
+        place.isOther = true;
       },
-      isOther: () => isOther,
+      isOther: () => place.isOther,
       definitionOf: (kind) => required(definitions.get(kind)),
       removed: (record) => gone.add(`${collectionKey(record)} ${record.id}`),
       dependents: ({ kind, scope: own, id }) => {
@@ -104,7 +104,7 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
       retries: stats.retries,
       error,
       accepted: context.accepted,
-      isAddressKnown: !isOther && sweeps.some((sweep) => isRootRead(sweep, context)),
+      isAddressKnown: !place.isOther && sweeps.some((sweep) => isRootRead(sweep, context)),
     });
     // The run is published: the next opening for writing cleans up.
     if (cleanupError !== null)
