@@ -54,7 +54,7 @@ const SECRET_PATHS: readonly RegExp[] = [
 const QUOTED = String.raw`(?![[\s,+.)])${REST}(?=${CLOSE}|\\{0,60}$)`;
 /** A part of a word of a shell. */
 const PART = String.raw`(?:${OPEN}(?![[\s,+.):;&|>\]}\\/])${REST}${CLOSE}|[^\s"'\x60])`;
-const CURL_USER = String.raw`(?:^[ \t]{0,60}|(?<![\w-])curl(?=\s)(?:[^\n;|]|(?<=\\)\n){0,500}?\s)(?:-[uU]\s?|--(?:proxy-)?user[\s=])`;
+const CURL_USER = String.raw`(?:^[ \t]{0,60}|(?<![\w-])curl(?=\s)(?:(?!\scurl\s)(?:[^\n;|]|(?<=\\)\n)){0,500}?\s)(?:-[uU]\s?|--(?:proxy-)?user[\s=])`;
 const OPTION = String.raw`(?<![\w-])--(?:[\w-]{0,30}-)?(?:token|password|secret|api-?key|access-key|oauth2-bearer)[ =]`;
 
 /** A word of a shell as the password of curl, or the value of an option, that may have quoted parts: `ann:b"c d"`. */
