@@ -35,10 +35,14 @@ function ended(row: JobRow): EndedJob {
 function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')], owner: string | null = null) {
   const clock = new FakeClock();
   const mirror = join(temporaryDirectory(), 'mirror.db');
+  const source = {
+    ...{ name: 'production', organizations: 'all', projects: 'all', recordings: { sharingPerRun: 'all' } },
+    kinds: { include: null, exclude: [] },
+  };
   const config = {
     mirror,
-    sources: [{ name: 'production' }],
-    configured: [{ name: 'production' }],
+    sources: [source],
+    configured: [source],
     notices: channels,
     pings: [],
     http: { publicUrl: null },
