@@ -1,5 +1,5 @@
 /** A daemon's beginning and end: what is made up for, what is cut short, what is left behind. */
-import { chmodSync, existsSync, readFileSync, statSync } from 'node:fs';
+import { chmodSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { KINDS } from '../../src/catalog/kinds.ts';
 import { onlyMirrorConfig } from '../../src/config/mirrors.ts';
@@ -316,6 +316,30 @@ describe('what is asked for', () => {
       { action: 'forget', ...actor },
       { action: 'forget', by: 'schedule@daemon', via: 'schedule@daemon' },
     ]);
+  });
+
+  it('is recorded as a request, with its run, also where the schedule had queued the same', async () => {
+    const rig = await Rig.create(HOURLY);
+    const text = readFileSync(rig.configFile, 'utf8');
+    const [row = ''] = / {2}- name: a\n(?: {4}.*\n)*/.exec(text) ?? [];
+    writeFileSync(rig.configFile, text.replace(row, `${row}${row.replace('name: a', 'name: b')}`));
+    rig.service.quirks.push((_request, response) => {
+      if (rig.service.seen.length !== 1) return false;
+      rig.heldAnswers = 1;
+      void rig.clock.sleep(3_000).then(() => {
+        rig.heldAnswers = 0;
+        respond(response, 200, '{"count":0,"next":null,"previous":null,"results":[]}');
+      });
+      return true;
+    });
+    await rig.start();
+    expect(rig.view.queued()).toEqual([{ name: 'sync', source: 'b', trigger: 'overdue' }]);
+    rig.view.request('sync', ['b'], { actor: { by: 'ann', via: 'token@http' }, ignoresPause: true });
+    await rig.advance(3_000);
+    expect(outcomes(rig)).toEqual(['sync overdue done', 'sync request of ann (token@http) done']);
+    expect(rig.read((mirror) => mirror.runs.latest('b'))).toMatchObject({
+      trigger: 'request of ann (token@http)',
+    });
   });
 
   it('is logged with who joins one that waits already', async () => {

@@ -14,7 +14,7 @@ import {
   storedSummary,
 } from './summaries.ts';
 import type { JobProgress, KindProgress } from '../view.ts';
-import { type JobContext, type JobResult, type JobWork, sourceOf } from './work.ts';
+import { type JobContext, type JobResult, type JobWork, type QueuedJob, sourceOf } from './work.ts';
 
 export const SYNC_JOB: Pick<JobWork, 'run'> = {
   run: async (context) => {
@@ -34,7 +34,7 @@ export const SYNC_JOB: Pick<JobWork, 'run'> = {
         log,
         events: tally.events,
         signal,
-        trigger: job.trigger === 'after_restore' ? job.trigger : (job.schedule ?? requestTrigger(job.actor)),
+        trigger: runTrigger(job),
         kinds: job.kinds,
         isFull: job.full,
         acceptRemovals: 0,
@@ -45,6 +45,12 @@ export const SYNC_JOB: Pick<JobWork, 'run'> = {
     }
   },
 };
+
+/** As the job's row has it; a tick is named after its schedule. A request may have become part of a tick that waited. */
+function runTrigger({ trigger, schedule, actor }: QueuedJob): string {
+  if (trigger === 'request') return requestTrigger(actor);
+  return trigger === 'after_restore' ? trigger : (schedule ?? trigger);
+}
 
 function syncResult({ job }: JobContext, report: RunReport, tally: Tally, throttled: number): JobResult {
   const isRefused = isAllDenied(report.sweeps, job.kinds);
