@@ -9,7 +9,7 @@ import { shellWord } from '../core/hints.ts';
 import type { Secret } from '../core/secret.ts';
 import { isS3Address, parseS3Address } from '../config/backup-target.ts';
 import type { Config, TargetConfig } from '../config/config.ts';
-import { mirrorConfigs, namesOf } from '../config/mirrors.ts';
+import { hasMirrorPerSource, mirrorConfigs, namesOf } from '../config/mirrors.ts';
 import { plural } from '../core/wording.ts';
 import { type Backup, readBackup } from '../backup/list.ts';
 import { parseBackupName } from '../backup/name.ts';
@@ -64,6 +64,7 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
   const config = readConfig(named, named.options, 'unused');
   const { backup, unread } = await backupNamed(named, options.file, options);
   if (unread.length > 0) throw perhapsNewer(errorsOf(unread), backup, options);
+  refuseOtherSource(context, sourcesIn(backup));
   const identities = await identitiesOf(context, options.identity);
   const to = resolve(context.cwd, options.to);
   // Whatever link leads there: before the file is made.
@@ -74,6 +75,11 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
     // Also of a copy: it may become the mirror later.
     actor,
     noticeStates: ({ sources, run }) => {
+      // A backup without its manifest says only now whose it is; nothing is at `to` yet.
+      refuseOtherSource(
+        context,
+        sources.map(({ source }) => source),
+      );
       const configured = isConfigured ? config.sources : [];
       const names = [...sources.map(({ source }) => source), ...configured.map(({ name }) => name)];
       return restoredStates([...new Set(names)], run, isoTime(systemClock.now()));
@@ -114,22 +120,48 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
   return EXIT.done;
 }
 
+/** As its manifest says; none where that does not say it. */
+function sourcesIn({ manifest }: Backup): string[] {
+  const { sources = [] }: Partial<BackupManifest> = manifest ?? {};
+  return sources.map(({ source }) => source);
+}
+
 /**
- * With a mirror per source: names the source in whose target alone the place or the backup is, unless somebody named one.
+ * With a mirror per source: `--source` says whose mirror is meant, and another configured one's must not take its place.
+ * @throws TidemarkError `usage`
+ */
+function refuseOtherSource(context: CommandContext, held: readonly string[]): void {
+  const { source: asked } = context.options;
+  const loaded = readLoadedConfig(context, context.options, 'unused');
+  if (asked === undefined || !hasMirrorPerSource(loaded) || held.some((name) => asked.includes(name))) return;
+  const other = held.find((name) => loaded.configured.some((each) => each.name === name));
+  if (other === undefined) return;
+  throw new TidemarkError('usage', `this is a backup of ${held.join(', ')}, not of ${asked.join(', ')}`, {
+    hint: `restore it with --source ${shellWord(other)}; \`tidemark backup list --source ${shellWord(asked[0] ?? '')}\` lists those of ${asked.join(', ')}`,
+  });
+}
+
+/**
+ * With a mirror per source: names the source in whose target alone the place or the backup is, or which alone is in a backup elsewhere,
+ * unless somebody named one.
  * @throws TidemarkError as `backupNamed` where no source's own place is meant: it names these
  */
 async function withSourceOf(context: CommandContext, options: RestoreOptions): Promise<CommandContext> {
   const { file } = options;
-  const configs = mirrorConfigs(readLoadedConfig(context, context.options, 'unused'));
+  const loaded = readLoadedConfig(context, context.options, 'unused');
+  const configs = mirrorConfigs(loaded);
   if (configs.length < 2 || file === 'latest') return context;
+  const configured = loaded.configured.map(({ name }) => name);
   const holding = (isMeant: (target: TargetConfig) => boolean): string[] =>
     configs
       .filter(({ backup }) => backup?.targets.some(isMeant) === true)
       .flatMap(({ sources }) => sources.map(({ name }) => name));
   let names = holding((target) => isBelow(resolvedPlace(context, file), target));
   if (names.length === 0) {
-    const { target } = (await backupNamed(context, file, options)).backup;
-    names = holding((each) => addressOf(each) === target.address);
+    const { backup } = await backupNamed(context, file, options);
+    names = holding((each) => addressOf(each) === backup.target.address);
+    // A copy that is in no target.
+    if (names.length === 0) names = sourcesIn(backup).filter((name) => configured.includes(name));
   }
   const [source, ...more] = names;
   if (source === undefined || more.length > 0) return context;

@@ -7,6 +7,7 @@ import {
   readFileSync,
   readlinkSync,
   renameSync,
+  rmSync,
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
@@ -515,6 +516,38 @@ describe('backups of many mirrors', () => {
     const restored = await story.run('backup', 'restore', `${newest}${query}`, '--to', to);
     expect(restored.code, restored.stderr).toBe(0);
     expect((await story.run('export', '--source', 's02', '--kind', 'roles')).stdout).toContain('Round 1');
+  });
+
+  it('are refused for another source, and of a copy elsewhere say which source is meant', async () => {
+    const section = 'backup: { targets: [./backups] }';
+    const story = await Story.create(2, [section]);
+    mkdirSync(join(story.directory, 'backups'));
+    expect((await story.run('sync', '--quiet')).code).toBe(0);
+    expect((await story.run('backup', 'create', '--quiet')).code).toBe(0);
+    const directory = join(story.directory, 'backups', 's01');
+    const name = readdirSync(directory).find((each) => each.endsWith('.zst')) ?? '';
+    const file = join(directory, name);
+    const restore = (...words: string[]) =>
+      story.run('backup', 'restore', file, '--to', join(story.directory, 'r', 'f.db'), ...words);
+    const refused = async (): Promise<void> => {
+      const { code, stdout, stderr } = await restore('--source', 's02');
+      expect([code, stdout]).toEqual([4, '']);
+      expect(stderr).toContain('this is a backup of s01, not of s02\n');
+      expect(stderr).toContain('restore it with --source s01');
+      expect(existsSync(join(story.directory, 'r'))).toBe(false);
+    };
+    await refused();
+    const config = join(story.directory, 'tidemark.yaml');
+    writeFileSync(config, readFileSync(config, 'utf8').replace(section, ''));
+    const { code, stdout, stderr } = await restore();
+    expect(code, stderr).toBe(0);
+    expect(stdout).toContain('sources in it: s01\n');
+    expect(stdout).not.toContain('the configuration has');
+    rmSync(join(story.directory, 'r'), { recursive: true });
+    // Without its manifest, only what is in it says that.
+    for (const each of readdirSync(directory)) if (each !== name) rmSync(join(directory, each));
+    await refused();
+    expect((await restore('--source', 's01')).code).toBe(0);
   });
 });
 
