@@ -4,7 +4,13 @@
  * file open can crash the entire process (WiseLibs/better-sqlite3, issue 1476).
  */
 import { type ChildProcess, fork } from 'node:child_process';
-import { type ErrorMessage, fromErrorMessage, nodeOptions, workInChild } from '../core/child-process.ts';
+import {
+  type ErrorMessage,
+  endCause,
+  fromErrorMessage,
+  nodeOptions,
+  workInChild,
+} from '../core/child-process.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { workerFile } from '../core/package-root.ts';
 import type { Environment } from './hook.ts';
@@ -27,6 +33,8 @@ interface BackupProcessOptions {
   /** Called when it was started, with its process id. */
   readonly onStart?: (pid: number | undefined) => void;
 }
+
+const WORKER = 'backup/backup-worker';
 
 /** Variables that Node, the system's loader and SQLite read. */
 const INHERITED = [
@@ -79,11 +87,12 @@ export function backUpInProcess({ env, onStart }: BackupProcessOptions): BackupW
       });
       if (end.result === undefined) {
         if (isAborted() || STOPPING.includes(end.signal)) throw interrupted();
+        const cause = endCause(end, workerFile(WORKER));
         throw new TidemarkError(
           'internal',
           `the process that made the backup ${end.how}: the unfinished backup was removed`,
           {
-            hint: 'run `tidemark backup create` again; a system that is short of memory ends processes like this',
+            hint: ['run `tidemark backup create` again', ...(cause === null ? [] : [cause])].join('; '),
             isRetryable: true,
           },
         );
@@ -106,7 +115,7 @@ function startProcess(env: Environment, isForS3: boolean): ChildProcess {
     (entry): entry is [string, string] =>
       entry[1] !== undefined && (INHERITED.includes(entry[0]) || (isForS3 && OF_S3.test(entry[0]))),
   );
-  return fork(workerFile('backup/backup-worker'), [], {
+  return fork(workerFile(WORKER), [], {
     env: Object.fromEntries(inherited),
     execArgv: [...nodeOptions(), YOUNG_GENERATION],
     // Only the system's loader and V8 write to stderr, when they end the process.

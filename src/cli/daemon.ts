@@ -12,7 +12,7 @@ import { listeningAt } from '../core/local-url.ts';
 import type { Logger } from '../core/logger.ts';
 import { backupWork, backUpInOneProcess } from '../daemon/jobs/job-table.ts';
 import { type Daemon, startDaemon } from '../daemon/daemon.ts';
-import type { DaemonEffects, StartJob } from '../daemon/effects.ts';
+import type { DaemonEffects, JobProcess } from '../daemon/effects.ts';
 import type { StartHttp } from '../daemon/http-endpoint.ts';
 import type { RunCommand } from '../daemon/http/restores.ts';
 import { openNoticeService } from '../daemon/notices/notice-service.ts';
@@ -41,7 +41,7 @@ export async function daemon(context: CommandContext, options: DaemonCommandOpti
   const log = daemonLog(context, first.log.level, isOnce);
   const effects: DaemonEffects = {
     ...daemonEffects(context, log),
-    ...(context.isOneProcess === true ? {} : { startJob: jobStarter(context, isOnce) }),
+    ...(context.isOneProcess === true ? {} : { jobProcess: jobProcess(context, isOnce) }),
   };
   const living: { daemon: Daemon | null; isReloadAsked: boolean } = { daemon: null, isReloadAsked: false };
   const config = (): LoadedConfig => living.daemon?.cells.config() ?? first;
@@ -163,14 +163,17 @@ function httpStarter(context: CommandContext, log: Logger): StartHttp {
 
 // Starts the process of a job: this very program, with the options that say where the configuration is.
 
-function jobStarter(context: CommandContext, isOnce: boolean): StartJob {
+function jobProcess(context: CommandContext, isOnce: boolean): JobProcess {
   const { entry, execPath, env, cwd } = context;
-  return (config) =>
-    // stdout carries nothing; what it logs goes where the daemon's own lines go. Node's own options are handed on.
-    fork(entry, [...argumentsOf(context, config), ...(isOnce ? ['--once'] : [])], {
-      ...{ execPath, execArgv: nodeOptions(), env, cwd },
-      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
-    });
+  return {
+    entry,
+    start: (config) =>
+      // stdout carries nothing; what it logs goes where the daemon's own lines go. Node's own options are handed on.
+      fork(entry, [...argumentsOf(context, config), ...(isOnce ? ['--once'] : [])], {
+        ...{ execPath, execArgv: nodeOptions(), env, cwd },
+        stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+      }),
+  };
 }
 
 /** Runs this very program with a command, and the option that says where the configuration is. */

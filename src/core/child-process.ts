@@ -1,6 +1,7 @@
 /** One piece of work in a child process of Node.js: an order goes in, messages and one result come out. */
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { afterRealTime } from './clock.ts';
 import { asTidemarkError, type ErrorCode, TidemarkError } from './errors.ts';
 
@@ -73,6 +74,16 @@ export async function workInChild<Message, Result>({
       cause: error,
     });
   }
+}
+
+/**
+ * What may have ended a child that sent no result, for a hint; null where only its own lines on stderr say that.
+ * @param entry the file that it ran
+ */
+export function endCause({ signal }: Pick<ChildEnd<unknown>, 'signal'>, entry: string): string | null {
+  if (signal !== null) return 'a system that is short of memory ends processes like this';
+  if (existsSync(entry)) return null;
+  return `the program at ${entry} is no longer there or was replaced: restart the daemon`;
 }
 
 /** An error as a message carries it. */

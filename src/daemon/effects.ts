@@ -23,13 +23,17 @@ export interface DaemonEffects {
     /** As in the `Config`. */
     rateLogBeside: string,
   ) => ReadClient | Promise<ReadClient>;
-  /** Starts a process for a job of that mirror. Left out, jobs are done in this one. */
-  readonly startJob?: StartJob;
+  /** Starts processes for jobs. Left out, jobs are done in this one. */
+  readonly jobProcess?: JobProcess;
   /** Of the daemon's process: what git is given is taken from it. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly host: string;
   readonly pid: number;
 }
 
-/** Starts the program's own `daemon-job`, with a channel to it, which reads the same configuration of the same mirror. */
-export type StartJob = (config: Config) => ChildProcess;
+export interface JobProcess {
+  /** The file that it runs. */
+  readonly entry: string;
+  /** Starts the program's own `daemon-job`, with a channel to it, which reads the same configuration of the same mirror. */
+  readonly start: (config: Config) => ChildProcess;
+}

@@ -1,6 +1,6 @@
 /** Jobs in processes of their own: whatever becomes of such a process, the daemon stays, and none of them outlives it. */
 import type { ChildProcess } from 'node:child_process';
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -9,6 +9,7 @@ import {
   childOf,
   childrenOf,
   environment,
+  program,
   runProgram,
   scratch,
   start,
@@ -57,9 +58,9 @@ class Story {
   }
 
   /** Begins the daemon as a process of its own, whose log has what the processes of its jobs log. */
-  startProcess(): { readonly child: ChildProcess; readonly ended: Promise<Ended> } {
+  startProcess(entry?: string): { readonly child: ChildProcess; readonly ended: Promise<Ended> } {
     let text = '';
-    const { child, ended } = start(['daemon'], { env: this.env });
+    const { child, ended } = start(['daemon'], { env: this.env, ...(entry === undefined ? {} : { entry }) });
     child.stderr?.on('data', (chunk: string) => (text += chunk));
     onTestFinished(() => void child.kill('SIGKILL'));
     this.#pid = child.pid ?? 0;
@@ -127,6 +128,23 @@ function isAlive(pid: number): boolean {
 }
 
 describe('the process of a job', () => {
+  it('says that the program is gone, where that is why it ended', async () => {
+    const story = await Story.create();
+    const entry = join(story.directory, 'main.js');
+    symlinkSync(program, entry);
+    const { child, ended } = story.startProcess(entry);
+    await story.said(/^sync is done/);
+    unlinkSync(entry);
+    expect((await story.ask('/api/v1/runs', { job: 'sync' })).status).toBe(202);
+    await story.said(/^sync failed: its process ended with 1 before the job was done/);
+    const { hint } = story.lines().find(({ msg }) => String(msg).startsWith('sync failed')) ?? {};
+    expect(hint).toBe(
+      `nothing published before is lost, and the next start continues; the program at ${entry} is no longer there or was replaced: restart the daemon`,
+    );
+    child.kill('SIGTERM');
+    await ended;
+  });
+
   it('killed in the middle of a sync: the job fails with a clear line, the daemon answers, the next one goes on', async () => {
     const story = await Story.create();
     story.isHeld = true;

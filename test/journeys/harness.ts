@@ -15,6 +15,8 @@ export type { Ended };
 export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
+  /** In place of the program: a link to it. */
+  readonly entry?: string;
   /**
    * Options for Node itself, before the program: those that it ships with (`nodeFlags`) where the test is about memory. With
    * another growth factor V8 does not accept the code that Node brings compiled, 50 ms of the processor at each start.
@@ -32,7 +34,7 @@ export function start(
   args: readonly string[],
   options: RunOptions = {},
 ): { child: ChildProcess; ended: Promise<Ended> } {
-  const child = spawn(process.execPath, [...(options.node ?? []), program, ...args], {
+  const child = spawn(process.execPath, [...(options.node ?? []), options.entry ?? program, ...args], {
     env: { ...inheritedEnvironment(), ...options.env },
     cwd: options.cwd ?? tmpdir(),
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -51,7 +53,7 @@ export function start(
 /** Runs `tidemark ARGS` to its end, in this process: `runProgram` where the process itself is what the test is about. */
 export function tidemark(
   args: readonly string[],
-  { env = {}, cwd = tmpdir() }: Omit<RunOptions, 'node'> = {},
+  { env = {}, cwd = tmpdir() }: Pick<RunOptions, 'env' | 'cwd'> = {},
 ): Promise<Ended> {
   return commandLine(args, { env: { ...inheritedEnvironment(), ...env }, cwd });
 }
@@ -65,7 +67,11 @@ const STOPPED_MS = 60_000;
  */
 export function startHere(
   args: readonly string[],
-  { env = {}, cwd = tmpdir(), ...more }: Omit<RunOptions, 'node'> & { readonly isOneProcess?: boolean } = {},
+  {
+    env = {},
+    cwd = tmpdir(),
+    ...more
+  }: Pick<RunOptions, 'env' | 'cwd'> & { readonly isOneProcess?: boolean } = {},
 ): Running {
   const running = begin(args, { ...more, env: { ...inheritedEnvironment(), ...env }, cwd });
   onTestFinished(async () => {

@@ -9,13 +9,14 @@ import { maskedMessage } from '../../config/known-secrets.ts';
 import { type Actor, SCHEDULE } from '../../core/actor.ts';
 import {
   type ErrorMessage,
+  endCause,
   fromErrorMessage,
   toErrorMessage,
   workInChild,
 } from '../../core/child-process.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { HELD_HINT } from '../../core/hints.ts';
-import type { DaemonEffects, StartJob } from '../effects.ts';
+import type { DaemonEffects, JobProcess } from '../effects.ts';
 import type { MirrorConnections } from '../mirror-access.ts';
 import type { ActiveProblems } from '../problems.ts';
 import type { JobProgress } from '../view.ts';
@@ -51,11 +52,11 @@ export function executorFor(options: {
 }): JobExecutor {
   const { effects, mirrorAccess } = options;
   const inProcess = new InProcessExecutor(effects, mirrorAccess);
-  const { startJob } = effects;
+  const { jobProcess } = effects;
   const executor =
-    startJob === undefined
+    jobProcess === undefined
       ? inProcess
-      : new ChildProcessExecutor({ ...options, startJob, fallback: inProcess });
+      : new ChildProcessExecutor({ ...options, jobProcess, fallback: inProcess });
   return {
     perform: async (task) => {
       const result = await executor.perform(task);
@@ -172,7 +173,7 @@ export function toResultMessage(result: JobResult): ResultMessage {
 
 interface ChildProcessOptions {
   readonly effects: DaemonEffects;
-  readonly startJob: StartJob;
+  readonly jobProcess: JobProcess;
   readonly mirrorAccess: MirrorConnections;
   readonly problems: ActiveProblems;
   /** For jobs that the child refuses: the configuration in force can no longer be read. */
@@ -202,6 +203,7 @@ class ChildProcessExecutor implements JobExecutor {
   /** Null if the process refused. @throws TidemarkError if it could not be started, or ended without a result */
   async #inChild(task: Task): Promise<JobResult | null> {
     const { job, number, config, signal } = task;
+    const { jobProcess } = this.#options;
     const order: ToChild = { type: 'order', job, number, configDigest: config.digest };
     const abort = (): void => {
       const reason = signal.reason instanceof TidemarkError ? toErrorMessage(signal.reason) : null;
@@ -209,13 +211,14 @@ class ChildProcessExecutor implements JobExecutor {
     };
     signal.addEventListener('abort', abort, { once: true });
     try {
-      const { result, how } = await workInChild<ToDaemon, Extract<ToDaemon, { type: 'done' | 'refused' }>>({
+      const end = await workInChild<ToDaemon, Extract<ToDaemon, { type: 'done' | 'refused' }>>({
         name: 'its process',
-        start: () => (this.#child = this.#options.startJob(config)),
+        start: () => (this.#child = jobProcess.start(config)),
         order,
         receive: this.#receiverFor(task),
       });
-      if (result === undefined) throw ended(how, signal);
+      const { result } = end;
+      if (result === undefined) throw ended(end.how, endCause(end, jobProcess.entry), signal);
       if (result.type === 'refused') return null;
       const { error } = result.result;
       return { ...result.result, error: error === null ? null : fromErrorMessage(error) };
@@ -265,10 +268,13 @@ export function commandOf({ name }: Pick<QueuedJob, 'name'>): string {
   return `daemon ${name}`;
 }
 
-function ended(how: string, { aborted }: AbortSignal): TidemarkError {
+function ended(how: string, cause: string | null, { aborted }: AbortSignal): TidemarkError {
   if (aborted) return new TidemarkError('interrupted', 'the daemon was stopped');
   return new TidemarkError('internal', `its process ${how} before the job was done`, {
-    hint: 'nothing published before is lost, and the next start continues; a system that is short of memory ends processes like this',
+    hint: [
+      'nothing published before is lost, and the next start continues',
+      ...(cause === null ? [] : [cause]),
+    ].join('; '),
     isRetryable: true,
   });
 }
