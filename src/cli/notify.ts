@@ -16,38 +16,53 @@ interface NotifyOptions {
   readonly channels?: readonly string[];
 }
 
-interface Tried {
+interface Attempt {
   readonly channel: ChannelConfig;
   readonly ms: number;
   /** Null where it was delivered. */
   readonly error: TidemarkError | null;
 }
 
-/** Exit 0 all delivered, 3 some, 1 none, 4 for an unknown channel, or without any channel. */
+interface Tried extends Attempt {
+  /** Recipients that the server refused of a message that others got, each with its answer. */
+  readonly refused: readonly string[];
+}
+
+/** Exit 0 all delivered, 3 some (or to some recipients), 1 none, 4 for an unknown channel, or without any channel. */
 export async function notifyTest(context: CommandContext, options: NotifyOptions): Promise<ExitCode> {
   const config = readLoadedConfig(context, context.options, 'unused');
   const channels = chosen(config.notices, options.channels ?? []);
   const log = commandLog(context);
   const poster = openPoster(() => config.proxies);
-  const send = createSend({ poster, clock: systemClock, log, env: context.env });
+  const refused = new Map<string, readonly string[]>();
+  const send = createSend({
+    poster,
+    clock: systemClock,
+    log,
+    env: context.env,
+    onRefused: (channel, recipients) => void refused.set(channel, recipients),
+  });
   try {
     const tried = await Promise.all(
-      channels.map((channel) => attempt(send, channel, config.http.publicUrl, context.signal)),
+      channels.map(async (channel) => ({
+        ...(await attempt(send, channel, config.http.publicUrl, context.signal)),
+        refused: refused.get(channel.name) ?? [],
+      })),
     );
     await print(context, context.options.json === true ? asJson(tried) : asText(tried, context));
     const failed = tried.filter(({ error }) => error !== null).length;
     printReason(
       context,
-      tried.flatMap(({ channel, error }) =>
+      tried.flatMap(({ channel, error, refused }) =>
         error === null
-          ? []
+          ? refused.map((each) => `channel ${channel.name}: not delivered to ${each}`)
           : [
               `channel ${channel.name}: not delivered: ${error.message}`,
               ...(error.hint === undefined ? [] : [`  → ${error.hint}`]),
             ],
       ),
     );
-    if (failed === 0) return EXIT.done;
+    if (failed === 0 && refused.size === 0) return EXIT.done;
     return failed === tried.length ? EXIT.failed : EXIT.partial;
   } finally {
     await poster.close();
@@ -79,7 +94,7 @@ export async function attempt(
   channel: ChannelConfig,
   publicUrl: string | null,
   signal: AbortSignal,
-): Promise<Tried> {
+): Promise<Attempt> {
   const at = isoTime(systemClock.now());
   const notice = noticeOf(
     { at, source: '', subject: 'test', event: 'test' },
@@ -101,21 +116,26 @@ export async function attempt(
 }
 
 function asText(tried: readonly Tried[], context: CommandContext): string {
-  const rows = tried.map(({ channel, ms, error }) => [
-    channel.name,
-    channel.type,
-    error === null ? `delivered in ${count(ms)} ms` : `failed (${error.code}): ${error.message}`,
-  ]);
+  const rows = tried.map(({ channel, ms, error, refused }) => {
+    const isPartial = refused.length > 0;
+    const delivered = `delivered ${isPartial ? 'to some ' : ''}in ${count(ms)} ms${isPartial ? `, not to ${refused.join('; ')}` : ''}`;
+    return [
+      channel.name,
+      channel.type,
+      error === null ? delivered : `failed (${error.code}): ${error.message}`,
+    ];
+  });
   const hints = new Set(tried.flatMap(({ error }) => (error?.hint === undefined ? [] : [`→ ${error.hint}`])));
   const table = renderTable(['channel', 'type', 'outcome'], rows, [], { width: terminalWidth(context) });
   return `${[table, ...hints].join('\n')}\n`;
 }
 
 function asJson(tried: readonly Tried[]): string {
-  const channels = tried.map(({ channel, ms, error }) => ({
+  const channels = tried.map(({ channel, ms, error, refused }) => ({
     channel: channel.name,
     type: channel.type,
-    outcome: error === null ? 'delivered' : 'failed',
+    outcome: error !== null ? 'failed' : refused.length > 0 ? 'partial' : 'delivered',
+    refused,
     milliseconds: ms,
     error: error === null ? null : { code: error.code, message: error.message, hint: error.hint ?? null },
   }));

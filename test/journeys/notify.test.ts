@@ -100,6 +100,27 @@ describe('notify test', () => {
     expect(good.received).toHaveLength(1);
   });
 
+  it('names the recipients that a mail server refused, and what it said of them', async () => {
+    const mail = await mailServer({ offersAuth: true });
+    mail.refuse['RCPT TO:<gone@example.com>'] = '550 hunter2222 has no such user';
+    const to = 'to: [ops@example.com, gone@example.com]';
+    const directory = configured(
+      `- { name: post, type: email, smtpUrl: "\${SMTP}", from: "t@example.com", ${to} }`,
+    );
+    const env = { SMTP: `smtp://me:hunter2222@127.0.0.1:${mail.port}` };
+    const some = await tidemark(['notify', 'test'], { cwd: directory, env });
+    const refused = 'gone@example.com: 550 [secret] has no such user';
+    expect(some.stdout).toMatch(/^post +email +delivered to some in [\d,]+ ms, not to gone@/m);
+    expect(some.stdout.replaceAll(/\s+/g, ' ')).toContain(refused);
+    expect(some.stderr).toContain('the mail server refused some recipients');
+    expect(some.code).toBe(3);
+    expect(mail.mails).toHaveLength(1);
+    const { stdout } = await tidemark(['notify', 'test', '--json'], { cwd: directory, env });
+    expect((JSON.parse(stdout) as Result).channels).toMatchObject([
+      { outcome: 'partial', refused: [refused], error: null },
+    ]);
+  });
+
   it('refuses a channel that there is not, and a configuration without any', async () => {
     const directory = configured('- { name: ops, type: command, command: ["true"] }');
     const unknown = await tidemark(['notify', 'test', 'opps'], { cwd: directory });

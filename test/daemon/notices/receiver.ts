@@ -59,7 +59,7 @@ export interface MailServer {
   readonly port: number;
   readonly mails: { readonly from: string; readonly to: string[]; readonly text: string }[];
   readonly logins: string[];
-  /** Commands to refuse, with the answer. */
+  /** Commands to refuse, by their verb or their line, with the answer. */
   readonly refuse: Record<string, string>;
 }
 
@@ -76,7 +76,7 @@ export async function mailServer(options: { readonly offersAuth?: boolean } = {}
     const say = (line: string): void => void socket.write(`${line}\r\n`);
     const take = (line: string): void => {
       const verb = line.split(/[ :]/)[0]!.toUpperCase();
-      const refusal = self.refuse[verb];
+      const refusal = self.refuse[verb] ?? self.refuse[line];
       if (refusal !== undefined) say(refusal);
       else if (verb === 'EHLO') {
         if (options.offersAuth === true) say('250-AUTH PLAIN');

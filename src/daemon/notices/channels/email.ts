@@ -9,9 +9,11 @@ import { byTemplate, scrubbed, type Sender } from './shared.ts';
 
 type EmailChannel = ChannelOf<'email'>;
 
-export const sendEmail: Sender<'email'> = async (channel, message, signal, { log }) => {
+export const sendEmail: Sender<'email'> = async (channel, message, signal, { log, onRefused }) => {
   const refused = await sendMail(channel, mailOf(channel, message), signal);
-  if (refused > 0) log.warn({ channel: channel.name, refused }, 'the mail server refused some recipients');
+  if (refused.length === 0) return;
+  log.warn({ channel: channel.name, refused }, 'the mail server refused some recipients');
+  onRefused?.(channel.name, refused);
 };
 
 interface Address {
@@ -82,16 +84,22 @@ function htmlOf(text: string): string {
   return `<!doctype html><html><body style="font-family:sans-serif"><p><strong>${first}</strong></p><p>${rest.join('<br>\n')}</p></body></html>\n`;
 }
 
+/** What nodemailer reports besides its types. */
+interface Refusals {
+  readonly rejected: readonly unknown[];
+  readonly rejectedErrors?: readonly { readonly recipient?: string; readonly response?: string }[];
+}
+
 /** Limits of one message, milliseconds. */
 const LIMITS = { connectionMs: 10_000, greetingMs: 10_000, socketMs: 20_000, totalMs: 45_000 };
 
 /**
  * Sends one message through the channel's server. Credentials go over an encrypted connection only, unless the server is
  * this machine.
- * @returns how many of the recipients the server refused
+ * @returns the recipients that the server refused, each with its answer
  * @throws TidemarkError without the credentials; the abort reason when the signal is aborted
  */
-async function sendMail(channel: EmailChannel, mail: Mail, signal: AbortSignal): Promise<number> {
+async function sendMail(channel: EmailChannel, mail: Mail, signal: AbortSignal): Promise<readonly string[]> {
   signal.throwIfAborted();
   const { createTransport } = await import('nodemailer');
   const url = new URL(channel.smtpUrl.reveal());
@@ -123,7 +131,10 @@ async function sendMail(channel: EmailChannel, mail: Mail, signal: AbortSignal):
         limit.addEventListener('abort', () => reject(new LimitPassed()), { once: true, signal: over.signal });
       }),
     ]);
-    return info.rejected.length;
+    const { rejectedErrors = [] }: Refusals = info;
+    return rejectedErrors.map(({ recipient, response }) =>
+      [recipient, response].map((text) => scrubbed(text ?? '', [channel.smtpUrl])).join(': '),
+    );
   } catch (error) {
     if (signal.aborted) throw abortReason(signal);
     throw mailError(error, `${host}:${port}`, channel);

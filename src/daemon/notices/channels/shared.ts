@@ -18,6 +18,8 @@ export interface SendingEffects {
   readonly log: Logger;
   /** Of this process; commands get only a few harmless variables. */
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** Hears of a message that only some recipients of the channel get: each other one, with what the server said. Logged too. */
+  readonly onRefused?: (channel: string, recipients: readonly string[]) => void;
 }
 
 /** Delivers a message, or throws a TidemarkError that holds no secret of the channel. */
