@@ -87,7 +87,9 @@ function htmlOf(text: string): string {
 /** What nodemailer reports besides its types. */
 interface Refusals {
   readonly rejected: readonly unknown[];
-  readonly rejectedErrors?: readonly { readonly recipient?: string; readonly response?: string }[];
+  readonly rejectedErrors?:
+    | readonly { readonly recipient?: string | undefined; readonly response?: string | undefined }[]
+    | undefined;
 }
 
 /** Limits of one message, milliseconds. */

@@ -18,7 +18,7 @@ export interface SendingEffects {
   readonly log: Logger;
   /** Of this process; commands get only a few harmless variables. */
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Hears of a message that only some recipients of the channel get: each other one, with what the server said. Logged too. */
+  /** Called for a message that only some recipients get, with each of the others and what the server said. It is logged too. */
   readonly onRefused?: (channel: string, recipients: readonly string[]) => void;
 }
 
