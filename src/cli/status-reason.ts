@@ -9,8 +9,8 @@ import { alteredReasons, verified } from '../daemon/health/verified.ts';
 import { keptText } from '../daemon/health/waits.ts';
 import { waitProblem } from '../daemon/problems.ts';
 import { longWait } from '../mirror/shared-throttle.ts';
+import { heldAdvice } from '../state/held-names.ts';
 import type { SourceStatus } from '../state/source-status.ts';
-import { lookCommands } from '../sync/removals.ts';
 import { collectionsText, groupAlike } from './plan-reason.ts';
 
 /** What an altered mirror says of its sources is worth nothing. */
@@ -91,9 +91,8 @@ export function statusReason(
 
 function heldReason(source: string, held: SourceStatus['held']): string[] {
   if (held.length === 0) return [];
-  const { look, restoring } = lookCommands(held, source);
   return [
     `  removals are held in ${plural(held.length, 'collection')}`,
-    `  → ${look} shows them, ${restoring('them')}`,
+    `  → ${heldAdvice(held, source, 'them')}`,
   ];
 }

@@ -8,7 +8,7 @@ import { type LoadedConfig, mirrorConfigs, namesOf, onlyMirrorConfig } from '../
 import { commandActor, commandTrigger } from '../core/actor.ts';
 import { systemClock } from '../core/clock.ts';
 import { combinedExitCode, EXIT, type ExitCode, exitCodeFor, TidemarkError } from '../core/errors.ts';
-import { plural } from '../core/wording.ts';
+import { formatInteger, plural } from '../core/wording.ts';
 import { waitRefusal } from '../daemon/problems.ts';
 import { isAllDenied } from '../sync/outcome.ts';
 import { syncSource, type RunReport } from '../sync/run.ts';
@@ -242,7 +242,7 @@ function acceptedIn(
       ? `; those of one kind: \`${command} ${first[1]} --kind ${first[0]}\``
       : '';
   printReason(context, [
-    `no removal is accepted: ${acceptRemovals} does not cover all ${all} that are held (${byKind.map(([each, count]) => `${each}: ${count}`).join(', ')})`,
+    `no removal is accepted: ${formatInteger(acceptRemovals)} is less than the ${formatInteger(all)} held (${byKind.map(([each, count]) => `${each}: ${formatInteger(count)}`).join(', ')})`,
     `  → accept all of them: \`${command} ${all}\`${one}; \`tidemark diff latest live --source ${source}\` shows them`,
   ]);
   return 0;

@@ -1,9 +1,11 @@
 /** Held removals, by collection: waiting for approval by a user, or for a later run with the same result. */
+import type { Kind } from '../catalog/kinds.ts';
 import type { CollectionKey, RecordKey } from '../catalog/order.ts';
 import { and, eq, isNull, sql } from 'drizzle-orm';
 import { scopeKeyNaming } from '../catalog/lineage.ts';
 import type { Connection } from './database.ts';
 import { param, prepared } from './query.ts';
+import { readCountsBelow } from './record-filter.ts';
 import { readCollections } from './run-rows.ts';
 import { heldRecords, records } from './schema/record-tables.ts';
 import { collections } from './schema/source-tables.ts';
@@ -30,21 +32,14 @@ export function readHeldRemovals(connection: Connection, source: string): HeldRe
   );
   if (counts.size === 0) return [];
   const collections = readCollections(connection, source).filter(({ retiredRun }) => retiredRun === null);
-  return collections.flatMap(({ id, kind, scope }) => {
-    const held = counts.get(id);
+  const counted = new Map<Kind, ReturnType<typeof readCountsBelow>>();
+  return collections.flatMap(({ id: collection, kind, scope }) => {
+    const held = counts.get(collection);
     if (held === undefined) return [];
-    const key = scopeKeyNaming(kind);
-    const parents =
-      key === undefined
-        ? new Set<string>()
-        : new Set(
-            HELD_IN(connection)
-              .all({ collection: id })
-              .map((each) => each.id),
-          );
-    const below = collections
-      .filter((each) => key !== undefined && parents.has(each.scope[key] ?? ''))
-      .reduce((sum, { records }) => sum + records, 0);
+    const parents = scopeKeyNaming(kind) === undefined ? [] : HELD_IN(connection).all({ collection });
+    const countBelow = counted.get(kind) ?? readCountsBelow(connection, source, kind);
+    counted.set(kind, countBelow);
+    const below = parents.reduce((sum, { id }) => sum + countBelow({ scope, id }), 0);
     return [{ kind, scope, ...held, below }];
   });
 }

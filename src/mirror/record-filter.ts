@@ -2,8 +2,8 @@
 import { eq } from 'drizzle-orm';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
-import { SCOPE_KIND, teamIds } from '../catalog/lineage.ts';
-import { compareScopes, compareTexts } from '../catalog/order.ts';
+import { isScopeCompatible, SCOPE_KIND, scopeKeyNaming, teamIds } from '../catalog/lineage.ts';
+import { compareScopes, compareTexts, type RecordKey } from '../catalog/order.ts';
 import type { Connection } from './database.ts';
 import { HEAD_COLUMNS, type HistoryHead, textAt, textsOf } from './history.ts';
 import { param, prepared } from './query.ts';
@@ -127,18 +127,28 @@ function organizationsAbove(
   return scope.project_id === undefined ? [] : organizationsOf(source, scope.project_id);
 }
 
-/** How many current records are below each organization of a source, those of its projects included. */
-export function readCountsBelowOrganizations(
+/** Returns how many current records are below a record of a kind: below an organization, those of its projects included. */
+export function readCountsBelow(
   connection: Connection,
   source: string,
-): ReadonlyMap<string, number> {
+  kind: Kind,
+): (parent: Pick<RecordKey, 'scope' | 'id'>) => number {
+  const key = scopeKeyNaming(kind);
+  if (key === undefined) return () => 0;
   const organizationsOf = projectParents(connection, LATEST);
-  const counts = new Map<string, number>();
-  for (const { scope, records } of readCollections(connection, source)) {
-    for (const id of organizationsAbove({ source, scope }, organizationsOf))
-      counts.set(id, (counts.get(id) ?? 0) + records);
+  const below = new Map<string, { readonly scope: Scope; readonly records: number }[]>();
+  for (const { scope, records, retiredRun } of readCollections(connection, source)) {
+    if (retiredRun !== null) continue;
+    const parents =
+      key === 'organization_id'
+        ? organizationsAbove({ source, scope }, organizationsOf)
+        : [scope[key] ?? []].flat();
+    for (const id of parents) below.set(id, [...(below.get(id) ?? []), { scope, records }]);
   }
-  return counts;
+  return ({ scope: own, id }) =>
+    (below.get(id) ?? [])
+      .filter(({ scope }) => isScopeCompatible(own, scope))
+      .reduce((sum, { records }) => sum + records, 0);
 }
 
 /** Of each project that a source's collections are below, the organizations that it is in, or was at any time. */

@@ -3,7 +3,7 @@ import type { MirrorAccess } from './access.ts';
 import { readChangesBetween, readCountsAt, readMiscounts, readRevisedRuns } from './changes-between.ts';
 import { checkedBodies, isBodyIntact } from './intact.ts';
 import { readListedOrganizations } from './kind-views.ts';
-import { readCountsBelowOrganizations, readOrganizationsOfProjects } from './record-filter.ts';
+import { readCountsBelow, readOrganizationsOfProjects } from './record-filter.ts';
 import { locateRecord, readListedCollections, readListRows, readMeanBytes } from './record-lists.ts';
 import {
   type PageReader,
@@ -65,7 +65,7 @@ export function recordStore(access: MirrorAccess) {
     countsAt: readCountsAt,
     miscounts: readMiscounts,
     revisedRuns: readRevisedRuns,
-    countsBelowOrganizations: readCountsBelowOrganizations,
+    countsBelow: readCountsBelow,
     organizationsOfProjects: readOrganizationsOfProjects,
     listedOrganizations: readListedOrganizations,
     dueForCheck,

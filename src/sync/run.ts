@@ -4,9 +4,9 @@
  */
 import { basename } from 'node:path';
 import { collectionKey } from '../catalog/catalog.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { CollectionKey } from '../catalog/order.ts';
 import { volatileFields } from '../catalog/volatile-names.ts';
-import { isScopeCompatible, scopeKeyNaming } from '../catalog/lineage.ts';
 import { isoTime } from '../core/clock.ts';
 import { asTidemarkError, isLocalError, TidemarkError } from '../core/errors.ts';
 import { duration, plural } from '../core/wording.ts';
@@ -54,7 +54,7 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
     warnOfOtherPrograms(options, held);
     const gone = new Set<string>();
     const place = { isOther: false };
-    let belowOrganizations: ReadonlyMap<string, number> | undefined;
+    const countsBelow = new Map<Kind, ReturnType<typeof mirror.records.countsBelow>>();
     const context: SweepContext = {
       source: source.name,
       client,
@@ -71,14 +71,11 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
       isOther: () => place.isOther,
       definitionOf: (kind) => required(definitions.get(kind)),
       removed: (record) => gone.add(`${collectionKey(record)} ${record.id}`),
-      dependents: ({ kind, scope: own, id }) => {
-        const key = scopeKeyNaming(kind);
-        if (key === undefined) return 0;
-        if (key !== 'organization_id')
-          return sumOfRecords(held.filter(({ scope }) => scope[key] === id && isScopeCompatible(own, scope)));
-        // Read once, where an organization is absent: what is published changes at the end of the run.
-        belowOrganizations ??= mirror.records.countsBelowOrganizations(source.name);
-        return belowOrganizations.get(id) ?? 0;
+      dependents: ({ kind, ...parent }) => {
+        // Read once, where a record of the kind is absent: what is published changes at the end of the run.
+        const countBelow = countsBelow.get(kind) ?? mirror.records.countsBelow(source.name, kind);
+        countsBelow.set(kind, countBelow);
+        return countBelow(parent);
       },
       sourceRecords: sumOfRecords(held),
       pageSize: source.pageSize,

@@ -234,7 +234,7 @@ describe('an organization that is gone', () => {
     service.lists.set('/api/organizations/', [organization(ORG), organization(gone)]);
     service.lists.set(`/api/organizations/${gone}/projects/`, ['{"id":1,"name":"P1"}']);
     service.lists.set('/api/projects/1/session_recordings/', recordings(12));
-    const { sync, mirrored } = user(service, NO_SHARING);
+    const { sync, mirrored, run } = user(service, NO_SHARING);
     await sync();
     service.lists.set('/api/organizations/', [organization(ORG)]);
     service.lists.delete(`/api/organizations/${gone}/projects/`);
@@ -247,6 +247,22 @@ describe('an organization that is gone', () => {
       error: { message: expect.stringContaining('with 13 records below') as string },
     });
     expect(await mirrored('session_recordings')).toHaveLength(12);
+    // The same number everywhere.
+    const { sources } = JSON.parse((await run('status', '--json')).stdout) as {
+      sources: { held_removals: unknown[] }[];
+    };
+    expect(sources[0]?.held_removals).toMatchObject([{ kind: 'organizations', records: 1, below: 13 }]);
+    expect((await run('status')).stdout).toContain('`tidemark sync --accept-removals 14`');
+    await run('snapshots', 'pin', 'base', 'run:1');
+    await run('snapshots', 'baseline', 'base');
+    expect((await run('drift')).stdout).toContain('`tidemark sync --accept-removals 14`');
+    expect((await run('sync', '--accept-removals', '2')).stderr).toContain(
+      'no removal is accepted: 2 is less than the 14 held',
+    );
+    expect((await sync('--accept-removals', '14')).sweeps[0]).toMatchObject({
+      outcome: 'complete',
+      removed: 1,
+    });
   });
 });
 
@@ -665,7 +681,9 @@ describe('a source at another address', () => {
         /^held until you accept it; if that is a mistake, correct baseUrl and sync again; nothing was removed; `tidemark sync --accept-removals /,
       );
     }
-    const { stdout } = await run('status');
+    const { stdout, stderr } = await run('status');
+    expect(stderr).toContain('correct baseUrl and sync again');
+    expect(stderr).not.toContain('tidemark restore');
     expect(stdout).toContain('whose removal is held until you accept it');
     expect(stdout).toContain(`none of what was read at ${service.url}/ before is at ${elsewhere.url}/`);
     expect(stdout).toContain('correct baseUrl and sync again');
