@@ -16,6 +16,7 @@ import { keyPermissions, reachSource } from '../doctor/reach.ts';
 import type { SourceReach } from '../doctor/source-reach.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
+import { movedAddress } from '../sync/removals.ts';
 import { openProbeClient } from '../wire-client.ts';
 import { type CommandContext, printNote } from './context.ts';
 
@@ -39,6 +40,7 @@ export async function probeSource(
       monotonicMs: () => systemClock.monotonicMs(),
       knownOrganizations: knownOrganizations(mirror, source.name),
       heldOrganizations: heldOrganizations(mirror, source.name),
+      moved: movedAddress(mirror?.runs.addressOf(source.name), source),
       kinds,
     });
     await noteWaits(context, source.name, reaching, () => client.stats().waitingUntil);

@@ -4,6 +4,7 @@ import type { SourceConfig } from '../config/config.ts';
 import { mirroredKinds, takenAlong } from '../config/mirrored-kinds.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { OR_EXCLUDE, permissionAdvice, REFUSED_HERE } from '../core/hints.ts';
+import { movedText } from '../sync/removals.ts';
 import type { CollectionProbe } from './collection-probe.ts';
 import type { KindReach, SourceReach } from './source-reach.ts';
 
@@ -41,6 +42,7 @@ export function reachProblems(reach: SourceReach): Problem[] {
     return [{ gravity: 'error', code, source, message, next: hint ?? 'run `tidemark doctor` again later' }];
   }
   return [
+    ...elsewhereNow(reach),
     ...denied(reach),
     ...failing(reach),
     ...circling(reach),
@@ -53,6 +55,18 @@ export function reachProblems(reach: SourceReach): Problem[] {
 }
 
 type Found = Omit<Problem, 'source'>;
+
+function elsewhereNow({ moved }: SourceReach): Found[] {
+  if (moved === null) return [];
+  return [
+    {
+      gravity: 'error',
+      code: 'moved_address',
+      message: movedText(moved),
+      next: 'if that is a mistake, correct baseUrl; a sync removes nothing until you accept it',
+    },
+  ];
+}
 
 /** One problem for each permission that is missing. */
 function denied({ kinds, source }: SourceReach): Found[] {
@@ -80,8 +94,10 @@ export function permissionOf(row: KindReach): string {
   return errorOf(row)?.permission ?? row.definition.permission.read;
 }
 
-function failing({ kinds }: SourceReach): Found[] {
-  const rows = kinds.filter(({ state }) => state === 'failing');
+function failing({ kinds, moved }: SourceReach): Found[] {
+  // That an address has no organization is said of the address.
+  const isSaid = ({ kind }: KindReach): boolean => moved !== null && kind === 'organizations';
+  const rows = kinds.filter((row) => row.state === 'failing' && !isSaid(row));
   return [...Map.groupBy(rows, (row) => errorOf(row)?.message ?? '')].map(([message, broken]) => ({
     gravity: 'error',
     code: errorOf(broken[0])?.code ?? 'failing',
@@ -114,7 +130,7 @@ function queryless({ kinds, source }: SourceReach): Found[] {
   );
 }
 
-function notOffered({ kinds, source }: SourceReach): Found[] {
+function notOffered({ kinds, moved, source }: SourceReach): Found[] {
   const names = kindsOf(kinds.filter(({ state }) => state === 'not_offered'));
   if (names.length === 0) return [];
   // Without the root everything is at the wrong place.
@@ -128,6 +144,8 @@ function notOffered({ kinds, source }: SourceReach): Found[] {
       },
     ];
   }
+  // Looked for in organizations that are not there.
+  if (moved !== null) return [];
   return [
     {
       gravity: 'warning',

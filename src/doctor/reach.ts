@@ -15,6 +15,7 @@ import { TidemarkError } from '../core/errors.ts';
 import { getOwn, isJsonObject, parseLossless } from '../core/json.ts';
 import { plural } from '../core/wording.ts';
 import { Discovery } from '../sync/discovery.ts';
+import type { MovedAddress } from '../sync/removals.ts';
 import { serviceError } from '../sync/retrieve.ts';
 import { parentLimits, wantedKinds } from '../sync/run-extent.ts';
 import {
@@ -39,6 +40,8 @@ interface ReachOptions {
   readonly knownOrganizations: readonly string[];
   /** Organizations that the mirror holds now. */
   readonly heldOrganizations: number;
+  /** Where the mirror has them from, if that is another address than the configured one. */
+  readonly moved: MovedAddress | null;
   /** Only these kinds and what leads to them; null for everything that the source includes. */
   readonly kinds: readonly Kind[] | null;
 }
@@ -76,6 +79,8 @@ class Reach {
   /** By collection. */
   readonly #probes = new Map<string, CollectionProbe>();
   #fatal: TidemarkError | null = null;
+  /** True where the entire list of organizations has none that an earlier run knew. */
+  #isElsewhere = false;
 
   constructor(options: ReachOptions) {
     const { source, client, signal } = options;
@@ -99,6 +104,7 @@ class Reach {
       source,
       organizations: organizations.map(({ id, text }) => ({ id, name: text === null ? null : nameIn(text) })),
       organizationCount: count,
+      moved: this.#isElsewhere ? this.#options.moved : null,
       kinds: this.#kinds.toSorted((a, b) => (order.get(a.kind) ?? 0) - (order.get(b.kind) ?? 0)),
       fatal: bytes === 0 ? withSilenceHint(this.#fatal) : this.#fatal,
       skew: clockSkew(client.clockSamples()),
@@ -133,9 +139,13 @@ class Reach {
       if (isWanted) this.#add(null, root, probes, named.length);
       return { organizations: ids.map((id) => ({ id, text: texts.get(id) ?? null })), count: named.length };
     }
-    const probe = this.#compared(await probeCollection(this.#context, root, {}, MOST_SCOPES), root);
+    const found = await probeCollection(this.#context, root, {}, MOST_SCOPES);
+    const probe = this.#compared(found, root);
     if (isWanted) this.#add(null, root, [probe], 1);
     this.#noteFatal(probe);
+    const isWhole = found.error === null && (probe.records ?? Infinity) <= probe.seen.length;
+    const isKnown = probe.seen.some(({ id }) => knownOrganizations.includes(id));
+    this.#isElsewhere = isWhole && knownOrganizations.length > 0 && !isKnown;
     const seen = probe.seen.slice(0, MOST_SCOPES);
     const known = seen.length > 0 ? [] : knownOrganizations.slice(0, MOST_SCOPES);
     return {

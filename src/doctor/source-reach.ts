@@ -5,6 +5,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { SourceConfig } from '../config/config.ts';
 import type { TidemarkError } from '../core/errors.ts';
+import type { MovedAddress } from '../sync/removals.ts';
 import { serviceError } from '../sync/retrieve.ts';
 import { type CollectionProbe, type ProbeState, type ProbeContext, targetOf } from './collection-probe.ts';
 
@@ -28,6 +29,8 @@ export interface SourceReach {
   readonly organizations: readonly { readonly id: string; readonly name: string | null }[];
   /** Number of organizations by the list's count; null without a count. */
   readonly organizationCount: number | null;
+  /** Given where none of the organizations of an earlier address is there. */
+  readonly moved: MovedAddress | null;
   readonly kinds: readonly KindReach[];
   /** The error that ended the probing: a refused key, a host that does not answer. */
   readonly fatal: TidemarkError | null;

@@ -69,6 +69,7 @@ async function reached({ exclude = [] }: { readonly exclude?: readonly Kind[] } 
     monotonicMs: () => systemClock.monotonicMs(),
     knownOrganizations: [],
     heldOrganizations: 0,
+    moved: null,
     kinds: null,
   });
   const states = new Map<Kind, string>(reach.kinds.map((each) => [each.kind, each.state]));

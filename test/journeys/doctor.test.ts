@@ -142,6 +142,29 @@ describe('doctor', () => {
   });
 
   it.each([
+    ['no organization', 1, []],
+    ['others', 3, [{ id: '0190bbbb-0000-7000-8000-000000000002', name: 'Other', teams: [] }]],
+  ])('says first that the address is another one, which has %s', async (_what, code, organizations) => {
+    const { service, directory, env } = await rig();
+    expect((await commandLine(['sync', '--quiet'], { env, cwd: directory })).code).toBe(0);
+    const elsewhere = await FakeService.start();
+    elsewhere.lists.clear();
+    elsewhere.lists.set(
+      '/api/organizations/',
+      organizations.map((each) => JSON.stringify(each)),
+    );
+    const { document } = await examine(code, { ...env, TIDEMARK_BASE_URL: elsewhere.url }, directory);
+    expect(document.problems[0]).toMatchObject({
+      code: 'moved_address',
+      message: expect.stringContaining(
+        `none of what was read at ${service.url}/ before is at ${elsewhere.url}/`,
+      ) as string,
+      next: expect.stringContaining('correct baseUrl') as string,
+    });
+    expect(JSON.stringify(document.problems)).not.toMatch(/exclude|still sees them/);
+  });
+
+  it.each([
     ['shows none', 0, 'the list is empty; the mirror holds 1 organization'],
     ['counts one and shows none', 1, 'the list is empty but says that it holds 1'],
   ])('is not fine with a list of organizations that %s', async (_name, count, message) => {
