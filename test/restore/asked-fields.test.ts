@@ -168,6 +168,14 @@ describe('what was accepted as drift', () => {
         names: ['Nightly'],
         accepted: { path: '/destination/config/prefix', ...mark },
       },
+      {
+        kind: 'batch_exports',
+        count: 1,
+        reason: expect.stringContaining(
+          '/destination/config/aws_secret_access_key are not sent, as the service keeps those that it has',
+        ) as string,
+        names: ['Nightly'],
+      },
     ]);
     expect(planDocument(plan)).not.toHaveProperty('warnings');
   });

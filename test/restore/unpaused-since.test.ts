@@ -304,18 +304,15 @@ describe('an export that was not sent, or refused', () => {
     const body = { ...(one.body as JsonObject), id: other, team_id: 987_654, paused: true };
     rig.put([...without(native, ({ id }) => id === one.id), { ...one, id: other, body }]);
     const plan = rig.plan(native, { definitions, options: { prune: { maxRemovals: 1 } } });
-    // The removal waits until the lost creation was looked up.
-    const looked = Promise.withResolvers<undefined>();
+    // The removal waits until the lost creation was looked up, and so is sent again.
+    const again = Promise.withResolvers<undefined>();
     rig.proxy.setRules([
       { method: 'POST', path: /batch_exports\/$/, nth: 1, fault: { kind: 'reset' } },
       {
-        method: 'DELETE',
-        fault: {
-          kind: 'gate',
-          until: looked.promise,
-          reached: () => setTimeout(() => looked.resolve(undefined), 1000),
-        },
+        ...{ method: 'POST', path: /batch_exports\/$/, nth: 2 },
+        fault: { kind: 'gate', until: Promise.resolve(), reached: () => again.resolve(undefined) },
       },
+      { method: 'DELETE', fault: { kind: 'gate', until: again.promise } },
     ]);
     const report = await rig.apply(plan, { source: SVC });
     expect(report.outcome).toBe('complete');
