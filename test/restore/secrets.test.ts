@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { isMask } from '../../src/catalog/masks.ts';
 import { Secret } from '../../src/core/secret.ts';
+import { isPointerWithin } from '../../src/diff/change.ts';
 import { filledBody } from '../../src/restore/apply/ready-step.ts';
 import { planDocument } from '../../src/restore/plan/plan.ts';
 import { configuredSecrets } from '../../src/restore/secrets.ts';
@@ -395,6 +396,23 @@ describe('an update that keeps the secrets of the service', () => {
     const plan = planOf([organization, s3], [organization, withBody(s3, changes)], { secrets });
     expect(plan.steps).toMatchObject([{ action: 'update' }]);
     expect(plan.left.map((each) => each.reason)).toEqual(left);
+  });
+
+  it.each([
+    ['/destination/config/aws_secret_access_key', {}, ['aws_secret_access_key']],
+    ['/destination', {}, ['aws_access_key_id', 'aws_secret_access_key']],
+    ['/destination', { bucket: 'evil' }, ['aws_access_key_id', 'aws_secret_access_key']],
+    ['/interval', {}, []],
+  ])('names those that are asked for by %s, where live has %o', (field, config, names) => {
+    const live = withBody(s3, { destination: { type: 'S3', config: { bucket: 'b', ...config } } });
+    const plan = planOf([organization, s3], [organization, live], {
+      secrets,
+      isFieldInScope: (path) => isPointerWithin(path, field) || isPointerWithin(field, path),
+    });
+    const places = names.map((name) => `/destination/config/${name}`).join(', ');
+    expect(plan.left.map((each) => each.reason)).toEqual(
+      names.length === 0 ? [] : [expect.stringContaining(`the secrets at ${places} are not sent`)],
+    );
   });
 });
 

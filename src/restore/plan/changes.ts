@@ -16,12 +16,13 @@ import {
   otherSecretsText,
   hiddenFields,
   neededGroups,
+  secretsIn,
   withoutSecrets,
 } from '../secrets.ts';
 import { unseenSecrets } from './body.ts';
 import { planCreation } from './creations.ts';
 import { ownerObstacle, ownUserObstacle } from './guards.ts';
-import type { Draft, Fill, Inverse, PlanInput } from './plan.ts';
+import type { Draft, Fill, Inverse } from './plan.ts';
 import { outdatedNames, remapped } from './references.ts';
 import { planRemoval, removalKey } from './removals.ts';
 import {
@@ -66,17 +67,26 @@ export function planChange(
   live: ParsedRecord,
 ): boolean {
   const isPlanned = planDifferences(planning, definition, desired, live);
-  if (!isFoundAgain(planning, definition, desired, live)) return isPlanned;
-  const places = unseenIn(planning, definition, desired, live).flatMap((each) => each.places);
-  const filled = new Set(
-    planning.drafts.get(stepKey(desired, 'update'))?.request?.fills.map(({ pointer }) => pointer),
-  );
-  const unsent = places.filter((place) => !filled.has(place));
-  if (unsent.length === 0) return isPlanned;
-  planning.addUntouched(
-    definition.kind,
-    `${FOUND_AGAIN}: the secrets at ${unsent.join(', ')} are not sent, as nothing else of the record is, and cannot be compared: check them at the service, and enter them by hand where they are missing`,
-    recordName(definition, desired.body, desired.id),
+  const isAgain = isFoundAgain(planning, definition, desired, live);
+  const request = planning.drafts.get(stepKey(desired, 'update'))?.request ?? null;
+  const name = recordName(definition, desired.body, desired.id);
+  const leave = (places: readonly string[], reason: (places: string) => string): void => {
+    if (places.length > 0) planning.addUntouched(definition.kind, reason(places.join(', ')), name);
+  };
+  if (!isAgain) {
+    leave(
+      unsentSecrets(planning, definition, desired, live, request),
+      (places) =>
+        `the secrets at ${places} are not sent, as the service keeps those that it has, and cannot be compared: check them at the service, and enter them by hand where somebody changed them`,
+    );
+    return isPlanned;
+  }
+  const filled = new Set(request?.fills.map(({ pointer }) => pointer));
+  const unseen = unseenIn(planning, definition, desired, live).flatMap((each) => each.places);
+  leave(
+    unseen.filter((place) => !filled.has(place)),
+    (places) =>
+      `${FOUND_AGAIN}: the secrets at ${places} are not sent, as nothing else of the record is, and cannot be compared: check them at the service, and enter them by hand where they are missing`,
   );
   return isPlanned;
 }
@@ -115,24 +125,35 @@ function unseenIn(
   });
 }
 
-/** Secrets of the fields that an update sends, without them: the service does not show those that it keeps. */
+/**
+ * Secrets that live does not show, and that no request sends: of the fields that the update sends without them, as the
+ * service keeps those that it has, and those that were asked for by name.
+ */
 function unsentSecrets(
-  { masks }: PlanInput,
-  fields: readonly FieldDefinition[],
-  {
-    body,
-    live,
-    fills,
-  }: { readonly body: JsonObject; readonly live: ParsedRecord; readonly fills: readonly Fill<string>[] },
+  { input, drafts }: Planning,
+  definition: ResourceDefinition,
+  desired: ParsedRecord,
+  live: ParsedRecord,
+  request: Draft['request'],
 ): string[] {
-  return fields.flatMap((field) => {
-    const value = getOwn(body, field.name);
-    const groups = value === undefined ? [] : (neededGroups(field, value) ?? []);
-    return groups.flat().flatMap((pointer) => {
-      const place = memberPointer(field.name) + pointer;
+  if (input.isPractice === true) return [];
+  const { masks, isFieldInScope = () => false, isOverwrittenSecret = () => false } = input;
+  const filled = new Set(request?.fills.map(({ pointer }) => pointer));
+  return writableFields(definition).flatMap((field) => {
+    const top = memberPointer(field.name);
+    const sent = getOwn(request?.body ?? {}, field.name);
+    const value = sent ?? (isJsonObject(desired.body) ? getOwn(desired.body, field.name) : undefined);
+    if (value === undefined) return [];
+    const isBlocked = drafts.has(stepKey(desired, `stuck ${field.name}`));
+    const needed = (neededGroups(field, value) ?? []).flat();
+    const masked =
+      sent === undefined ? secretsIn(field, resolvePointer(live.body, top) ?? null, masks).masked : [];
+    return [...new Set([...needed, ...masked])].flatMap((pointer) => {
+      const place = top + pointer;
       const held = resolvePointer(live.body, place) ?? '';
       const isShown = typeof held !== 'string' || isRedacted(held) || (held !== '' && !isMask(held, masks));
-      return isShown || fills.some((fill) => fill.pointer === place) ? [] : [place];
+      const isMeant = sent !== undefined || (isFieldInScope(place) && !isBlocked);
+      return isShown || !isMeant || filled.has(place) || isOverwrittenSecret(live, place) ? [] : [place];
     });
   });
 }
@@ -428,14 +449,6 @@ function planSorted(
       inverse: inverseOf(definition, changes, live.body, names),
       after: [...requiredSteps(parameters, fills), ...(first ? [actKey] : [])],
     });
-  }
-  const unsent =
-    isAgain || input.isPractice === true
-      ? []
-      : unsentSecrets(input, sent, { body, live, fills: built.fills });
-  if (unsent.length > 0) {
-    const reason = `the secrets at ${unsent.join(', ')} are not sent, as the service keeps those that it has, and cannot be compared: check them at the service, and enter them by hand where somebody changed them`;
-    planning.addUntouched(definition.kind, reason, draft.name);
   }
   if (act === null) return;
   const field = definition.restore.state?.field ?? '';

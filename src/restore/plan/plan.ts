@@ -454,6 +454,8 @@ export interface PlanInput {
   readonly isFieldInScope?: (path: string) => boolean;
   /** Fields of a live record that steps may change (pointers); all when left out. What is missing as a whole is not a field. */
   readonly isOwnField?: (live: ParsedRecord, path: string) => boolean;
+  /** True for a secret of a live record that is reported as overwritten, so that the plan says nothing of it; for none when left out. */
+  readonly isOverwrittenSecret?: (live: ParsedRecord, path: string) => boolean;
   /** What live differs in and somebody accepted as drift, with the acceptances that hold; nothing when left out. */
   readonly accepted?: readonly AcceptedFinding[];
   /** Acceptances that are not as the audit log has them, and so count for nothing: a warning each; none when left out. */

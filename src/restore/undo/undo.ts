@@ -81,6 +81,8 @@ export function undoKinds(
 export function planUndo(mirror: RestoreRows, restore: number, options: UndoOptions): Plan {
   const { state, extent, changed, gone, settled, skipped } = undoneState(mirror, restore, options);
   const applied = appliedSteps(mirror, restore);
+  const overwritten = overwrittenSecrets(applied.steps, options.definitions);
+  const reported = new Set(overwritten.flatMap(({ key, places }) => places.map((place) => key + place)));
   const plan = planRestore({
     desired: state,
     live: options.live,
@@ -102,6 +104,7 @@ export function planUndo(mirror: RestoreRows, restore: number, options: UndoOpti
     },
     isInScope: extent.has,
     isOwnField: extent.hasField,
+    isOverwrittenSecret: (live, place) => reported.has(recordKey(live) + place),
     accepted: options.accepted ?? [],
     contradictions: options.contradictions ?? [],
     skipped,
@@ -117,7 +120,10 @@ export function planUndo(mirror: RestoreRows, restore: number, options: UndoOpti
           reason: `the restore created ${each.count === 1 ? 'it' : 'them'}, and ${each.reason}: ${BY_HAND}`,
         }
       : each;
-  const left = [...plan.left.map(staying), ...notTakenBack(plan, applied, { gone, settled, chain }, options)];
+  const left = [
+    ...plan.left.map(staying),
+    ...notTakenBack(plan, applied, { gone, settled, chain, overwritten }, options),
+  ];
   const found = lookedUp(applied, options.definitions);
   const isAsPlanned = left.length === plan.left.length && left.every((each) => plan.left.includes(each));
   if (changed.length === 0 && isAsPlanned && found.size === 0) return plan;
@@ -157,7 +163,15 @@ function lookedUp({ steps }: AppliedSteps, definitions: UndoOptions['definitions
 function notTakenBack(
   { steps, adopted }: Plan,
   { steps: applied, unknown }: AppliedSteps,
-  { gone, settled, chain }: Pick<UndoneState, 'gone' | 'settled'> & { readonly chain: UndoChain },
+  {
+    gone,
+    settled,
+    chain,
+    overwritten,
+  }: Pick<UndoneState, 'gone' | 'settled'> & {
+    readonly chain: UndoChain;
+    readonly overwritten: readonly OverwrittenSecrets[];
+  },
   { definitions }: UndoOptions,
 ): UntouchedRecords[] {
   const about = new Set(steps.map(({ id, kind }) => `${definitions(kind).family ?? kind} ${id}`));
@@ -184,17 +198,31 @@ function notTakenBack(
     ...[...Map.groupBy<string, Settled>([...staying, ...settled], ({ reason }) => reason)].flatMap(
       ([reason, same]) => leftAlone(same, reason),
     ),
-    ...overwrittenSecrets(applied, definitions),
+    ...[...Map.groupBy(overwritten, ({ places }) => places.join(', '))].flatMap(([places, same]) =>
+      leftAlone(
+        same,
+        `the secrets at ${places} stay as the restore sent them, since those before it are not known: check them at the service, and enter them by hand where others are right`,
+      ),
+    ),
     ...leftAlone(unknown, 'the restore created it, and the service returned no id: look for it by its name'),
   ];
+}
+
+interface OverwrittenSecrets {
+  readonly kind: Kind;
+  readonly name: string;
+  /** `recordKey` of the record. */
+  readonly key: string;
+  readonly places: readonly string[];
 }
 
 /** Secrets that updates of the restore sent over others, which nobody recorded; not those that leave with their target. */
 function overwrittenSecrets(
   applied: readonly AppliedStep[],
   definitions: UndoOptions['definitions'],
-): UntouchedRecords[] {
-  const secrets = applied.flatMap(({ kind, name, request, inverse }) => {
+): OverwrittenSecrets[] {
+  return applied.flatMap((step) => {
+    const { kind, name, request, inverse } = step;
     if (request.role !== 'update' || inverse?.action !== 'update') return [];
     const places = request.fills.flatMap(({ pointer, from }) => {
       const field = definitions(kind).fieldsByName.get(topMember(pointer));
@@ -204,12 +232,8 @@ function overwrittenSecrets(
       const inside = pointer.slice(memberPointer(field.name).length);
       return groups === undefined || groups.flat().includes(inside) ? [pointer] : [];
     });
-    const reason = `the secrets at ${places.join(', ')} stay as the restore sent them, since those before it are not known: check them at the service, and enter them by hand where others are right`;
-    return places.length === 0 ? [] : [{ kind, name, reason }];
+    return places.length === 0 ? [] : [{ kind, name, key: recordKey(step), places }];
   });
-  return [...Map.groupBy(secrets, ({ reason }) => reason)].flatMap(([reason, same]) =>
-    leftAlone(same, reason),
-  );
 }
 
 function leftAlone(
