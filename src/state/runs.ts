@@ -165,8 +165,9 @@ export function unreadRestores(mirror: Pick<Mirror, 'runs' | 'restores'>, source
   return mirror.restores.sentAfter(latest).map((each) => ({ ...each, run: latest.run }));
 }
 
-export function unreadRestoreText({ restore, run, outcome, isApplied }: UnreadRestore): string {
+/** @param of names the source after the restore (` of prod`), where that is not known from the context */
+export function unreadRestoreText({ restore, run, outcome, isApplied }: UnreadRestore, of = ''): string {
   const isEnded = outcome !== 'running' && isApplied;
   const how = outcome === 'interrupted' ? outcome : isEnded ? 'applied' : 'begun';
-  return `restore ${restore} was ${how} after run ${run}: \`tidemark sync\` of all kinds reads what it changed`;
+  return `restore ${restore}${of} was ${how} after run ${run}: \`tidemark sync\` of all kinds reads what it changed`;
 }

@@ -16,7 +16,7 @@ import { systemClock } from '../../src/core/clock.ts';
 import { TidemarkError } from '../../src/core/errors.ts';
 import { DriftNow } from '../../src/daemon/health/drift-now.ts';
 import { createMetrics } from '../../src/daemon/http/metrics.ts';
-import { verdictText } from '../../src/daemon/health/status-answers.ts';
+import { fiveAnswers, verdictText } from '../../src/daemon/health/status-answers.ts';
 import { readHealthSnapshot } from '../../src/daemon/health/health-facts.ts';
 import type { JobObserver } from '../../src/daemon/jobs/observers.ts';
 import { type DaemonLockfile, findDaemon, registerDaemon } from '../../src/daemon/lockfile.ts';
@@ -62,6 +62,33 @@ describe('the service', () => {
     const starting = { ...snapshot, health: { ...snapshot.health, state: 'starting' as const } };
     expect(verdictText(starting, null, 2)).toBe('2 things need you');
     expect(verdictText(starting, null, 0)).toBe('The first sync has not completed yet');
+  });
+
+  it('names the restore of each of several sources that the mirror does not have yet', async () => {
+    const rig = await Rig.create(EVERY_TEN);
+    await rig.start();
+    const snapshot = readHealthSnapshot(rig.view, rig.clock.now());
+    const [status] = snapshot.sourceStatuses;
+    const restored = (source: string, restore: number, isApplied: boolean) => ({
+      ...{ ...status!, source },
+      unreadRestore: { restore, run: 4, outcome: 'complete' as const, isApplied, endedAt: null },
+    });
+    const drift = { open: 0, severities: { critical: 0, high: 0, medium: 0, low: 0 }, bySource: [] };
+    const counts = { ...drift, run: null, at: null, uncompared: 0, unknown: null };
+    const texts = (...sourceStatuses: (typeof status & object)[]) => {
+      const own = { ...snapshot, sourceStatuses, health: { ...snapshot.health, state: 'ok' as const } };
+      const found = fiveAnswers(own, counts).find(({ question }) => question === 'Drift');
+      return [verdictText(own, null, 0), found?.line];
+    };
+    const sync = 'tidemark sync of all kinds reads what it changed';
+    expect(texts(restored('a', 1, true))).toEqual([
+      'The mirror does not have yet what restore 1 changed after run 4',
+      `restore 1 was applied after run 4: ${sync}`,
+    ]);
+    expect(texts(restored('a', 1, true), restored('b', 2, false))).toEqual([
+      'The mirror does not have yet what restore 1 of a changed after run 4, and what restore 2 of b may have changed after run 4',
+      `restore 1 of a was applied after run 4: ${sync}; restore 2 of b was begun after run 4: ${sync}`,
+    ]);
   });
 
   it('shows only a part: the line says which, how many and why', async () => {

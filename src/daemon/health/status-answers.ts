@@ -282,18 +282,22 @@ function lossOf({ config }: HealthSnapshot, job: JobRow): { cause: string; remed
   };
 }
 
-/** The first restore of which the mirror has nothing yet. */
-function unreadRestoreOf(snapshot: HealthSnapshot): UnreadRestore | undefined {
-  return configuredOf(snapshot).flatMap(({ unreadRestore }) => unreadRestore ?? [])[0];
+/** By source, the newest restore of which the mirror has nothing yet; `of` names the source where there are several. */
+function unreadRestoresOf(snapshot: HealthSnapshot): { restored: UnreadRestore; of: string }[] {
+  const own = configuredOf(snapshot);
+  return own.flatMap(({ source, unreadRestore }) =>
+    unreadRestore === null ? [] : [{ restored: unreadRestore, of: own.length === 1 ? '' : ` of ${source}` }],
+  );
 }
 
 function drifted(snapshot: HealthSnapshot, drift: DriftCounts | null): Answered {
   const found = foundDrift(snapshot, drift);
-  const restored = unreadRestoreOf(snapshot);
+  const unread = unreadRestoresOf(snapshot);
   // A damaged mirror comes first: a sync would not make the rest known.
   const isDamaged = drift?.open === 0 && drift.unknown !== null && alteredReasons(snapshot).length > 0;
-  if (drift === null || restored === undefined || isDamaged) return found;
-  const line = unreadRestoreText(restored).replaceAll('`', '');
+  if (drift === null || unread.length === 0 || isDamaged) return found;
+  const texts = unread.map(({ restored, of }) => unreadRestoreText(restored, of));
+  const line = texts.join('; ').replaceAll('`', '');
   return {
     tone: 'warn',
     word: 'Not known',
@@ -345,11 +349,11 @@ export function verdictText(snapshot: HealthSnapshot, drift: DriftCounts | null,
   if (isFirst || (state === 'starting' && needs === 0)) return 'The first sync has not completed yet';
   if (needs === 1) return 'One thing needs you';
   if (needs > 1) return `${count(needs)} things need you`;
-  const restored = unreadRestoreOf(snapshot);
-  if (restored !== undefined) {
-    const { restore, run, isApplied } = restored;
-    return `The mirror does not have yet what restore ${restore} ${isApplied ? 'changed' : 'may have changed'} after run ${run}`;
-  }
+  const restores = unreadRestoresOf(snapshot).map(
+    ({ restored: { restore, run, isApplied }, of }) =>
+      `what restore ${restore}${of} ${isApplied ? 'changed' : 'may have changed'} after run ${run}`,
+  );
+  if (restores.length > 0) return `The mirror does not have yet ${restores.join(', and ')}`;
   if ((drift?.open ?? 0) > 0) return 'The mirror is current; the service has drifted';
   const unread = configuredOf(snapshot).flatMap((each) => each.unread);
   const neverRead = [...new Set(unread.flatMap(({ kind, outcome }) => (outcome === null ? [kind] : [])))];
