@@ -19,7 +19,7 @@ import { groupedNotes } from './notes.ts';
 import type { ReportOptions } from './options.ts';
 import { maskedRestore } from './plan-mask.ts';
 import { byText, foldedValues, nameText } from './value-text.ts';
-import { configurationPart, leftText, MANUAL, obstructedPart } from './plan-report.ts';
+import { configurationPart, leftText, MANUAL, obstructedPart, verbOf } from './plan-report.ts';
 
 interface RestoreOptions extends Pick<ReportOptions, 'definitions' | 'present' | 'parentName'> {
   /** The plan: its steps have the names of their actions, and the secrets that they lack. */
@@ -165,7 +165,7 @@ function stepItems(steps: readonly StepReport[], options: RestoreOptions): Item[
       kind: step.kind,
       change: 'unchanged',
       number: step.n,
-      operation: `${verbOf(step, options)} ${options.definitions(step.kind).title.one}`,
+      operation: `${operationOf(step, options)} ${options.definitions(step.kind).title.one}`,
       name: nameText(step.name),
       ...outcomeOf(step),
       lines: linesOf(step),
@@ -174,9 +174,9 @@ function stepItems(steps: readonly StepReport[], options: RestoreOptions): Item[
   });
 }
 
-function verbOf({ n, action }: StepReport, { plan }: RestoreOptions): string {
-  if (action !== 'act') return action;
-  return plan?.steps.find((step) => step.n === n)?.request?.act ?? 'act on';
+function operationOf({ n, kind, action }: StepReport, { plan }: RestoreOptions): string {
+  const { request = null } = plan?.steps.find((step) => step.n === n) ?? {};
+  return verbOf({ action, kind, request });
 }
 
 function outcomeOf({ status, outcome, error }: StepReport): Pick<Item, 'outcome'> {

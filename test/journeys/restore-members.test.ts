@@ -20,6 +20,9 @@ describe('an invite for a member who is missing', () => {
     const first = await story.plan(2, ...all, '--invite-missing', ...PRUNE);
     expect(first.summary).toMatchObject({ create: 1, remove: 0 });
     await story.applied(0, 'restore', ...all, '--invite-missing', ...PRUNE, '--apply');
+    const { stdout } = await story.expectRun(0, 'restores', 'show', '1');
+    expect(stdout).toContain(`invite member ${address}`);
+    expect(stdout).not.toContain('create member');
     for (const args of [[], ['--invite-missing'], PRUNE, ['--invite-missing', ...PRUNE]]) {
       const { steps } = await story.plan(3, ...all, ...args);
       expect(steps, args.join(' ')).toMatchObject([

@@ -159,6 +159,7 @@ describe('what runs again', () => {
     const report = await rig.apply(plan);
     expect(created).toHaveLength(1);
     expect(report.steps[1]).toMatchObject({ outcome: 'skipped', error: { code: 'needs_failed' } });
+    expect(report.steps[1]?.error?.message).toMatch(/^it waits for step 1 \(batch export \S.*\), which/);
     expect(report.steps[1]?.error?.message).toContain(words);
     expect(writes(rig).slice(from)).toHaveLength(1);
     // Once the record is as sent, a resumed restore sees that, and goes on.

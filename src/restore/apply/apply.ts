@@ -400,11 +400,12 @@ async function applyLevels(
 }
 
 /** The step that it depends on and that was not applied; null if there is none. */
-function missingBefore({ journal }: StepContext, plan: Plan, step: PlanStep): string | null {
+function missingBefore(context: StepContext, plan: Plan, step: PlanStep): string | null {
+  const { journal } = context;
   const missing = step.after.find(
     (n) => journal.row(n).outcome !== 'applied' && !isAlreadyApplied(journal.row(n)),
   );
-  return missing === undefined ? null : `it needs ${named(plan, missing)}, which was not applied`;
+  return missing === undefined ? null : `it needs ${named(context, plan, missing)}, which was not applied`;
 }
 
 /** For an action: the record may run again only once it was seen to hold what was sent. */
@@ -417,14 +418,14 @@ async function unseenBefore(context: StepContext, plan: Plan, step: PlanStep): P
     const { verified } = journal.row(n);
     if (verified === true) continue;
     const why = verified === false ? 'which differs from what was sent' : 'which was not read back';
-    return `it waits for ${named(plan, n)}, ${why}`;
+    return `it waits for ${named(context, plan, n)}, ${why}`;
   }
   return null;
 }
 
-function named(plan: Plan, n: number): string {
+function named({ definitions }: StepContext, plan: Plan, n: number): string {
   const step = plan.steps.find((each) => each.n === n);
-  return `step ${n} (${step?.kind} ${step?.name})`;
+  return step === undefined ? `step ${n}` : `step ${n} (${definitions(step.kind).title.one} ${step.name})`;
 }
 
 /** How a restore ends. @param isStopped whether a signal ended it */
