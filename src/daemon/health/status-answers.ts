@@ -282,7 +282,7 @@ function lossOf({ config }: HealthSnapshot, job: JobRow): { cause: string; remed
   };
 }
 
-/** By source, the newest restore of which the mirror has nothing yet; `of` names the source where there are several. */
+/** By source, the newest restore of which the mirror has nothing yet; `of` names the source if there are several. */
 function unreadRestoresOf(snapshot: HealthSnapshot): { restored: UnreadRestore; of: string }[] {
   const own = configuredOf(snapshot);
   return own.flatMap(({ source, unreadRestore }) =>
