@@ -5,8 +5,8 @@ export interface ParsedTime {
   readonly epochMs: number;
   /** What was assumed where the text left something open; one line. */
   readonly note?: string;
-  /** True for a time to the second, without a fraction of it. */
-  readonly isToSecond?: true;
+  /** What a time with seconds is exact to, in milliseconds: times are shown to the second, and recorded to the millisecond. */
+  readonly exactToMs?: 1000 | 1;
 }
 
 /** Date, optionally a time to the minute, second or a fraction of it, optionally a zone; extended or basic form. */
@@ -34,7 +34,8 @@ export function parseTime(text: string): ParsedTime | undefined {
   const offset = zoneOffset(zone);
   if (offset === undefined) return undefined;
   const epochMs = local.getTime() - offset;
-  const precision = match[6] !== undefined && match[7] === undefined ? { isToSecond: true as const } : {};
+  const precision =
+    match[6] === undefined ? {} : { exactToMs: match[7] === undefined ? (1000 as const) : (1 as const) };
   if (zone !== undefined && match[4] !== undefined) return { epochMs, ...precision };
   return { epochMs, ...precision, note: readAs(text, epochMs) };
 }

@@ -21,7 +21,7 @@ interface ReferenceTime {
   readonly at: string;
   /** The first instant that the text means. */
   readonly firstAt: string;
-  /** Where a period since it begins: at the text's first instant; for a text to the second after that second, so after the run that ended then. */
+  /** Where a period since it begins: at the text's first instant; for a text with seconds after what it names, so after the run that ended then. */
   readonly beginsAt: string;
   /** True for a time after the one at which the reference was read. */
   readonly isAhead: boolean;
@@ -77,14 +77,15 @@ export function parseReference(text: string, now: number, choice: ReferenceChoic
   }
   const time = parsePastTime(text, now);
   if (time === undefined) throw unknown(text, nearest(text, choice), `write ${formsFor(choice)}`);
-  const { epochMs, note, isToSecond } = time;
+  const { epochMs, note, exactToMs } = time;
+  const endMs = epochMs + (exactToMs ?? 0);
   return {
     form: 'time',
     text,
-    at: isoTime(isToSecond === true ? epochMs + 999 : epochMs),
+    at: isoTime(Math.max(epochMs, endMs - 1)),
     firstAt: isoTime(epochMs),
-    // Of the second that is not over, until now.
-    beginsAt: isoTime(isToSecond === true ? Math.max(epochMs, Math.min(epochMs + 1000, now)) : epochMs),
+    // Of what is not over, until now.
+    beginsAt: isoTime(Math.max(epochMs, Math.min(endMs, now))),
     isAhead: epochMs > now,
     ...(note === undefined ? {} : { note }),
   };

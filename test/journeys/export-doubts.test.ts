@@ -98,21 +98,25 @@ it('of a kind whose list was never read, is empty, says why and exits with 3, al
   await expectRun(0, 'export', '--kind', 'roles');
 });
 
-it('a period since the time at which a run ended, as printed to the second, begins after that run', async () => {
+it('a period since the time at which a run ended, to the second or the millisecond, begins after that run, and one until then includes it', async () => {
   const { expectRun } = await world();
   await expectRun(0, 'sync', '--quiet');
   const { runs } = JSON.parse((await expectRun(0, 'runs', '--json')).stdout) as {
     runs: { finished_at: string }[];
   };
-  const second = `${(runs[0]?.finished_at ?? '').slice(0, 19)}Z`;
-  const numbers = async (since: string): Promise<unknown> => {
-    const { stdout } = await expectRun(0, 'changes', '--since', since, '--json');
+  const exact = runs[0]?.finished_at ?? '';
+  const second = `${exact.slice(0, 19)}Z`;
+  const numbers = async (since: string, ...more: string[]): Promise<unknown> => {
+    const { stdout } = await expectRun(0, 'changes', '--since', since, ...more, '--json');
     return (JSON.parse(stdout) as { runs: { run: number }[] }).runs.map(({ run }) => run);
   };
-  expect(await numbers(second)).toEqual([]);
-  expect((await expectRun(0, 'export', '--history', '--since', second)).stdout).toBe('');
-  // The state at that time is that of the run.
-  expect((await expectRun(0, 'diff', second, 'run:1')).stdout).toContain('No differences');
+  for (const time of [second, exact]) {
+    expect(await numbers(time)).toEqual([]);
+    expect(await numbers('7d', '--until', time)).toEqual([1]);
+    expect((await expectRun(0, 'export', '--history', '--since', time)).stdout).toBe('');
+    // The state at that time is that of the run.
+    expect((await expectRun(0, 'diff', time, 'run:1')).stdout).toContain('No differences');
+  }
   const minute = `${second.slice(0, 16)}Z`;
   expect(await numbers(minute)).toEqual([1]);
 });
