@@ -11,6 +11,8 @@ interface Bound {
   readonly at: string;
   /** Given where a run was named: runs are compared with it by number, since two can end in the same millisecond. */
   readonly run?: number;
+  /** Where a time was given: the first instant that its text means. */
+  readonly firstAt?: string;
   readonly note?: string;
 }
 
@@ -38,8 +40,11 @@ interface PeriodChoice {
  */
 export function choosePeriod(mirror: Mirror, { since, until, sources }: PeriodChoice, nowMs: number): Period {
   const chosen = { sources, nowMs };
-  const from = since === undefined ? { at: '' } : bound(mirror, since, 'since', chosen);
+  const begin = since === undefined ? { at: '' } : bound(mirror, since, 'since', chosen);
   const to = until === undefined ? { at: isoTime(nowMs) } : bound(mirror, until, 'until', chosen);
+  // The same time for both is that second or millisecond, and not the nothing after it.
+  const { firstAt = begin.at } = begin;
+  const from = begin.at > to.at && firstAt <= to.at ? { ...begin, at: firstAt } : begin;
   if (from.at > to.at) {
     throw new TidemarkError('usage', `the period ends before it begins: ${from.at} to ${to.at}`, {
       hint: 'give the earlier one as the beginning and the later one as the end',
@@ -73,9 +78,9 @@ function bound(
   const reference = parseReference(text, nowMs, { ...OF_MIRROR, snapshots });
   // A time needs no run at or before it: the period may begin before the mirror does.
   if (reference.form === 'time') {
-    const { at: end, beginsAt, note } = reference;
+    const { at: end, beginsAt, firstAt, note } = reference;
     const at = side === 'since' ? beginsAt : end;
-    return note === undefined ? { at } : { at, note };
+    return { at, firstAt, ...(note === undefined ? {} : { note }) };
   }
   const choice = reference.form === 'earlier_run' ? onlySource(mirror, text, sources) : {};
   const { at, run } = pointOf(mirror, reference, choice);
