@@ -5,7 +5,6 @@
 import { collectionKey, definitionOf } from '../catalog/catalog.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { Config } from '../config/config.ts';
-import { isExcludedBy } from '../config/mirrored-kinds.ts';
 import { type MirrorOwnership, ownerOf } from '../config/mirrors.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import { NO_ORGANIZATIONS, permissionIn, REFUSED_HERE } from '../core/hints.ts';
@@ -19,7 +18,14 @@ import { heldUntilText } from '../sync/removals.ts';
 import { deniedAdvice, parentMissing } from '../sync/sweep.ts';
 import { errorDocument, runDocument, type RunProgress } from './documents.ts';
 import { type NamedRemovals, heldAdvice, namedRemovals, namesText, sourceLookup } from './held-names.ts';
-import { neverAsked, type UnaskedInRun, type UnaskedKind, unaskedInRun, unaskedKinds } from './unasked.ts';
+import {
+  EXCLUDED,
+  kindsNeverRead,
+  type UnaskedInRun,
+  type UnaskedKind,
+  unaskedInRun,
+  unaskedKinds,
+} from './unasked.ts';
 import {
   ifDead,
   lastCompleteRun,
@@ -89,7 +95,11 @@ function readSourceStatus(
   const unasked = unaskedKinds(mirror, leftOut, latest);
   const asked = unasked.length === 0 ? mirror.runs.kindStatuses(source) : askedKinds(mirror, leftOut, latest);
   const lastWholeEnded = lastEndedRunOfAllKinds(mirror, source);
-  const never = lastWholeEnded === null || !isConfigured ? [] : neverRead(mirror, config, latest);
+  // Kinds that the configuration has, and that no run asked for: it left them out until then.
+  const never =
+    lastWholeEnded === null
+      ? []
+      : [...kindsNeverRead(mirror, config, source)].flatMap(([kind, why]) => (why === EXCLUDED ? [] : kind));
   // Where nothing is known of a kind, neither is the number of its lists.
   const unknown = never.map((kind) => ({ kind, collections: 1, records: 0, whole: 0, oldestWholeAt: null }));
   const kinds = [...asked, ...unknown].sort((a, b) => KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind));
@@ -126,17 +136,6 @@ function readSourceStatus(
 }
 
 const UNKNOWN = { outcome: null, errorCode: null, error: null, lastCompleteAt: null } as const;
-
-/** Kinds that the configuration has, and that no run asked for: it left them out until then. */
-function neverRead(
-  mirror: Mirror,
-  config: Config,
-  latest: { readonly source: string; readonly run: number },
-): Kind[] {
-  const isExcluded = isExcludedBy(config, latest.source);
-  const reasonOf = neverAsked(mirror, latest);
-  return KINDS.filter((kind) => !isExcluded(kind) && reasonOf(kind) !== null);
-}
 
 /** As `kindStatuses`, of the collections that are still read. */
 function askedKinds(

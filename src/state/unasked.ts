@@ -8,7 +8,7 @@ import { type Kind, KINDS } from '../catalog/kinds.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { compareKeys, type RecordKey } from '../catalog/order.ts';
 import { plural } from '../core/wording.ts';
-import { type KindChoice, excludedKinds } from '../config/mirrored-kinds.ts';
+import { type KindChoice, excludedKinds, isExcludedBy } from '../config/mirrored-kinds.ts';
 import type { LeftOut, Skipped } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
@@ -66,6 +66,27 @@ export function neverAsked(
       ? `no run up to run ${run} read it`
       : `run ${run} was limited to ${limitedTo.join(', ')}, and no earlier run read it`;
   };
+}
+
+/**
+ * Kinds of which no run of a configured source read a list, in catalog order, and why: `EXCLUDED`, or as `neverAsked`. Empty where no
+ * run was published, as nothing is known of any kind then.
+ */
+export function kindsNeverRead(
+  mirror: Pick<Mirror, 'runs' | 'records'>,
+  config: Parameters<typeof isExcludedBy>[0],
+  source: string,
+): ReadonlyMap<Kind, string> {
+  const latest = mirror.runs.latest(source);
+  if (latest === undefined || !config.sources.some(({ name }) => name === source)) return new Map();
+  const isExcluded = isExcludedBy(config, source);
+  const reasonOf = neverAsked(mirror, { source, run: latest.run });
+  return new Map(
+    KINDS.flatMap((kind): [Kind, string][] => {
+      const reason = reasonOf(kind);
+      return reason === null ? [] : [[kind, isExcluded(kind) ? EXCLUDED : reason]];
+    }),
+  );
 }
 
 /**

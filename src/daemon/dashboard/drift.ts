@@ -13,11 +13,11 @@ import { RecreatedIds } from '../../mirror/recreated-ids.ts';
 import { CONTRADICTED, contradictionText, maskedFinding } from '../../report/drift-document.ts';
 import { comparedText, type ReportChange, sectionsOf, skippedNotice } from '../../report/diff-report.ts';
 import { SEVERITY_SIGN, SIGN } from '../../report/document.ts';
-import { formLine, FORMS_HEADING, uncomparedCollections } from '../../report/notes.ts';
+import { formLine, FORMS_HEADING, groupedNotes, uncomparedCollections } from '../../report/notes.ts';
 import { isSecretId, maskedPlace } from '../../report/mask.ts';
 import type { ReportOptions } from '../../report/options.ts';
 import { byText, fieldLine } from '../../report/value-text.ts';
-import type { SourceDrift } from '../../state/drift.ts';
+import { kindsOutsideDrift, type SourceDrift } from '../../state/drift.ts';
 import { type UnreadRestore, unreadRestores, unreadRestoreText } from '../../state/runs.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import type { FoundDrifts } from '../health/status-answers.ts';
@@ -252,6 +252,13 @@ export function noDriftHtml({ document }: SourceDrift, now: number, held = 0): H
   return emptyHtml('No drift', run === undefined ? 'as of the latest run.' : `as of run ${run}${when}.`);
 }
 
+/** What was left out of the comparison; of activity data, which always is, nothing. */
+export function leftOutHtml({ document, definitions }: SourceDrift): Html[] {
+  const usual = kindsOutsideDrift({});
+  const notes = (document.left_out ?? []).filter(({ kind }) => !usual.includes(kind));
+  return groupedNotes('Left out', notes, definitions).map((line) => markup`<p class="faint">${line}.</p>`);
+}
+
 /** What is compared is older than the last restore; nothing where it is not. */
 export function unreadRestoreHtml(restored: UnreadRestore | null | undefined): HtmlPart {
   if (restored === undefined || restored === null) return NOTHING;
@@ -427,7 +434,7 @@ function sourceHtml(mirror: Mirror, { drift, records }: ShownSource, options: So
     },
   });
   return markup`<section id="of-${encodeURIComponent(source)}">${heading}<p class="faint">${comparedText(document)}${ignoredText}</p>
-${unreadRestoreHtml(unreadRestores(mirror, source)[0])}${severitiesHtml(records)}${resultHtml(mirror, drift, options)}${planForm(mirror, drift, now)}
+${unreadRestoreHtml(unreadRestores(mirror, source)[0])}${severitiesHtml(records)}${resultHtml(mirror, drift, options)}${leftOutHtml(drift)}${planForm(mirror, drift, now)}
 ${articles}
 ${rest}${formsHtml(drift)}${acceptedHtml(drift, options)}</section>`;
 }

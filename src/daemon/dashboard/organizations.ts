@@ -1,6 +1,6 @@
 /** Organizations as a tree, worst first: their projects, what is copied of each, what drifted, and how old it is. */
 import { definitionOf } from '../../catalog/catalog.ts';
-import type { Severity } from '../../catalog/definition.ts';
+import type { ScopeKey, Severity } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
@@ -13,6 +13,7 @@ import type { CollectionRow } from '../../mirror/run-rows.ts';
 import { nameText } from '../../report/value-text.ts';
 import type { SourceDrift } from '../../state/drift.ts';
 import { parentNames } from '../../state/parent-names.ts';
+import { EXCLUDED, kindsNeverRead } from '../../state/unasked.ts';
 import {
   ageHtml,
   badge,
@@ -39,6 +40,8 @@ interface Branch {
   readonly id: string;
   readonly collections: CollectionRow[];
   readonly findings: Finding[];
+  /** As `kindsNeverRead`. */
+  readonly neverRead: ReadonlyMap<Kind, string>;
 }
 
 interface Organization extends Branch {
@@ -78,12 +81,15 @@ function conditionOf(
   source: string,
 ): Condition {
   const collections = branches.flatMap((branch) => branch.collections);
-  const times = collections.map(({ lastCompleteAt }) => lastCompleteAt);
+  const never = branches
+    .flatMap(({ neverRead }) => [...neverRead.values()])
+    .filter((why) => why !== EXCLUDED);
+  const times = [...collections.map(({ lastCompleteAt }) => lastCompleteAt), ...never.map(() => null)];
   const completeAt = times.includes(null) ? null : (times.toSorted()[0] ?? null);
   const allowed = allowedMs.get(source);
   return {
-    unread: collections.filter(isUnread).length,
-    collections: collections.length,
+    unread: collections.filter(isUnread).length + never.length,
+    collections: collections.length + never.length,
     records: collections.reduce((sum, { records }) => sum + records, 0),
     completeAt,
     isOld: completeAt !== null && allowed !== undefined && now - Date.parse(completeAt) > allowed,
@@ -117,11 +123,26 @@ function isWell({ unread, findings, isOld, isDriftKnown }: Condition): boolean {
 
 // The tree, from rows of collections and keys of projects: no body is read.
 
-function organizationsOf({ mirror, drifts }: TreeFacts, source: string, only?: string): Organization[] {
+function organizationsOf(
+  { mirror, config, drifts }: TreeFacts,
+  source: string,
+  only?: string,
+): Organization[] {
   const made = new Map<string, Branch & { readonly projects: Map<string, Branch> }>();
-  const branch = (id: string): Branch => ({ id, collections: [], findings: [] });
+  const never = [...kindsNeverRead(mirror, config, source)];
+  const neverBelow = (key: ScopeKey): ReadonlyMap<Kind, string> =>
+    new Map(
+      never.filter(([kind]) => {
+        const { scope } = definitionOf(kind);
+        return scope.includes(key) && (key === 'project_id' || !scope.includes('project_id'));
+      }),
+    );
+  const [ofOrganization, ofProject] = [neverBelow('organization_id'), neverBelow('project_id')];
+  const branch = (id: string, neverRead: Branch['neverRead']): Branch => ({
+    ...{ id, neverRead, collections: [], findings: [] },
+  });
   const of = (id: string): Branch & { readonly projects: Map<string, Branch> } => {
-    const known = made.get(id) ?? { ...branch(id), projects: new Map<string, Branch>() };
+    const known = made.get(id) ?? { ...branch(id, ofOrganization), projects: new Map<string, Branch>() };
     made.set(id, known);
     return known;
   };
@@ -145,7 +166,7 @@ function organizationsOf({ mirror, drifts }: TreeFacts, source: string, only?: s
     if (organization === undefined) return null;
     const own = of(organization);
     if (project === undefined) return own;
-    const known = own.projects.get(project) ?? branch(project);
+    const known = own.projects.get(project) ?? branch(project, ofProject);
     own.projects.set(project, known);
     return known;
   };
@@ -297,10 +318,10 @@ function branchHtml(
   const recordsOf = (kind: Kind): number =>
     (byKind.get(kind) ?? []).reduce((sum, { records }) => sum + records, 0);
   const hasDrift = branch.findings.length > 0;
-  const rows = [...byKind].map(([kind, collections]) => {
+  const rows = [...byKind].map(([kind, collections]): HtmlPart[] => {
     const findings = branch.findings.filter((finding) => finding.kind === kind);
     const { unread, completeAt, records } = conditionOf(
-      [{ ...branch, collections, findings }],
+      [{ ...branch, collections, findings, neverRead: new Map() }],
       facts,
       source,
     );
@@ -315,6 +336,14 @@ function branchHtml(
       ageHtml(completeAt, now),
     ];
   });
+  for (const [kind, why] of branch.neverRead)
+    rows.push([
+      capital(definitions(kind).title.many),
+      why === EXCLUDED ? badge('plain', 'excluded') : badge('warn', 'not read yet'),
+      ...(hasDrift ? [NOTHING] : []),
+      NOTHING,
+      NOTHING,
+    ]);
   // What differs of the organization or project itself is of a list above.
   const own = branch.findings.filter(({ kind }) => !byKind.has(kind));
   const [first] = own;
@@ -339,8 +368,12 @@ function branchHtml(
     ({ lastOutcome, lastError }) =>
       `${lastOutcome ?? 'never read'}${lastError === null ? '' : `, ${lastError}`}`,
   );
-  const problems = [...byReason].map(([why, collections]) => {
-    const kinds = [...new Set(collections.map(({ kind }) => definitions(kind).title.many))];
+  const neverByReason = Map.groupBy(
+    [...branch.neverRead].map(([kind, why]) => ({ kind, why })),
+    ({ why }) => why,
+  );
+  const problems = [...byReason, ...neverByReason].map(([why, those]) => {
+    const kinds = [...new Set(those.map(({ kind }) => definitions(kind).title.many))];
     return markup`<li><strong>${kinds.join(', ')}</strong>: ${why}</li>`;
   });
   const more = problems.length - PROBLEMS_SHOWN;

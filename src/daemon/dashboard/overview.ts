@@ -51,7 +51,7 @@ import {
   tableHtml,
   withCommands,
 } from './components.ts';
-import { NO_BASELINE, noDriftHtml, unreadRestoreHtml, worstArticles } from './drift.ts';
+import { leftOutHtml, NO_BASELINE, noDriftHtml, unreadRestoreHtml, worstArticles } from './drift.ts';
 import { heldSection } from './held.ts';
 import { jobsSection } from './latest-jobs.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
@@ -208,7 +208,7 @@ function driftSection({ found, snapshot }: OverviewFacts, mirror: Mirror): Html 
     const none =
       drift === undefined || unknown.length > 0
         ? NOTHING
-        : noDriftHtml(drift, snapshot.now, heldCount(snapshot));
+        : markup`${noDriftHtml(drift, snapshot.now, heldCount(snapshot))}${drifts.map(leftOutHtml)}`;
     return section('drift', 'Drift', NOTHING, problems, none);
   }
   const link = markup`<a href="/drift">${open === 1 ? 'the finding' : `all ${count(open)} findings`}</a>`;

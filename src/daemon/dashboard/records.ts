@@ -9,6 +9,7 @@ import { changesOnce } from '../../diff/families.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { nameText } from '../../report/value-text.ts';
 import { parentNames } from '../../state/parent-names.ts';
+import { EXCLUDED, kindsNeverRead } from '../../state/unasked.ts';
 import {
   capital,
   emptyHtml,
@@ -55,15 +56,36 @@ export function recordsPage(facts: RecordsFacts): PageContent {
   const title = kind === null ? 'Records' : capital(definitionOf(kind).title.many);
   const all =
     kind === null ? [...counts.values()].reduce((sum, each) => sum + each, 0) : (counts.get(kind) ?? 0);
-  const content = kind === null && text === '' ? kindsHtml(facts, counts) : resultsHtml(facts);
+  const unread = unreadLines(facts);
+  const content =
+    kind === null && text === '' ? kindsHtml(facts, counts) : resultsHtml(facts, unread.length > 0);
   const crumbs = kind === null ? NOTHING : markup`<p class="crumbs faint"><a href="/records">Records</a></p>`;
   const of = source === null ? '' : ` of ${source}`;
   const limit = withinHtml(facts);
-  const counted = markup`${plural(all, 'record')} in the mirror${of}, as of the latest run.`;
+  const counted =
+    all === 0 && unread.length > 0
+      ? NOTHING
+      : markup`${plural(all, 'record')} in the mirror${of}, as of the latest run.`;
+  const notes = unread.map((line) => markup`<p class="faint">${line}.</p>`);
   const body = markup`${crumbs}<h1>${title}</h1>
-<p class="faint">${limit ?? counted}</p>
+<p class="faint">${limit ?? counted}</p>${notes}
 ${searchForm(facts, counts)}${content}`;
   return { title, body };
+}
+
+/** What the mirror never read of the kind, or of all: a line for each source and reason. */
+function unreadLines({ mirror, config, kind, source, sources }: RecordsFacts): string[] {
+  return (source === null ? sources : [source]).flatMap((name) => {
+    if (mirror.runs.latest(name) === undefined) return [`Nothing of ${name} was read yet`];
+    const of = sources.length > 1 ? ` of ${name}` : '';
+    const never = [...kindsNeverRead(mirror, config, name)].filter(
+      ([each]) => kind === null || each === kind,
+    );
+    return [...Map.groupBy(never, ([, reason]) => reason === EXCLUDED)].map(([isExcluded, same]) => {
+      const titles = same.map(([each]) => definitionOf(each).title.many).join(', ');
+      return `${capital(titles)}${of}: ${isExcluded ? 'excluded by the configuration' : 'not read yet'}`;
+    });
+  });
 }
 
 /** The one organization or project whose records are shown, and the link to all; null where all are. */
@@ -113,7 +135,7 @@ function kindsHtml({ source }: RecordsFacts, counts: ReadonlyMap<string, number>
   return tableHtml('Kinds', [{ head: 'Kind' }, { head: 'Records', style: 'num' }], rows);
 }
 
-function resultsHtml(facts: RecordsFacts): Html {
+function resultsHtml(facts: RecordsFacts, isPart: boolean): Html {
   const { text, kind, isLater } = facts;
   const found = kind === null ? withoutUnions(facts.found) : facts.found;
   const shown = found.filter(
@@ -122,12 +144,13 @@ function resultsHtml(facts: RecordsFacts): Html {
   const isEmpty = shown.every(
     ({ page, others }) => page.records.length === 0 && page.next === null && others.length === 0,
   );
-  if (isEmpty && text === '') return emptyHtml('No records', 'of this kind.');
+  if (isEmpty && text === '')
+    return emptyHtml('No records', isPart ? 'of this kind in what was read.' : 'of this kind.');
   if (isEmpty) {
     const why = isLater
       ? 'There are no more records that fit.'
       : 'No id begins with this, and no name that was searched, also of earlier ones, contains it. `tidemark show` searches more of them.';
-    return emptyHtml('Nothing found.', why);
+    return emptyHtml(isPart ? 'Nothing found in what was read.' : 'Nothing found.', why);
   }
   return markup`${shown.map((each) => {
     const heading = kind === null ? markup`<h2>${capital(definitionOf(each.kind).title.many)}</h2>` : NOTHING;

@@ -1,0 +1,82 @@
+/** Kinds that no run read, as the configuration left them out until now: no page calls them complete or empty. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { loadConfig } from '../../../src/config/load.ts';
+import { onlyMirrorConfig } from '../../../src/config/mirrors.ts';
+import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
+import { scratch } from '../../journeys/harness.ts';
+import { FULL_KEY, World } from '../http/world.ts';
+
+/** The text of pages of a mirror whose first source was read without these kinds. */
+async function pages(isExcluded: boolean): Promise<(path: string) => Promise<string>> {
+  const config = join(scratch(), 'tidemark.yaml');
+  const write = (exclude: string): void => {
+    const source = (name: string, kinds: string): string =>
+      `  - { name: ${name}, baseUrl: "\${SERVICE_URL}", apiKey: "\${TIDEMARK_API_KEY}", rate: { perMinute: 0, perHour: 0 }, kinds: { exclude: [${kinds}] } }`;
+    writeFileSync(config, ['sources:', source('alpha', exclude), source('beta', '')].join('\n'), {
+      mode: 0o600,
+    });
+  };
+  write('roles, invites');
+  const world = await World.create({ TIDEMARK_CONFIG: config });
+  await world.sync(FULL_KEY, 'alpha');
+  const run = await world.sync(FULL_KEY, 'beta');
+  world.write((mirror) => {
+    mirror.snapshots.pin('as-approved', run);
+    mirror.snapshots.setBaseline('as-approved');
+  });
+  if (!isExcluded) {
+    write('');
+    const env = { TIDEMARK_CONFIG: config, SERVICE_URL: world.url, TIDEMARK_API_KEY: FULL_KEY };
+    const now = { ...env, TIDEMARK_MIRROR: world.mirrorPath };
+    const changed = onlyMirrorConfig(loadConfig({ env: now, cwd: scratch(), keys: 'required' }));
+    world.config = () => changed;
+  }
+  const { url } = await world.listen({});
+  return async (path) => {
+    const html = await (await fetch(url + path, { headers: { accept: 'text/html' } })).text();
+    return html
+      .replace(/<style>.*?<\/style>|<script>.*?<\/script>|<header class="bar">.*?<\/header>/gs, '')
+      .replace(/<[^>]*>/g, ' ')
+      .replace(/\s+/g, ' ');
+  };
+}
+
+it('a kind that is configured now is not read yet, and its organizations are not complete', async () => {
+  const page = await pages(false);
+  const all = await page('/organizations');
+  expect(all).not.toContain('All are well');
+  expect(all).toMatch(/alpha +\d+ of \d+ incomplete/);
+  const one = await page(`/organizations/${KITTIWAKE_ID}?source=alpha`);
+  expect(one).toMatch(/State +\d+ of \d+ incomplete/);
+  expect(one).toMatch(/Roles +not read yet/);
+  expect(one).toMatch(/roles, role memberships, invites +: no run up to run 1 read it/);
+  expect(await page(`/organizations/${KITTIWAKE_ID}?source=beta`)).toMatch(/State +complete/);
+
+  const records = await page('/records?kind=roles&source=alpha');
+  expect(records).toContain('Roles of alpha: not read yet.');
+  expect(records).not.toMatch(/0 records|No records of this kind\./);
+  expect(await page('/records?q=no-such-name')).toMatch(
+    /Roles, role memberships, invites of alpha: not read yet\.[^]*Nothing found in what was read\./,
+  );
+  expect(await page('/records?q=no-such-name&source=beta')).toContain('Nothing found.');
+
+  for (const path of ['/drift', '/'])
+    expect(await page(path)).toMatch(
+      /Left out: roles, role memberships, invites: no run up to run \d+ read it/,
+    );
+});
+
+it('a kind that is still excluded is shown as excluded', async () => {
+  const page = await pages(true);
+  const one = await page(`/organizations/${KITTIWAKE_ID}?source=alpha`);
+  expect(one).toMatch(/Roles +excluded/);
+  expect(one).toContain(': the configuration excludes the kind');
+  const records = await page('/records?kind=roles&source=alpha');
+  expect(records).toContain('Roles of alpha: excluded by the configuration.');
+  expect(records).not.toMatch(/0 records|No records of this kind\./);
+  expect(await page('/drift')).toMatch(
+    /Left out: roles, role memberships, invites: the configuration excludes the kind/,
+  );
+});
