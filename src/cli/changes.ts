@@ -44,7 +44,7 @@ import {
   printShownReason,
   type CommandContext,
 } from './context.ts';
-import { recordFilter, requireEverKnown, type FilterOptions } from './export-notes.ts';
+import { neverReadNotes, recordFilter, requireEverKnown, type FilterOptions } from './export-notes.ts';
 import { statesAt } from './named-parents.ts';
 import { withRealIds } from './real-ids.ts';
 import { sourcesToRead } from './record.ts';
@@ -128,7 +128,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
     const isEmpty = found.length === 0 && unread.every(({ runs }) => runs.length === 0);
     if (isEmpty && sources.every((source) => mirror.runs.latest(source) === undefined))
       pointOf(mirror, LATEST, {});
-    requireEverKnown(mirror, filter, resolved);
+    requireEverKnown(mirror, filter, resolved, neverReadNotes(mirror, config, sources, resolved.kind));
     const leftOut = ({ source, run }: RunRow): LeftOut[] =>
       leftOutOfRun(
         mirror,

@@ -15,7 +15,14 @@ import { openMirrorState } from '../state/mirror-diff.ts';
 import { type Point, pointOf } from '../state/point.ts';
 import { LATEST } from '../state/reference.ts';
 import { staleReading } from '../state/state.ts';
-import { unaskedInRun, type UnaskedKind, unaskedKinds, unaskedLines } from '../state/unasked.ts';
+import {
+  EXCLUDED,
+  kindsNeverRead,
+  unaskedInRun,
+  type UnaskedKind,
+  unaskedKinds,
+  unaskedLines,
+} from '../state/unasked.ts';
 import { UnknownParent } from './named-parents.ts';
 import { groupAlike, groupText, oldestOf } from './plan-reason.ts';
 import { idsOfRecords } from './record.ts';
@@ -154,6 +161,26 @@ export function unaskedNotes(
     if (at === undefined) return [];
     const from = sources.length > 1 ? `${source}: ` : '';
     return unaskedLines(unaskedIn(mirror, source, at, filter)).map((line) => `${from}${line}`);
+  });
+}
+
+/** Of which kinds the mirror has nothing, as no run read them: a line for each source and reason. */
+export function neverReadNotes(
+  mirror: Mirror,
+  config: Parameters<typeof kindsNeverRead>[1],
+  sources: readonly string[],
+  kinds: readonly Kind[] = KINDS,
+): string[] {
+  return sources.flatMap((source) => {
+    const of = sources.length > 1 ? ` of ${source}` : '';
+    const never = [...kindsNeverRead(mirror, config, source)].filter(([kind]) => kinds.includes(kind));
+    return [...Map.groupBy(never, ([, reason]) => reason === EXCLUDED)].map(([isExcluded, same]) => {
+      const isOne = same.length === 1;
+      const why = isExcluded
+        ? `the configuration excludes ${isOne ? 'the kind' : 'them'}`
+        : `the mirror has not read ${isOne ? 'it' : 'them'} yet`;
+      return `nothing of ${same.map(([kind]) => kind).join(', ')}${of}: ${why}`;
+    });
   });
 }
 
@@ -347,12 +374,14 @@ export function unpublishedSources(mirror: Mirror, sources: readonly string[]): 
 /**
  * An id that nobody knows is a mistake and not an empty result: one that `read` (the state or the history asked for,
  * filtered) does not hold.
+ * @param unread lines that say of what the mirror has nothing
  * @throws TidemarkError `reference_unknown` that names each unknown one
  */
 export function requireKnown(
   options: FilterOptions,
   of: 'state' | 'history',
   read: Iterable<{ readonly id: string }>,
+  unread: readonly string[],
 ): void {
   if (options.id === undefined) return;
   const missing = new Set(options.id);
@@ -360,18 +389,16 @@ export function requireKnown(
   if (missing.size === 0) return;
   const others = filterText({ ...options, id: [] });
   const unknown = `${[...missing].join(', ')}${others === '' ? '' : ` (with ${others})`}`;
-  throw new UnknownParent(
-    'reference_unknown',
+  const message =
     of === 'state'
       ? `no record has the id ${unknown} in this state of the mirror`
-      : `no record of the mirror has, or had, the id ${unknown}`,
-    {
-      hint:
-        of === 'state'
-          ? 'it may be another kind, or removed: `--at run:N` shows an earlier state, `tidemark runs` lists them'
-          : 'it may be another kind, or in another place: `tidemark export --history` has every record of the mirror',
-    },
-  );
+      : `no record of the mirror has, or had, the id ${unknown}`;
+  throw new UnknownParent('reference_unknown', [message, ...unread].join('\n'), {
+    hint:
+      of === 'state'
+        ? 'it may be another kind, or removed: `--at run:N` shows an earlier state, `tidemark runs` lists them'
+        : 'it may be another kind, or in another place: `tidemark export --history` has every record of the mirror',
+  });
 }
 
 /** The same of the mirror's history, removed records included, and earlier ids. @throws TidemarkError `reference_unknown` */
@@ -379,6 +406,7 @@ export function requireEverKnown(
   mirror: Mirror,
   filter: ReturnType<typeof recordFilter>,
   options: FilterOptions,
+  unread: readonly string[],
 ): void {
   const { id: ids = [], kind: kinds = KINDS } = options;
   const idsOf = idsOfRecords(mirror);
@@ -393,6 +421,7 @@ export function requireEverKnown(
     options,
     'history',
     known.map((id) => ({ id })),
+    unread,
   );
 }
 

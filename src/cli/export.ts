@@ -31,6 +31,7 @@ import {
   filterText,
   limitedCollections,
   limitedText,
+  neverReadNotes,
   newestOnlyText,
   recordFilter,
   requireEverKnown,
@@ -131,8 +132,9 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       namesSource: format === 'parquet' || namesSource,
     });
     const filter = { ...recordFilter(sources, options), followsIds: isHistory };
-    if (isHistory) requireEverKnown(mirror, filter, options);
-    else requireKnown(options, 'state', content.look());
+    const neverRead = neverReadNotes(mirror, config, sources, options.kind);
+    if (isHistory) requireEverKnown(mirror, filter, options, neverRead);
+    else requireKnown(options, 'state', content.look(), neverRead);
 
     const isAsked = askedCollections(mirror, sources, options, run);
     const altered = alteredHistory(mirror, {
@@ -173,6 +175,9 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
         ...(revisions > 0
           ? []
           : [`${isPartial ? 'in what could be read, ' : ''}${nothingText(options, asked.since)}`]),
+        ...nothingOf(unpublished),
+        // What --kind names is a reason below.
+        ...(options.kind === undefined ? neverRead : []),
         ...unaskedNotes(mirror, sources, null, recordFilter(sources, options)),
         ...sampledNotes(mirror, sources, options, {
           kinds: stillRead(config, sources, options.kind ?? KINDS),
@@ -188,6 +193,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     const extent = extentOf(mirror, sources, options, { point, namesSource });
     const held = options.kind ?? heldKinds(config, mirror, content);
     const isDirectory = options.output !== undefined && file === null;
+    const namesFiles = isDirectory && format !== 'yaml';
     const unread = held.filter((kind) => extent.unread?.includes(kind) === true);
     const shape: Shape = {
       format,
@@ -213,11 +219,14 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     printNote(context, [
       ...(point?.note === undefined ? [] : [point.note]),
       ...unknownNote(run, shape.extent),
-      ...unpublished.map((source) => `nothing of ${source} is in the mirror yet: run \`tidemark sync\``),
+      ...nothingOf(unpublished),
       ...(content.count > 0 ? [] : [unreadBy ?? nothingText(options)]),
-      ...(isDirectory && format !== 'yaml' ? notMirrored(config, options.kind ?? KINDS, held) : []),
+      ...(namesFiles ? notMirrored(config, options.kind ?? KINDS, held) : []),
       ...unreadNote(run, stillRead(config, sources, unread)),
-      ...excludedNote(config, mirror, sources, { held, isNamed: options.kind !== undefined }),
+      ...excludedNote(config, mirror, sources, {
+        held: options.kind ?? (namesFiles ? held : KINDS),
+        isNamed: options.kind !== undefined || !namesFiles,
+      }),
       ...unaskedNotes(mirror, sources, run, recordFilter(sources, options)),
       ...sampledNotes(mirror, sources, options, { kinds: stillRead(config, sources, held), run }),
       ...staleText(stale, run, systemClock.now(), content.hasSource),
@@ -299,6 +308,10 @@ function notMirrored({ sources }: Config, all: readonly Kind[], held: readonly K
       ? `the configuration does not mirror ${them}`
       : `the mirror has no collection of ${them}`;
   return [`no file for ${missing.join(', ')}: ${why}`];
+}
+
+function nothingOf(unpublished: readonly string[]): string[] {
+  return unpublished.map((source) => `nothing of ${source} is in the mirror yet: run \`tidemark sync\``);
 }
 
 /** Kinds of which the export has nothing of one source, since its configuration excludes them. */

@@ -21,7 +21,7 @@ import { nameText, quotedName } from '../report/value-text.ts';
 import { requireCountedWithin, requireIntact } from '../state/intact.ts';
 import type { NamedRecord } from '../state/state.ts';
 import { LATEST } from '../state/reference.ts';
-import { neverAsked } from '../state/unasked.ts';
+import { EXCLUDED, neverAsked } from '../state/unasked.ts';
 import { kindName, type Located } from './command-row.ts';
 import {
   bestNamed,
@@ -554,7 +554,7 @@ function unknownRecord(
   );
 }
 
-/** @throws TidemarkError `never_read` where all of the sources have the kind, and no run of any asked for it */
+/** @throws TidemarkError `never_read` where no run of any of the sources asked for the kind */
 function requireRead(
   mirror: Mirror,
   config: Config,
@@ -563,14 +563,15 @@ function requireRead(
 ): void {
   const reasons = sources.map((source) => {
     const { run = null } = mirror.runs.latest(source) ?? {};
-    return run === null || isExcludedBy(config, source)(kind)
-      ? null
-      : neverAsked(mirror, { source, run })(kind);
+    const reason = run === null ? null : neverAsked(mirror, { source, run })(kind);
+    return reason !== null && isExcludedBy(config, source)(kind) ? `${EXCLUDED}; no run read it` : reason;
   });
   const [first] = reasons;
   if (first === undefined || first === null || reasons.includes(null)) return;
   throw new TidemarkError('never_read', `the mirror has not read any ${title.many}: ${first}`, {
-    hint: 'run `tidemark sync`',
+    hint: first.startsWith(EXCLUDED)
+      ? 'leave the kind in (kinds.include, kinds.exclude), then run `tidemark sync`'
+      : 'run `tidemark sync`',
   });
 }
 

@@ -123,9 +123,14 @@ function unreadInPeriod(
       },
     ];
   });
+  // Nothing was ever published of the source.
+  const none = mirror.runs.latest(source) === undefined ? (filter.kinds ?? []) : [];
+  const skipped = none.map((kind) => ({
+    ...{ kind, scope: {}, reason: isExcluded(kind) ? EXCLUDED : 'no run read it' },
+  }));
   const state =
     last === undefined
-      ? { skipped: [], stale: [], isForLimit: false }
+      ? { skipped, stale: [], isForLimit: false }
       : asOf(mirror, last, { filter, isDependedOn, isExcluded });
   return { runs: unread, ...state };
 }

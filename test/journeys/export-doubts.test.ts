@@ -58,6 +58,15 @@ it('an export of two sources names the kind that the configuration excludes for 
     expect((await commandLine(['export', ...args], asked)).stderr).not.toContain('excludes');
   const own = await commandLine(['export', '--source', 'b', '--kind', 'domains'], asked);
   expect(own.stderr).toContain('nothing of domains: the configuration excludes the kind');
+  const two = readFileSync(join(directory, 'tidemark.yaml'), 'utf8');
+  writeFileSync(join(directory, 'tidemark.yaml'), `${two}${source('c')}`);
+  const history = await commandLine(['export', '--history'], asked);
+  expect(history.code).toBe(0);
+  for (const line of [said, 'nothing of c is in the mirror yet: run `tidemark sync`'])
+    expect(history.stderr).toContain(line);
+  const named = await commandLine(['export', '--history', '--kind', 'members'], asked);
+  expect(named.code).toBe(3);
+  expect(named.stderr).toContain('not read of c: members: no run read it');
 });
 
 it('an --output of `-` is stdout, and no file of that name', async () => {

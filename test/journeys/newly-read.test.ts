@@ -245,6 +245,16 @@ it('of a kind that the configuration left out until now is missing until a run r
   const excluded = await expectRun(3, 'export', '--kind', 'members');
   expect(excluded.stderr).toContain('nothing of members: the configuration excludes the kind');
   expect(excluded.stderr).not.toContain('yet');
+  const why = 'nothing of members: the configuration excludes the kind';
+  for (const more of [[], ['--format', 'json'], ['--format', 'yaml'], ['--history']])
+    expect((await expectRun(0, 'export', ...more)).stderr, more.join()).toContain(why);
+  expect((await expectRun(0, 'export', '--kind', 'domains')).stderr).not.toContain('excludes');
+  for (const command of ['show', 'log', 'blame'])
+    expect((await expectRun(3, command, 'members', 'ann@one.example')).stderr).toContain(
+      'the mirror has not read any members: the configuration excludes the kind; no run read it',
+    );
+  for (const command of [['export', '--kind', 'members'], ['export', '--history'], ['changes']])
+    expect((await expectRun(4, ...command, '--id', 'x1')).stderr, command.join()).toContain(why);
 
   delete env['TIDEMARK_KINDS_EXCLUDE'];
   const unread = 'members: no run up to run 1 read it';
@@ -253,6 +263,9 @@ it('of a kind that the configuration left out until now is missing until a run r
       'nothing of members: the mirror has not read it yet',
     );
   expect((await expectRun(3, 'export', '--kind', 'members', '--history')).stderr).toContain(unread);
+  const yet = 'nothing of members: the mirror has not read it yet';
+  expect((await expectRun(0, 'export', '--history')).stderr).toContain(yet);
+  expect((await expectRun(4, 'export', '--kind', 'members', '--id', 'x1')).stderr).toContain(yet);
   const changes = await expectRun(3, 'changes', '--kind', 'members');
   expect(changes.stdout).toContain('Nothing changed in what could be read');
   expect(changes.stdout).toContain(`not read: ${unread}`);
