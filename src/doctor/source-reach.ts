@@ -29,7 +29,7 @@ export interface SourceReach {
   readonly organizations: readonly { readonly id: string; readonly name: string | null }[];
   /** Number of organizations by the list's count; null without a count. */
   readonly organizationCount: number | null;
-  /** Given where none of the organizations of an earlier address is there. */
+  /** Given for an address that has no organization of an earlier one. */
   readonly moved: MovedAddress | null;
   readonly kinds: readonly KindReach[];
   /** The error that ended the probing: a refused key, a host that does not answer. */
