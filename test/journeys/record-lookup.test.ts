@@ -68,13 +68,16 @@ describe('the record that a command is about', () => {
       // A recording bears the name of a person: nobody means one of their thousands by it.
       ['session_recordings', 'Mira', 'has no session recording with the id "Mira"'],
       ['session_recordings', 'r2', 'has no session recording with the id "r2"'],
-      ['recording_sharing', 'r2', 'has no recording sharing with the id "r2"'],
     ] as const) {
       const ended = await run('show', kind, asked);
       expect([ended.code, ended.stdout], asked).toEqual([4, '']);
       expect(ended.stderr).toContain(said);
       expect(ended.stderr.includes('did you mean')).toBe(said.startsWith('did you mean'));
     }
+    // Not read, as `sharingPerRun` is 0: nobody knows whether there is one.
+    const sharing = await run('show', 'recording_sharing', 'r2');
+    expect([sharing.code, sharing.stdout]).toEqual([3, '']);
+    expect(sharing.stderr).toContain('the configuration excludes the kind; no run read it');
     alterBody(join(directory, 'mirror.db'), 'r1', '"d1"', '"d7"');
     const recording = await run('show', 'session_recordings', 'r2');
     expect([recording.code, recording.stderr.includes('damaged')]).toEqual([4, false]);
