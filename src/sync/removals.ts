@@ -62,7 +62,11 @@ export function heldUntil(
   { confirmAfterMs }: RemovalLimits,
   moved: MovedAddress | null,
 ): HeldUntil {
-  const endOf = (since: string): string => isoTime(Date.parse(since) + confirmAfterMs);
+  const endOf = (since: string): string => {
+    const end = Date.parse(since) + confirmAfterMs;
+    // Another program altered it, as `verify` says: shown as it is.
+    return Number.isNaN(end) ? since : isoTime(end);
+  };
   const times = { first: endOf(wait.firstAt), last: endOf(wait.lastAt) };
   return { times: moved === null ? times : null, moved };
 }
@@ -83,7 +87,8 @@ export function heldUntilText(held: readonly { readonly until?: HeldUntil | unde
 
 /** In UTC, as others read it in other zones; the first second that begins then or later, so that none of it is missing. */
 export function secondOf(at: string): string {
-  return `${isoTime(Math.ceil(Date.parse(at) / 1000) * 1000).slice(0, 19)}Z`;
+  const ms = Date.parse(at);
+  return Number.isNaN(ms) ? at : `${isoTime(Math.ceil(ms / 1000) * 1000).slice(0, 19)}Z`;
 }
 
 /** How many held removals the user accepts in this run: a maximum that the collections share; and what was accepted. */

@@ -59,9 +59,9 @@ describe('times in text', () => {
       // A hint holds the instant, whoever wrote it.
       service.set('roles', []);
       const held = await tidemark(['sync', '--json'], { env });
-      expect(held.stdout).toMatch(/it goes if a run after \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ still/);
+      expect(held.stdout).toMatch(/a run after \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ confirms it/);
       expect((await tidemark(['sync'], { env })).stderr).toMatch(
-        /it goes if a run after \S+T\d\d:\d\d:\d\d\+0[12]:00 still/,
+        /a run after \S+T\d\d:\d\d:\d\d\+0[12]:00 confirms it/,
       );
     },
   );
