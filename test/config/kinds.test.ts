@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { mirroredKinds } from '../../src/config/mirrored-kinds.ts';
+import { CATALOG } from '../../src/catalog/catalog.ts';
 import { KINDS } from '../../src/catalog/kinds.ts';
 import { KEY, oneSource, workspace } from './workspace.ts';
 
@@ -33,9 +34,9 @@ describe('the kinds that a source mirrors', () => {
       ['session_recordings'],
     ],
     [
-      'of named projects their recordings, without the organizations',
+      'of named projects all that is below them, without the organizations',
       ['kinds: { exclude: [organizations, projects] }', 'projects: [1]'],
-      ['session_recordings', 'recording_sharing'],
+      CATALOG.filter(({ scope }) => scope.includes('project_id')).map(({ kind }) => kind),
     ],
     [
       'recordings of the projects lists of named organizations',

@@ -11,6 +11,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { KINDS } from '../../src/catalog/kinds.ts';
 import { environment, program, scratch, start, tidemark } from './harness.ts';
 import { type Quirk, FakeService, forbidden, ORG, organizationPaths } from './service.ts';
 import { alterFile } from '../tools/alter.ts';
@@ -127,7 +128,7 @@ describe('a YAML tree', () => {
       schema: 'tidemark.export_directory/1',
       run: 1,
       files: yaml.length - 1,
-      removed: 16,
+      removed: KINDS.length,
     });
     expect(filesBelow(tree)).toEqual(yaml);
     // Whoever refreshes one kind loses the others: that is said.

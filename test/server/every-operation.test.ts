@@ -30,10 +30,8 @@ function documentedOperations(): string[] {
   ];
 }
 
+/** Of the kinds for which their name alone, any text, is not enough. */
 const BODIES: Readonly<Record<string, unknown>> = {
-  organizations: { name: 'Every operation' },
-  projects: { name: 'Every operation' },
-  roles: { name: 'Every operation' },
   domains: { domain: 'every-operation.example' },
   invites: { target_email: 'every@operation.example' },
   batch_exports: { name: 'Every', interval: 'hour', destination: { type: 'NoOp', config: {} } },
@@ -75,7 +73,12 @@ async function bodyOf(
   if (definition.family === 'components') return COMPONENT;
   if (definition.kind === 'proxy_records' && operation.role === 'update') return {};
   if (definition.kind === 'members') return { level: 1 };
-  if (definition.kind !== 'role_memberships') return BODIES[definition.kind];
+  if (definition.kind !== 'role_memberships') {
+    return (
+      BODIES[definition.kind] ??
+      Object.fromEntries(definition.naturalKey.map((pointer) => [pointer.slice(1), 'Every operation']))
+    );
+  }
   // The newest member takes none of the demo's roles.
   const members = await call('GET', `/api/organizations/${KITTIWAKE_ID}/members/`);
   return { user_uuid: (members.json['results'] as { user: { uuid: string } }[])[0]!.user.uuid };
