@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
+import { selectionOf } from '../../../src/daemon/dashboard/drift.ts';
 import { DRIFT_JOB } from '../../../src/daemon/jobs/drift-job.ts';
 import { VERIFY_JOB } from '../../../src/daemon/jobs/verify-result.ts';
 import { backupWork, jobWorks } from '../../../src/daemon/jobs/job-table.ts';
@@ -121,7 +122,7 @@ it('reports no drift from a baseline that is not as the audit log has it, and sa
   const text = async (at: string): Promise<string> =>
     await (await fetch(url + at, { headers: { accept: 'text/html' } })).text();
   expect(await text('/metrics')).toMatch(/^tidemark_drift_findings\{.*\} 1$/m);
-  const record = encodeURIComponent(`organizations {} ${KITTIWAKE_ID}`);
+  const record = selectionOf({ kind: 'organizations', scope: {}, id: KITTIWAKE_ID });
   const restore = async (): Promise<string> => await text(`/restore?source=default&record=${record}`);
   expect(await restore()).toContain('What it would do');
   alterFile(world.mirrorPath, 'UPDATE snapshots SET run = 2');

@@ -1,6 +1,6 @@
 /** A record whose removal is held: its page, and where it is listed. */
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { scopeKey } from '../../../src/catalog/catalog.ts';
+import { selectionOf } from '../../../src/daemon/dashboard/drift.ts';
 import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
 import { World } from '../http/world.ts';
 
@@ -91,11 +91,7 @@ it('is not offered for a plan of several where the profile cannot create it', as
   await world.sync(undefined, undefined, 0);
   const html = await (await fetch(`${url}/drift`, { headers: { accept: 'text/html' } })).text();
   const [, value = ''] = /name="record" form="held-default" value="([^"]*)"/.exec(html) ?? [];
-  const query = new URLSearchParams({
-    source: 'default',
-    held: '1',
-    record: value.replaceAll('&quot;', '"'),
-  });
+  const query = new URLSearchParams({ source: 'default', held: '1', record: value });
   const plan = await wordsAt(`/restore?${query.toString()}`);
   expect(plan).toMatch(/The service no longer shows 1 record.* create domain /);
   expect(plan).toMatch(/tidemark restore latest --source default --kind domains --id \S+/);
@@ -113,7 +109,7 @@ it('is planned as the restore will plan it: a member comes back by an invite onl
   expect(drift).toContain(
     'tidemark restore --kind members --kind domains --invite-missing plans to restore the others, members by invites.',
   );
-  const record = `members ${scopeKey(member?.scope ?? {})} ${id}`;
+  const record = selectionOf({ kind: 'members', scope: member?.scope ?? {}, id });
   const query = new URLSearchParams({ source: 'default', held: '1', record });
   const why = 'members cannot be created: invite the person, who comes back by accepting';
   for (const path of [

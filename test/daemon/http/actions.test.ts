@@ -7,6 +7,7 @@ import { keyFingerprint } from '../../../src/config/source.ts';
 import { isoTime } from '../../../src/core/clock.ts';
 import { silentLogger, type Logger } from '../../../src/core/logger.ts';
 import { Secret } from '../../../src/core/secret.ts';
+import { selectionOf } from '../../../src/daemon/dashboard/drift.ts';
 import { SharedRateLog } from '../../../src/mirror/rate-log.ts';
 import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
 import { parentNames } from '../../../src/state/parent-names.ts';
@@ -105,6 +106,26 @@ function act(
     redirect: 'manual',
     body,
   });
+}
+
+interface Finding {
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly id: string;
+  readonly change: string;
+  readonly path: string;
+  readonly fingerprint: string;
+}
+
+async function findings(): Promise<readonly Finding[]> {
+  const headers = { authorization: `Bearer ${TOKEN}` };
+  const answer = await fetch(`${url}/api/v1/drift?source=default`, { headers });
+  return ((await answer.json()) as { readonly findings: readonly Finding[] }).findings;
+}
+
+/** As the boxes of the page name them. */
+function selected(records: readonly Pick<Finding, 'kind' | 'scope' | 'id'>[]): [string, string][] {
+  return records.map((each) => ['record', selectionOf(each)]);
 }
 
 async function page(path: string): Promise<string> {
@@ -267,27 +288,37 @@ describe('drift', () => {
   });
 
   it('of selected records becomes a plan with the command that applies it', async () => {
-    const drift = await page('/drift');
-    const selected = (kind: string): { id: string; query: string } => {
-      const [, record = ''] =
-        new RegExp(`name="record" form="[^"]*"\\s+value="(${kind} [^"]*)"`).exec(drift) ?? [];
-      const query = new URLSearchParams({ source: 'default', record: record.replaceAll('&quot;', '"') });
-      return { id: record.split(' ').at(-1) ?? '', query: query.toString() };
-    };
+    const changes = await findings();
     const wordsOf = (text: string): string => text.replaceAll(/<[^>]*>/g, '');
-    const organization = selected('organizations');
-    const text = wordsOf(await page(`/restore?${organization.query}`));
+    const queryOf = (kind: Kind): string => {
+      const records = changes.filter((each) => each.kind === kind).slice(0, 1);
+      return new URLSearchParams([['source', 'default'], ...selected(records)]).toString();
+    };
+    const text = wordsOf(await page(`/restore?${queryOf('organizations')}`));
     expect(text).toContain('tidemark restore baseline --source default --kind organizations');
-    expect(text).toContain(`--id ${organization.id}`);
+    expect(text).toContain(`--id ${changes.find(({ kind }) => kind === 'organizations')?.id ?? ''}`);
     // What cannot be sent is not promised.
-    expect(wordsOf(await page(`/restore?${selected('roles').query}`))).not.toContain('tidemark restore');
+    expect(wordsOf(await page(`/restore?${queryOf('roles')}`))).not.toContain('tidemark restore');
+    const drift = await page('/drift');
+    const boxes = [...drift.matchAll(/name="record" form="[^"]*"\s+value="([^"]*)"/g)];
     const all = new URLSearchParams({ source: 'default' });
-    for (const [, each = ''] of drift.matchAll(/name="record" form="[^"]*"\s+value="([^"]*)"/g))
-      all.append('record', each.replaceAll('&quot;', '"'));
+    for (const [, value = ''] of boxes) all.append('record', value);
     const planned = await page(`/restore?${all.toString()}`);
     expect(planned).toMatch(/From the newest run of the mirror: \d+ to update.*, 5 blocked; /);
     expect(planned.match(/>blocked<\/span> [^<]*<strong>.*?<\/strong>: \w/g)).toHaveLength(5);
     expect(await page('/restore?source=default&record=nonsense')).toContain('Nothing is selected.');
+  });
+
+  it('of as many records as a page shows is planned: its address is not too long', async () => {
+    const changes = await findings();
+    const scope = { organization_id: KITTIWAKE_ID, role_id: KITTIWAKE_ID };
+    const others = Array.from({ length: 199 }, (_unused, index) => ({
+      ...{ kind: 'role_memberships' as const, scope, id: KITTIWAKE_ID.replace(/^.{4}/, `${1000 + index}`) },
+    }));
+    const records = [...others, ...changes.filter(({ kind }) => kind === 'organizations').slice(0, 1)];
+    const address = `/restore?${new URLSearchParams([['source', 'default'], ...selected(records)]).toString()}`;
+    expect(address.length).toBeLessThan(8 * 1024);
+    expect(await page(address)).toContain('What it would do');
   });
 
   it('that was accepted is marked in a plan, and left where its box is checked', async () => {
@@ -295,16 +326,13 @@ describe('drift', () => {
       /<input type="checkbox" name="keep_accepted".*?>/.exec(text)?.[0] ?? '';
     const before = await page('/drift');
     expect(box(before)).toBe('');
-    const headers = { authorization: `Bearer ${TOKEN}` };
-    const { findings } = (await (await fetch(`${url}/api/v1/drift?source=default`, { headers })).json()) as {
-      findings: { kind: Kind; scope: Scope; id: string; change: string; path: string; fingerprint: string }[];
-    };
+    const found = await findings();
     // Of this record another field drifted as well.
-    const { id = '', fingerprint = '' } = findings.find(({ path }) => path === '/paused') ?? {};
+    const { id = '', fingerprint = '' } = found.find(({ path }) => path === '/paused') ?? {};
     const named = ['source', 'default'] as const;
     const finding = [named, ['fingerprint', fingerprint]] as const;
-    const [, record = ''] = new RegExp(`value="(batch_exports [^"]*${id})"`).exec(before) ?? [];
-    const query = new URLSearchParams({ source: 'default', record: record.replaceAll('&quot;', '"') });
+    const ofId = found.filter((each) => each.id === id).slice(0, 1);
+    const query = new URLSearchParams([['source', 'default'], ...selected(ofId)]);
     expect(box(await page(`/restore?${query.toString()}`))).toBe('');
     expect((await act('accept', [...finding, ['reason', 'not before May']])).status).toBe(303);
     // What the form plans leaves it.
@@ -320,13 +348,13 @@ describe('drift', () => {
     expect(kept).toContain('left</span> 1 batch export: /paused accepted by Ada (token@dashboard)');
     expect(kept).not.toContain('accepted as drift, and');
     expect(box(kept)).toContain(' checked');
-    const [, other = ''] = /name="record" form="[^"]*"\s+value="(organizations [^"]*)"/.exec(before) ?? [];
-    query.append('record', other.replaceAll('&quot;', '"'));
+    const [other] = found.filter(({ kind }) => kind === 'organizations');
+    for (const [name, value] of selected(other === undefined ? [] : [other])) query.append(name, value);
     expect(wordsOf(await page(`/restore?${query.toString()}`))).toMatch(/--id \S+ --keep-accepted --apply/);
     expect((await act('unaccept', finding)).status).toBe(303);
     expect(box(await page('/drift'))).toBe('');
     // Nor does what was accepted of a record that is gone come back as it was before.
-    const removed = findings.find(({ change }) => change === 'removed');
+    const removed = found.find(({ change }) => change === 'removed');
     if (removed === undefined) throw new Error('nothing was removed');
     const { kind, scope, id: gone } = removed;
     const ofGone = { source: 'default', fingerprint: 'f', kind, scope, id: gone, path: '/name' };
