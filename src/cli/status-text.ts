@@ -311,6 +311,7 @@ function unreadLines({ unread, unreadCount }: SourceStatus, now: number, isVerbo
     JSON.stringify([outcome === 'skipped' || errorCode === 'throttled' ? null : kind, outcome, error]),
   );
   const shown = isVerbose ? groups : groups.slice(0, UNREAD_SHOWN);
+  const more = unreadCount - unread.length;
   return [
     unread.every(({ outcome }) => outcome === 'held')
       ? `  the last attempt held removals of ${plural(unreadCount, 'collection')}:`
@@ -326,6 +327,7 @@ function unreadLines({ unread, unreadCount }: SourceStatus, now: number, isVerbo
       return [`    ${names}: ${why}`, `      ${since}`];
     }),
     ...(groups.length > shown.length ? [`    and more: \`tidemark status --verbose\``] : []),
+    ...(more > 0 ? [`    and ${plural(more, 'more collection')}`] : []),
   ];
 }
 

@@ -10,7 +10,7 @@ import { openMirror } from '../../src/mirror/open.ts';
 import { commandLine } from '../journeys/command-line.ts';
 import { environment, scratch, start, tidemark } from '../journeys/harness.ts';
 import { FakeService, forbidden, ORG } from '../journeys/service.ts';
-import { begin, open } from '../mirror/fixture.ts';
+import { begin, open, sweep } from '../mirror/fixture.ts';
 import { alterFile } from '../tools/alter.ts';
 
 interface Document {
@@ -112,6 +112,20 @@ describe('status', () => {
     expect(text).not.toContain('→ run `tidemark sync` again');
     expect(text).toContain('→ `tidemark runs show 2` has every collection of that run');
     expect(await steps()).toEqual(['`tidemark runs show 2` has every collection of that run']);
+  });
+
+  it('counts all collections of a cause, however many', async () => {
+    const directory = scratch();
+    const mirror = open({ path: join(directory, 'mirror.db'), clock: systemClock });
+    const source = { name: 'default', baseUrl: 'http://127.0.0.1:1' };
+    const missing = { outcome: 'missing', mode: null, error: { code: 'not_found', message: 'no' } } as const;
+    const sweeps = Array.from({ length: 400 }, (_unused, index) =>
+      sweep('role_memberships', { organization_id: 'o', role_id: `r${index}` }, 0, missing),
+    );
+    await begin(mirror, { source }).publish({ outcome: 'partial', sweeps, requests: 1, retries: 0 });
+    const env = environment('http://127.0.0.1:1', directory);
+    const { stdout } = await commandLine(['status', '-v'], { env, cwd: directory });
+    expect(stdout).toMatch(/^ +role_memberships \(.*\) and 399 others: missing/m);
   });
 
   it('a run that ends while the daemon is asked for its progress did not die', async () => {
