@@ -15,6 +15,11 @@ export function withDisk(health: Health, path: string): Health {
   return full === null ? health : withProblem(health, full);
 }
 
+/** Where nothing can be recorded, a sync may have failed since. */
+export function isDiskFull(path: string): boolean {
+  return fullDisk(path, spaceBeside(path))?.isFull === true;
+}
+
 function withProblem(health: Health, problem: { readonly message: string; readonly hint: string }): Health {
   const reason = { code: 'daemon_problem', state: 'degraded', since: null, ...problem } as const;
   return { ...health, state: worst([health, reason]), reasons: [reason, ...health.reasons] };

@@ -13,11 +13,15 @@ import { heldAdvice } from '../state/held-names.ts';
 import type { SourceStatus } from '../state/source-status.ts';
 import { collectionsText, groupAlike } from './plan-reason.ts';
 
-/** What an altered mirror says of its sources is worth nothing. */
-export function exitCode(sources: readonly SourceStatus[], snapshot: HealthSnapshot): ExitCode {
+/** What an altered mirror says of its sources is worth nothing. On a full disk, a sync that failed is not recorded. */
+export function exitCode(
+  sources: readonly SourceStatus[],
+  snapshot: HealthSnapshot,
+  isDiskFull: boolean,
+): ExitCode {
   if (verified(snapshot).tone === 'bad') return EXIT.failed;
   if (sources.every(({ lastPublished }) => lastPublished === null)) return EXIT.failed;
-  return sources.every(({ state }) => state === 'whole') ? EXIT.done : EXIT.partial;
+  return sources.every(({ state }) => state === 'whole') && !isDiskFull ? EXIT.done : EXIT.partial;
 }
 
 /** Why the mirror is not what was stored; nothing where that is not known of it. */

@@ -53,13 +53,20 @@ import {
 import { type DaemonNow, lookAtDaemon, progressInDaemon, wrongKey } from './daemon-requests.ts';
 import { explainMissing } from './missing-mirror.ts';
 import { alteredReason, exitCode, statusReason, syncsThen } from './status-reason.ts';
-import { diskReasons, killedReasons, upkeepOf, withDisk, withKilledDaemon } from './status-machine.ts';
+import {
+  diskReasons,
+  isDiskFull,
+  killedReasons,
+  upkeepOf,
+  withDisk,
+  withKilledDaemon,
+} from './status-machine.ts';
 import { statusText } from './status-text.ts';
 import { renderTable } from '../report/table.ts';
 import { noteUnmaskedKeys } from './unmasked-keys.ts';
 
 /**
- * Exit 0 when the mirror of every configured source is complete, 3 when something is not, 1 when nothing was ever
+ * Exit 0 when the mirror of every configured source is complete, 3 when something is not or the disk is full, 1 when nothing was ever
  * published, or the mirror is not what was stored. A source that is no longer configured is shown and does not count.
  */
 export async function status(context: CommandContext): Promise<ExitCode> {
@@ -120,9 +127,11 @@ export async function status(context: CommandContext): Promise<ExitCode> {
         }),
       );
     }
-    const code = exitCode(own, snapshot);
+    const isFull = isDiskFull(mirror.path);
+    const code = exitCode(own, snapshot, isFull);
     const reason = [
       ...alteredReason(snapshot),
+      ...(isFull ? diskReasons([config]) : []),
       ...own.flatMap((each) => statusReason(withDeadRun(mirror, each), config, upkeep)),
     ];
     if (code !== EXIT.done) printShownReason(context, own.length === 0 ? [EMPTY] : reason);
@@ -431,7 +440,7 @@ async function mirrorLine(
         ...alteredReason(snapshot).map((line) => (line.startsWith(' ') ? line : `${source}: ${line}`)),
         ...own.flatMap((each) => statusReason(each, config, upkeep)),
       ],
-      exitCode: exitCode(own, snapshot),
+      exitCode: exitCode(own, snapshot, isDiskFull(opened.path)),
     };
   } catch (thrown) {
     const { code, message, hint } = asTidemarkError(await explainMissing(context, thrown));
