@@ -214,12 +214,15 @@ export function heldCommands(
   source: string,
 ): string[] {
   const { look, restoring } = lookCommands(held, source);
-  const moved = held.some(({ until }) => (until?.moved ?? null) !== null) ? `${MOVED_HINT}; ` : '';
+  const [moved] = held.flatMap(({ until }) => until?.moved ?? []);
   const accepting = [...Map.groupBy(held, ({ kind }) => kind)].map(([kind, own]) => {
     const all = own.reduce((sum, { records, below }) => sum + records + below, 0);
     return `\`tidemark sync --accept-removals ${all} --kind ${kind} --source ${source}\` removes all held ${kind} now`;
   });
-  return [`${moved}${look} shows them, ${restoring('them')}; -v lists each`, ...accepting];
+  return [
+    `${moved === undefined ? '' : `${movedText(moved)}: ${MOVED_HINT}; `}${look} shows them, ${restoring('them')}; -v lists each`,
+    ...accepting,
+  ];
 }
 
 /** The kinds of records below one of this kind that a restore can create again. */

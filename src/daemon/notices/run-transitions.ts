@@ -21,7 +21,7 @@ import {
   heldAdvice,
   namesText,
 } from '../../state/held-names.ts';
-import { heldUntilText } from '../../sync/removals.ts';
+import { heldUntilText, MOVED_HINT, movedText } from '../../sync/removals.ts';
 import { unansweredHint } from '../health/waits.ts';
 import {
   type FindingSummary,
@@ -206,7 +206,7 @@ function matterOf({ job }: JobObservation, unread: readonly UnreadSweep[]): Sync
 }
 
 function matterNotice(
-  { job, at, placeText }: JobObservation,
+  { job, at, held, placeText }: JobObservation,
   matter: SyncIssue,
   { unread, follows }: { readonly unread: readonly UnreadSweep[]; readonly follows: NoticeEvent | null },
 ) {
@@ -220,15 +220,20 @@ function matterNotice(
     error: job.error === null ? null : { code: job.errorCode, message: job.error },
   };
   if (matter.state === 'partial') {
+    // What else is wrong follows from the address.
+    const [moved] = held.flatMap(({ until }) => until?.moved ?? []);
     return noticeOf(
       { ...of, event: 'run_partial' },
       {
         ...shared,
         severity: 'medium',
         title: `${name}: the sync was incomplete`,
-        lines: unreadCauses(unread, placeText),
+        lines: [...(moved === undefined ? [] : [movedText(moved)]), ...unreadCauses(unread, placeText)],
         count: unread.length,
-        hint: unreadHint(unread) ?? `\`tidemark status --source ${source}\` shows what is stale`,
+        hint:
+          moved === undefined
+            ? (unreadHint(unread) ?? `\`tidemark status --source ${source}\` shows what is stale`)
+            : MOVED_HINT,
       },
     );
   }

@@ -235,6 +235,15 @@ describe('a sync', () => {
     expect(contentOf(transitionsOf([], { ...waits, held: other }).notices[0]!).hint).toMatch(
       /^none of what was read at https:\/\/old\.example\/ before is at https:\/\/new\.example\/.*correct baseUrl and sync again; nothing was removed; if they were meant to go/,
     );
+    const missing = seen(job('sync', 'partial'), { unread: [sweep('roles', 'missing')] }, other);
+    const partial = transitionsOf([], missing).notices.find(({ event }) => event === 'run_partial');
+    expect(contentOf(partial!)).toMatchObject({
+      lines: [
+        expect.stringMatching(/^none of what was read at https:\/\/old\.example\/ before is at /),
+        expect.stringMatching(/^roles /),
+      ],
+      hint: expect.stringMatching(/correct baseUrl and sync again/) as string,
+    });
     const deep = transitionsOf([], { ...waits, held: [{ ...held[0]!, below: 246 }] }).states;
     expect(contentOf(transitionsOf(deep, sync('done')).notices[0]!).lines[0]).toMatch(
       /^12 removals, with 246 below, had waited since 2/,
