@@ -68,6 +68,21 @@ export function mistakeIn(type: OptionType): (text: string) => string | undefine
   };
 }
 
+/** @throws TidemarkError `usage` for options of the source that cannot be right, before anything is asked or sent */
+export function requireSourceOptions(context: CommandContext, options: InitOptions, output: string): void {
+  const { url, name, keyEnv, keyFile } = options;
+  if (url !== undefined) refuse('--url', addressMistake(url));
+  if (name !== undefined) refuse('--name', mistakeIn(sourceName)(name));
+  if (keyEnv !== undefined && keyFile !== undefined)
+    throw new TidemarkError('usage', '--key-env and --key-file exclude each other: give one');
+  keyFromOption(context, options, output);
+}
+
+/** @throws TidemarkError `usage` where there is a mistake */
+export function refuse(option: string, mistake: string | undefined): void {
+  if (mistake !== undefined) throw new TidemarkError('usage', `${option}: ${mistake}`);
+}
+
 /** The address, without what the paths bring along themselves. */
 export async function urlFor(context: CommandContext, { url }: InitOptions): Promise<string> {
   const given =
@@ -80,8 +95,6 @@ export async function urlFor(context: CommandContext, { url }: InitOptions): Pro
         )
       : undefined);
   if (given === undefined) throw missing('--url', 'the address of the service');
-  const mistake = addressMistake(given);
-  if (mistake !== undefined) throw new TidemarkError('usage', `--url: ${mistake}`);
   const address = new URL(withScheme(given));
   const path = address.pathname.replace(/\/+$/, '');
   if (path.endsWith('/api')) {
@@ -118,28 +131,24 @@ function likelyScheme(text: string): 'http://' | 'https://' {
 export async function nameFor(context: CommandContext, { name }: InitOptions): Promise<string> {
   const check = mistakeIn(sourceName);
   const proposal = 'production';
-  const given =
-    name ??
-    (canAsk(context)
-      ? answered(await askText(context, 'Name of the source, for commands', { proposal, check }))
-      : proposal);
-  const mistake = check(given);
-  if (mistake !== undefined) throw new TidemarkError('usage', `--name: ${mistake}`);
-  return given;
+  if (name !== undefined || !canAsk(context)) return name ?? proposal;
+  return answered(await askText(context, 'Name of the source, for commands', { proposal, check }));
 }
 
-/** @throws TidemarkError `usage` where no key can be had, and for one on the command line */
+function keyFromOption(context: CommandContext, options: InitOptions, output: string): GivenKey | null {
+  const { keyEnv, keyFile } = options;
+  if (keyFile !== undefined) return inFile(context, keyFile, output, '--key-file');
+  return keyEnv === undefined ? null : inVariable(context, keyEnv, options, '--key-env');
+}
+
+/** @throws TidemarkError `usage` where no key can be had */
 export async function keyFor(
   context: CommandContext,
   options: InitOptions,
   output: string,
 ): Promise<GivenKey> {
-  refuseKeyInClear(options);
-  const { keyEnv, keyFile } = options;
-  if (keyEnv !== undefined && keyFile !== undefined)
-    throw new TidemarkError('usage', '--key-env and --key-file exclude each other: give one');
-  if (keyFile !== undefined) return inFile(context, keyFile, output, '--key-file');
-  if (keyEnv !== undefined) return inVariable(context, keyEnv, options, '--key-env');
+  const given = keyFromOption(context, options, output);
+  if (given !== null) return given;
   if (canAsk(context)) {
     return await askedSecret(context, options, output, {
       where: 'Where is the API key?',

@@ -6,7 +6,7 @@ import { isS3Address, isTargetAddress, meantS3Address, TARGET_ADDRESS } from '..
 import { TidemarkError } from '../core/errors.ts';
 import { UNENCRYPTED } from './config-check.ts';
 import { printNote, type CommandContext } from './context.ts';
-import { answered, asWritten, askYes, canAsk, type InitOptions } from './init-answers.ts';
+import { answered, asWritten, askYes, canAsk, refuse, type InitOptions } from './init-answers.ts';
 import { askChoice, askText } from './prompt.ts';
 
 export interface BackupAnswers {
@@ -14,6 +14,18 @@ export interface BackupAnswers {
   readonly recipients: readonly string[];
   /** Absolute paths of directories to create. */
   readonly newDirectories: readonly string[];
+}
+
+/** @throws TidemarkError `usage` for options of backups that cannot be right */
+export function requireBackupOptions({ backup = [], recipient = [] }: InitOptions): void {
+  if (backup.length === 0 && recipient.length > 0)
+    throw new TidemarkError('usage', '--recipient is for backups: name where they go with --backup');
+  refuse(
+    '--backup',
+    backup.map(targetMistake).find((each) => each !== undefined),
+  );
+  if (!recipient.every(isRecipient))
+    refuse('--recipient', 'expected an age recipient, as `age-keygen -y` prints it: age1…');
 }
 
 /** @param earlier the answers so far: proposed again */
@@ -24,16 +36,7 @@ export async function backupFor(
   earlier: BackupAnswers,
 ): Promise<BackupAnswers> {
   const { backup = [], recipient = [] } = options;
-  if (backup.length === 0 && recipient.length > 0)
-    throw new TidemarkError('usage', '--recipient is for backups: name where they go with --backup');
   if (backup.length > 0 || !canAsk(context)) {
-    const mistake = backup.map(targetMistake).find((each) => each !== undefined);
-    if (mistake !== undefined) throw new TidemarkError('usage', `--backup: ${mistake}`);
-    if (!recipient.every(isRecipient))
-      throw new TidemarkError(
-        'usage',
-        '--recipient: expected an age recipient, as `age-keygen -y` prints it: age1…',
-      );
     const missing = backup.filter(
       (target) => !isS3Address(target) && !existsSync(resolve(context.cwd, target)),
     );

@@ -85,6 +85,11 @@ export async function channelFor(
   return { type, given, to };
 }
 
+/** @throws TidemarkError `usage` for a channel that cannot be one */
+export function requireChannels(context: CommandContext, options: InitOptions, output: string): void {
+  for (const option of options.notify ?? []) channelFromOption(context, options, option, output);
+}
+
 function channelFromOption(
   context: CommandContext,
   options: InitOptions,

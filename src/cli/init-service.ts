@@ -9,7 +9,7 @@ import { TidemarkError } from '../core/errors.ts';
 import { shellWord } from '../core/hints.ts';
 import { isLoopback } from '../core/local-url.ts';
 import { printNote, type CommandContext } from './context.ts';
-import { answered, canAsk, mistakeIn, newFileMistake, type InitOptions } from './init-answers.ts';
+import { answered, canAsk, mistakeIn, newFileMistake, refuse, type InitOptions } from './init-answers.ts';
 import {
   CRON_MINUTES,
   serviceText,
@@ -31,12 +31,13 @@ export interface ServiceAnswer {
   readonly next: string;
 }
 
+/** @throws TidemarkError `usage` for a schedule that cannot be one */
+export function requireSchedule({ schedule }: InitOptions): void {
+  if (schedule !== undefined) refuse('--schedule', mistakeIn(cronOrOff)(schedule));
+}
+
 export async function scheduleFor(context: CommandContext, { schedule }: InitOptions): Promise<string> {
-  if (schedule !== undefined) {
-    const mistake = mistakeIn(cronOrOff)(schedule);
-    if (mistake !== undefined) throw new TidemarkError('usage', `--schedule: ${mistake}`);
-    return schedule;
-  }
+  if (schedule !== undefined) return schedule;
   if (!canAsk(context)) return USUAL_SYNC;
   return answered(
     await askChoice(context, 'When should the daemon sync?', [

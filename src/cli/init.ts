@@ -15,16 +15,18 @@ import {
   answered,
   canAsk,
   refuseKeyInClear,
+  requireSourceOptions,
   type GivenKey,
   type InitOptions,
   askYes,
   wantsRecordings,
 } from './init-answers.ts';
 import { type ChannelChoice, type ConfigChoices, configText, USUAL_SYNC } from './init-config.ts';
-import { backupFor, type BackupAnswers } from './init-backup.ts';
-import { channelFor, testChannel, testPing, type GivenChannel } from './init-channel.ts';
+import { backupFor, requireBackupOptions, type BackupAnswers } from './init-backup.ts';
+import { channelFor, requireChannels, testChannel, testPing, type GivenChannel } from './init-channel.ts';
 import {
   requireFreeService,
+  requireSchedule,
   scheduleFor,
   serviceFor,
   serviceNotes,
@@ -59,6 +61,10 @@ export async function init(context: CommandContext, options: InitOptions): Promi
   const output = resolve(context.cwd, options.output ?? context.options.config ?? 'tidemark.yaml');
   requireFree(output, options.force === true);
   requireFreeService(context, options, output);
+  requireSourceOptions(context, options, output);
+  requireChannels(context, options, output);
+  requireBackupOptions(options);
+  requireSchedule(options);
   let answers: Answers = {
     ...(await settle(context, options, output)),
     hasRecordings: false,

@@ -226,6 +226,22 @@ describe('init away from a terminal', () => {
     expect(readdirSync(directory)).toEqual([]);
   });
 
+  it.each([
+    ['--schedule', 'daily'],
+    ['--notify', 'fax:A'],
+    ['--notify', 'slack:UNSET'],
+    ['--notify', 'email:SVC_KEY:nobody'],
+    ['--backup', 's3:/bucket'],
+    ['--recipient', 'age1x', '--backup', './away'],
+    ['--name', 'a b'],
+  ])('asks the service nothing where %s %s cannot be right', async (option, ...values) => {
+    const { run, service } = await rig();
+    const ended = await run('init', '--url', service.url, '--key-env', 'SVC_KEY', option, ...values);
+    expect(ended.code).toBe(4);
+    expect(ended.stderr).toMatch(new RegExp(`^tidemark: ${option}: `));
+    expect(service.seen).toEqual([]);
+  });
+
   it('says that a key goes unencrypted, and that variables contradict the answers', async () => {
     const { run, env, directory } = await rig();
     const args = ['init', '--url', 'http://svc.example.com', '--key-env', 'SVC_KEY', '--no-check'];
