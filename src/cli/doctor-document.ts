@@ -1,7 +1,7 @@
 /** The JSON document `tidemark.doctor/1` of what `doctor` found. */
 import type { DaemonLockfile } from '../daemon/lockfile.ts';
 import type { MirrorHealth } from '../doctor/mirror-health.ts';
-import { type Problem, permissionOf } from '../doctor/problems.ts';
+import { type Problem, permissionOf, reachProblems } from '../doctor/problems.ts';
 import { type KindReach, type SourceReach, MOST_SCOPES } from '../doctor/source-reach.ts';
 import type { TargetCheck } from './doctor-backups.ts';
 import { isMirrorSound, proxyOf } from './doctor-report.ts';
@@ -37,7 +37,7 @@ export function sourceDocument(reach: SourceReach): object {
     profile: source.profile,
     error: fatal === null ? null : { code: fatal.code, message: fatal.message, hint: fatal.hint ?? null },
     organizations: { looked_at: organizations, count: organizationCount, most: MOST_SCOPES },
-    kinds: kinds.map(kindDocument),
+    kinds: kinds.map((row) => kindDocument(row, reach)),
     clock: skew === null ? null : { ahead_ms: skew.aheadMs, doubt_ms: skew.doubtMs },
     page:
       pageCap === null
@@ -49,11 +49,15 @@ export function sourceDocument(reach: SourceReach): object {
   };
 }
 
-function kindDocument(row: KindReach): object {
+function kindDocument(row: KindReach, reach: SourceReach): object {
   const { organization, kind, state, probes, collections } = row;
   const counted = probes.flatMap(({ records }) => (records === null ? [] : [records]));
   const error = probes.find((probe) => probe.error !== null)?.error ?? null;
   const looks = probes.flatMap(({ next }) => (next === null ? [] : [next]));
+  // As the problem of this kind has it: the hint of the request knows no configuration.
+  const problem = reachProblems({ ...reach, fatal: null, kinds: [row] }).find(
+    ({ gravity }) => gravity !== 'note',
+  );
   return {
     organization,
     kind,
@@ -75,7 +79,10 @@ function kindDocument(row: KindReach): object {
                 : null,
           },
     permission: state === 'denied' ? permissionOf(row) : null,
-    error: error === null ? null : { code: error.code, message: error.message, hint: error.hint ?? null },
+    error:
+      error === null
+        ? null
+        : { code: error.code, message: error.message, hint: problem?.next ?? error.hint ?? null },
   };
 }
 

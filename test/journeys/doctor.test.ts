@@ -33,6 +33,7 @@ interface KindJson {
   readonly list: string | null;
   readonly permission: string | null;
   readonly refuses_query: boolean;
+  readonly error: { readonly hint: string | null } | null;
   readonly next: { readonly other_origin: string | null; readonly advances: boolean | null } | null;
 }
 
@@ -134,6 +135,8 @@ describe('doctor', () => {
     const [missing, , unoffered] = document.problems;
     expect(missing?.next).toContain('give the key the permission plugin:read, or exclude the kind');
     expect(unoffered?.next).toContain('kinds: { exclude: [proxy_records] }');
+    expect(kind('plugins')?.error?.hint).toBe(missing?.next);
+    expect(kind('proxy_records')?.error?.hint).toBe(unoffered?.next);
     expect(document.problems.every(({ next }) => next !== '')).toBe(true);
     const { stdout } = await text(env, directory);
     expect(stdout).toMatch(/plugins +DENIED .* needs plugin:read/);

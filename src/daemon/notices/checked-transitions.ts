@@ -5,6 +5,7 @@ import { resumeHint } from '../../core/hints.ts';
 import { durationBeyond } from '../../core/wording.ts';
 import type { Notice, NoticeState } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
+import type { GoneLists } from '../../state/held-names.ts';
 import { type latestUnfinished, unendedText } from '../../mirror/unfinished-restore.ts';
 import type { Freshness } from '../health/freshness.ts';
 import type { HealthReason } from '../health/reason.ts';
@@ -233,15 +234,20 @@ export function freshnessTransition(
   };
 }
 
-/** Ends what was reported of failed and incomplete syncs where a command has made a complete one since. @param at ISO 8601 */
+/**
+ * Ends what was reported of failed and incomplete syncs where a command has made a complete one since.
+ * @param at ISO 8601
+ * @param goneOf the lists of a source that its last complete run lacks, since what they belonged to is gone
+ */
 export function completeTransition(
   states: readonly NoticeState[],
   { source, completeAt }: Pick<Freshness, 'source' | 'completeAt'>,
   at: string,
+  goneOf: (source: string) => GoneLists | null,
 ): Transition {
   const before = stateOf(states, source, 'run');
   if (before === undefined || !isOverBy(before, completeAt)) return NO_TRANSITION;
-  return runRecovered(before, { at, source, run: null, completeAt });
+  return runRecovered(before, { at, source, run: null, completeAt, gone: goneOf(source) });
 }
 
 function followedFailure(told: NoticeState | undefined): RunEvent | null {

@@ -5,7 +5,13 @@ import { type Clock, isoTime } from '../../core/clock.ts';
 import { compareSeverities } from '../../diff/severity.ts';
 import type { JobRow, Notice, NoticeState } from '../../mirror/daemon-store.ts';
 import { placeText } from '../../report/notes.ts';
-import { goneLists, type SourceLookup, namedRemovals, settledRemovals } from '../../state/held-names.ts';
+import {
+  goneLists,
+  type GoneLists,
+  type SourceLookup,
+  namedRemovals,
+  settledRemovals,
+} from '../../state/held-names.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import { isReadAfter, lastCompleteRun } from '../../state/runs.ts';
 import type { Logger } from '../../core/logger.ts';
@@ -191,17 +197,22 @@ export function createNotifier(options: NotifierOptions): Notifier {
     const stored = mirror.daemon.channelsReportedTo(source, subject);
     return told === undefined ? stored : [...stored, ...reportedToOf(told)];
   };
-  const freshness = (mirror: Mirror, sources: readonly Freshness[]): Transition =>
-    joined(
+  const freshness = (mirror: Mirror, sources: readonly Freshness[]): Transition => {
+    const goneOf = (source: string): GoneLists | null => {
+      const run = lastCompleteRun(mirror, source);
+      return run === null ? null : goneLists(mirror, run.run);
+    };
+    return joined(
       sources.map((each) => {
         const { source } = each;
         const states = allStates(mirror, source);
         const at = isoTime(clock.now());
         const change = freshnessTransition(states, each, clock.now());
         const ends = settled(states, { source, at, run: null }, ['fresh'], change);
-        return joined([completeTransition(states, each, at), change, ends]);
+        return joined([completeTransition(states, each, at, goneOf), change, ends]);
       }),
     );
+  };
   const interruptedRestores = (mirror: Mirror, sources: readonly UnfinishedRestore[]): Transition =>
     joined(
       sources.map((each) => {

@@ -6,7 +6,7 @@ import type { JobName, JobOutcome, JobRow, NoticeState } from '../../../src/mirr
 import type { NamedRemovals } from '../../../src/state/held-names.ts';
 import { transitionsOf } from '../../../src/daemon/notices/transitions.ts';
 import { channelsFor } from '../../../src/daemon/notices/notifier.ts';
-import { freshnessTransition } from '../../../src/daemon/notices/checked-transitions.ts';
+import { completeTransition, freshnessTransition } from '../../../src/daemon/notices/checked-transitions.ts';
 import { batchMessage, batchOf, draftsOf } from '../../../src/daemon/notices/groups.ts';
 import { contentOf, messageOf } from '../../../src/daemon/notices/message.ts';
 import {
@@ -203,6 +203,10 @@ describe('a sync', () => {
     expect(contentOf(notice!).lines).toContain(
       '33 lists that it could not read are gone with their organization',
     );
+    // Likewise where a command made the complete run.
+    const complete = { source: 'production', completeAt: '2999-01-01T00:00:00.000Z' };
+    const [checked] = completeTransition(states, complete, complete.completeAt, () => gone).notices;
+    expect(contentOf(checked!).title).toBe('production: the sync no longer lacks a list');
   });
 
   it('that is partial only because removals wait tells of the removals, and of nothing else', () => {
