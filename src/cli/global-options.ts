@@ -14,7 +14,7 @@ export const GLOBAL_OPTIONS: readonly OptionRow[] = [
   { flags: '-v, --verbose', description: 'print everything, not only what is new or wrong' },
   {
     flags: '--quiet',
-    description: 'print no progress and no notes, and nothing after a sync without problems',
+    description: 'print no progress and no notes, and nothing after a sync or verify without problems',
   },
   { flags: '--utc', description: 'print times in UTC instead of the local time zone (TZ)' },
   { flags: '--no-pager', description: 'print long results without a pager' },

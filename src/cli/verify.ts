@@ -117,6 +117,9 @@ async function verifyConfigured(
     const failed = runs.filter(({ root, outcome }) => root === null && outcome !== 'running').length;
     const audited = mirror.lastEntry();
     const noted = await compareNoted(mirror);
+    const codes = [result.exitCode, ...noted.map(({ exitCode }) => exitCode)];
+    const code =
+      codes.find((each) => each === EXIT.failed) ?? codes.find((each) => each !== EXIT.done) ?? EXIT.done;
     if (context.options.json === true) {
       const document = {
         schema: 'tidemark.verify/1',
@@ -129,7 +132,7 @@ async function verifyConfigured(
         ...Object.fromEntries(noted.flatMap((each) => Object.entries(each.document))),
       };
       await print(context, `${JSON.stringify(document)}\n`);
-    } else {
+    } else if (code !== EXIT.done || context.options.quiet !== true) {
       const lines = [
         ...problemLines(problems),
         `${problems.length === 0 ? 'verified' : `${plural(problems.length, 'problem')} found`}: ` +
@@ -164,10 +167,7 @@ async function verifyConfigured(
       ]);
     }
     for (const { reasons } of noted) if (reasons.length > 0) printReason(context, reasons);
-    const codes = [result.exitCode, ...noted.map(({ exitCode }) => exitCode)];
-    return (
-      codes.find((code) => code === EXIT.failed) ?? codes.find((code) => code !== EXIT.done) ?? EXIT.done
-    );
+    return code;
   } finally {
     mirror.close();
   }

@@ -56,6 +56,8 @@ it('verify counts failed runs too: the numbers of runs add up', async () => {
   await next('B');
   const { stdout } = await run('verify');
   expect(stdout).toMatch(/^verified: 1 record, 2 revisions, 2 runs and 1 failed run\nroot hash of run 3: /);
+  // Cron mails nothing of it.
+  expect(await run('verify', '--quiet')).toMatchObject({ code: 0, stdout: '', stderr: '' });
 });
 
 describe('verify --root', () => {
