@@ -5,6 +5,7 @@ import { type UnendedRestore, unendedText } from '../mirror/unfinished-restore.t
 import { freeText, fullDisk, LEAST_FREE } from './disk.ts';
 import { isOff, type SourceReach } from './source-reach.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
+import { futureRunText } from '../state/runs.ts';
 import type { SourceStatus } from '../state/source-status.ts';
 import type { MirrorHealth } from './mirror-health.ts';
 import { MIRROR_UNWRITABLE, type Problem, VERIFY_FAILED } from './problems.ts';
@@ -110,7 +111,20 @@ type Add = (
 ) => void;
 
 /** Only a complete run of all kinds says that the copy is fresh: one that was narrowed says nothing of the others. */
-function freshness({ source, lastPublished, lastComplete }: SourceStatus, now: number, add: Add): void {
+function freshness(
+  { source, lastRun, lastPublished, lastComplete }: SourceStatus,
+  now: number,
+  add: Add,
+): void {
+  const future = futureRunText([lastRun, lastComplete], now);
+  if (future !== null)
+    add(
+      'warning',
+      'run_in_future',
+      `${source}: ${future}`,
+      'set the clock by NTP; until then, nothing shows how old the mirror is',
+      source,
+    );
   if (lastPublished === null) {
     add(
       'note',

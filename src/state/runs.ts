@@ -1,5 +1,5 @@
 /** Which runs of a source count: those whose state the mirror holds, the latest complete one, and those that retention dropped. */
-import { count } from '../core/wording.ts';
+import { count, localTime } from '../core/wording.ts';
 import type { StateReference } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { ForgottenBefore, RetentionStore } from '../mirror/retention-store.ts';
@@ -36,6 +36,20 @@ export function ifDead(row: RunRow): RunRow {
     errorCode: 'interrupted',
     error: 'the process ended before the run was published',
   };
+}
+
+/** By less, clocks are corrected all the time. */
+const AHEAD_MS = 60_000;
+
+/** Names the first of the runs that began later than now, as after the clock was set back: ages say nothing then. Null for none. */
+export function futureRunText(
+  runs: readonly (Pick<RunRow, 'run' | 'startedAt'> | null)[],
+  now: number,
+): string | null {
+  const found = runs.find((each) => each !== null && Date.parse(each.startedAt) > now + AHEAD_MS) ?? null;
+  return found === null
+    ? null
+    : `run ${found.run} began at ${localTime(found.startedAt)}, which is in the future: check this machine's clock`;
 }
 
 // Freshness goes by runs of all kinds: one that was limited to some kinds is complete for these alone.

@@ -29,7 +29,8 @@ async function rig() {
     // Times are altered here by SQL, which doctor names too.
     return found.filter(({ code }) => code !== 'mirror_corrupt');
   };
-  return { sync, write, problems, path: join(directory, 'mirror.db') };
+  const run = (...args: string[]) => commandLine(args, { env, cwd: directory });
+  return { sync, write, problems, run, path: join(directory, 'mirror.db') };
 }
 
 const OLD = new Date(Date.now() - 72 * 3_600_000).toISOString();
@@ -41,6 +42,20 @@ it('a mirror that every user can read is named, with the command that closes it'
   expect(await problems()).toMatchObject([{ code: 'mirror_open', next: `\`chmod 600 ${path}\`` }]);
   chmodSync(path, 0o640);
   expect(await problems()).toEqual([]);
+});
+
+it('a run in the future is named, and nothing is said of its age', async () => {
+  const { sync, write, problems, run } = await rig();
+  await sync();
+  const ahead = new Date(Date.now() + 5 * 3_600_000).toISOString();
+  write(`UPDATE runs SET started_at = '${ahead}', finished_at = '${ahead}'`);
+  const text = /run 1 began at .*, which is in the future: check this machine's clock/;
+  expect(await problems()).toMatchObject([
+    { code: 'run_in_future', message: expect.stringMatching(text) as string },
+  ]);
+  const { stdout } = await run('status');
+  expect(stdout).toMatch(/Fresh +Unknown +a run is in the future, by this machine's clock/);
+  expect(stdout).toMatch(text);
 });
 
 it('a run of some kinds makes an old copy no fresher', async () => {

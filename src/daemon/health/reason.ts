@@ -16,6 +16,7 @@ export type HealthCode =
   | 'removals_held'
   | 'restore_interrupted'
   | 'drift_waiting'
+  | 'run_in_future'
   | 'config_problem'
   | 'daemon_problem'
   | 'audit_log_contradicted'

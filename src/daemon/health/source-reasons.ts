@@ -4,6 +4,7 @@ import { DISK_FULL_HINT, resumeHint } from '../../core/hints.ts';
 import { durationBeyond, elapsed, localTime, plural } from '../../core/wording.ts';
 import { unendedText } from '../../mirror/unfinished-restore.ts';
 import { heldAdvice } from '../../state/held-names.ts';
+import { futureRunText } from '../../state/runs.ts';
 import { heldUntilText } from '../../sync/removals.ts';
 import { expectedSince, isFirstSyncAtWork, isInterrupted } from './allowed-age.ts';
 import type { SourceFacts, EndedJob } from './facts.ts';
@@ -22,6 +23,7 @@ export function sourceReasons(facts: SourceFacts, allowedMs: number | null, now:
     ...held(facts),
     ...interruptedRestore(facts),
     ...waitingDrift(facts),
+    ...inFuture(facts, now),
   ];
 }
 
@@ -237,6 +239,13 @@ function waitingDrift({ driftWaitsSince: since, source }: SourceFacts): HealthRe
       hint: `\`tidemark sync --source ${source}\`, without \`--kind\`, \`--organization\` and \`--project\`, reads all of it`,
     },
   ];
+}
+
+function inFuture({ lastNarrowed, lastEnded, lastComplete }: SourceFacts, now: number): HealthReason[] {
+  const message = futureRunText([lastNarrowed, lastEnded, lastComplete], now);
+  if (message === null) return [];
+  const hint = 'set the clock by NTP; until then, nothing shows how old the mirror is';
+  return [{ code: 'run_in_future', state: 'degraded', message, since: null, hint }];
 }
 
 /** The service may be restored only in part. */

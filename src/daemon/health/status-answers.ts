@@ -126,13 +126,14 @@ function fresh(
     return { tone: 'plain', word: 'Unknown', line: 'no source could be checked' };
   const times = health.sources.map(({ lastCompleteAt }) => lastCompleteAt);
   const oldest = times.includes(null) ? null : (times.toSorted()[0] ?? null);
-  const isLate = health.sources
-    .flatMap(({ reasons }) => reasons)
-    .some(({ code }) => code === 'stale' || code === 'never_complete');
+  const codes = health.sources.flatMap(({ reasons }) => reasons.map(({ code }) => code));
+  const isLate = codes.some((code) => code === 'stale' || code === 'never_complete');
   if (oldest === null) {
     const line = 'no complete run of every source so far';
     return isLate ? { tone: 'bad', word: 'No copy', line } : { tone: 'plain', word: 'Not yet', line };
   }
+  if (!isLate && codes.includes('run_in_future'))
+    return { tone: 'warn', word: 'Unknown', line: "a run is in the future, by this machine's clock" };
   const when = `last complete sync ${age(oldest, now)}`;
   const unattended = upkeep === 'nobody' || upkeep === 'not yet' ? '; no daemon is running' : '';
   if (isLate) return { tone: 'bad', word: 'Too old', line: `${when}${unattended}` };

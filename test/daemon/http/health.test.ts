@@ -461,6 +461,12 @@ describe('health', () => {
       'degraded',
       ['drift_waiting'],
     ],
+    [
+      'a run that is in the future, as the clock was set back',
+      source({ lastEnded: run(-90), lastComplete: run(-90) }),
+      'degraded',
+      ['run_in_future'],
+    ],
     ['a bad configuration', { ...FACTS, configProblem: 'line 3' }, 'degraded', ['config_problem']],
     [
       'a mirror that found damage',
