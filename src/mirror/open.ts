@@ -375,6 +375,13 @@ function requireContent(path: string): void {
 
 function missing(path: string): TidemarkError {
   if (existsSync(path + MOVED_SUFFIX)) return new MovedMirror(path);
+  // Its tables are made in one transaction, for which there was no room, or no time.
+  if (fileSize(path) > 0)
+    return new NoMirror(
+      path,
+      `${path} was begun, and nothing was ever stored in it`,
+      'free some space if the disk is full, then run `tidemark sync` again',
+    );
   const left = ['-wal', '-shm', '-lock'].find((suffix) => existsSync(path + suffix));
   if (left !== undefined)
     return new NoMirror(

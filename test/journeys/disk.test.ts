@@ -118,6 +118,19 @@ describe('a disk that fills up', () => {
     expect(readdirSync(disk.directory).filter((name) => name.includes('stage'))).toEqual([]);
   });
 
+  it('before the mirror has its tables: nothing is said to be lost', async ({ skip }) => {
+    const service = await FakeService.start();
+    const disk = smallDisk(64);
+    if (!disk.isMounted) skip('no file system can be mounted here');
+    const env = environment(service.url, disk.directory);
+    expectClear(await disk.run(['sync'], env), /^tidemark: the disk is full/);
+    const status = await disk.run(['status'], env);
+    expectClear(status, /mirror\.db was begun, and nothing was ever stored in it$/);
+    expect(status.stderr).toMatch(/→ free some space.* run `tidemark sync` again/);
+    disk.free();
+    expect((await tidemark(['sync'], { env })).code).toBe(0);
+  });
+
   it('in a later sync: what was published stays readable and verifiable', async () => {
     const service = await FakeService.start();
     service.lists.set(DOMAINS, domains(400, 1));
