@@ -78,7 +78,7 @@ export function requireSourceOptions(context: CommandContext, options: InitOptio
   keyFromOption(context, options, output);
 }
 
-/** @throws TidemarkError `usage` where there is a mistake */
+/** @throws TidemarkError `usage` for a mistake */
 export function refuse(option: string, mistake: string | undefined): void {
   if (mistake !== undefined) throw new TidemarkError('usage', `${option}: ${mistake}`);
 }
