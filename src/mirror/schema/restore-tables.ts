@@ -50,7 +50,7 @@ export const restoreSteps = sqliteTable(
     digest: text('digest'),
     /** Why it failed or was skipped: a code. */
     errorCode: text('error_code'),
-    /** The same for people. */
+    /** The same for people; of an applied creation without a code, the keys of which the service returned none. */
     error: text('error'),
     /** Requests that write sent for it so far. */
     attempts: integer('attempts').notNull(),

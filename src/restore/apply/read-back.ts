@@ -1,10 +1,10 @@
 /** After a successful write: journals it with the new id, reads the record back and compares it with what was sent. */
 import { type TidemarkError, asTidemarkError, isLocalError } from '../../core/errors.ts';
-import type { JsonValue } from '../../core/json.ts';
+import { type JsonValue, getOwn, isJsonObject } from '../../core/json.ts';
 import type { FieldChange } from '../../diff/compare.ts';
 import type { RestoreStepRow } from '../../mirror/restores.ts';
 import type { PlanStep } from '../plan/plan.ts';
-import { leftStoppedText, otherPlace, unsendableReferences } from '../plan/settings.ts';
+import { isEmpty, leftStoppedText, otherPlace, unsendableReferences } from '../plan/settings.ts';
 import { reasonWithRecord } from '../plan/steps.ts';
 import { managedDigest } from '../records.ts';
 import { differencesFrom, unsentDifferences, holdsContent } from './differences.ts';
@@ -45,14 +45,16 @@ export async function readBack(context: LookUpContext, ready: ReadyStep): Promis
   const { journal, grace, perhapsSent } = context;
   const { n } = ready.step;
   try {
-    const { error, elsewhere = null, ...seen } = await comparison(context, ready);
+    const { error, elsewhere = null, notAssigned = null, ...seen } = await comparison(context, ready);
     const isPerhapsTwice = ready.id === null && perhapsSent.has(n) && error === null;
     const columns =
       elsewhere !== null
         ? { errorCode: ELSEWHERE, error: elsewhere }
         : isPerhapsTwice
           ? { errorCode: PERHAPS_SENT, error: null }
-          : errorColumns(error);
+          : error === null
+            ? { errorCode: null, error: notAssigned }
+            : errorColumns(error);
     journal.readBack(n, { ...seen, ...columns });
   } catch (error) {
     if (!grace.aborted) notReadBack(context, ready.step, error);
@@ -64,6 +66,8 @@ interface Comparison extends Pick<RestoreStepRow, 'verified' | 'digest'> {
   readonly error: StepError | null;
   /** Where the service put a created record, if not where it was, and no action waits for it. */
   readonly elsewhere?: string | null;
+  /** See `notAssignedKeys`. */
+  readonly notAssigned?: string | null;
 }
 
 /** Live compared with what was sent. */
@@ -98,7 +102,15 @@ async function comparison(context: LookUpContext, ready: ReadyStep): Promise<Com
   ];
   const verified = differences.length === 0;
   const elsewhere = leaveElsewhere(context, ready, body);
-  return { verified, differences, digest: managedDigest(definition, body), error: null, elsewhere };
+  const notAssigned = notAssignedKeys(step, body);
+  return {
+    verified,
+    differences,
+    digest: managedDigest(definition, body),
+    error: null,
+    elsewhere,
+    notAssigned,
+  };
 }
 
 /**
@@ -118,6 +130,12 @@ export function leaveElsewhere(
   const error = leftStoppedText(definition, place);
   journal.end(act.n, { outcome: 'manual', errorCode: null, error });
   return null;
+}
+
+/** Of the keys that the plan expected the service to assign, those of which the new record shows none, for the journal; null without any. */
+function notAssignedKeys({ assigned = [] }: PlanStep, live: JsonValue): string | null {
+  const names = assigned.filter((name) => !isJsonObject(live) || isEmpty(getOwn(live, name)));
+  return names.length === 0 ? null : names.join(', ');
 }
 
 /** How the record differs from what was sent; empty also where somebody did by now what the next step would do. */

@@ -213,7 +213,7 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
   // What the plan took for missing without a look-up is a step of it, which looked again before it made the record.
   const uncompared = (plan?.skipped ?? []).filter(({ unconfirmed }) => unconfirmed !== true);
   const undo = undoOf(mirror, row.source, restore);
-  const byHand = handWork(plan, steps);
+  const byHand = handWork(plan, steps, rows);
   const continued = plan === null ? 0 : continuedIds(plan);
   const { via } = row;
   const resumedBy = mirror.restores.resumedBy(restore);
@@ -245,7 +245,11 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
   };
 }
 
-function handWork(plan: Plan | null, steps: readonly StepReport[]): HandWork[] {
+function handWork(
+  plan: Plan | null,
+  steps: readonly StepReport[],
+  rows: ReadonlyMap<number, RestoreStepRow>,
+): HandWork[] {
   const { lacking = [] } = plan ?? {};
   const reasons = new Map(
     lacking.flatMap(({ kinds, reason }) => kinds.map((kind) => [kind, reason] as const)),
@@ -254,14 +258,35 @@ function handWork(plan: Plan | null, steps: readonly StepReport[]): HandWork[] {
   return steps.flatMap(({ n, action, outcome, kind, id: recordedId, new_id: newId, name }) => {
     if (action !== 'create' || outcome !== 'applied') return [];
     const id = newId ?? recordedId;
-    const keys = assigned.get(n);
-    const own = [
-      reasons.get(kind),
-      keys &&
-        `give the new ${keys.join(', ')} to every client that uses the recorded one (\`tidemark sync\`, then \`tidemark show ${kind} ${shellWord(id)} --show-secrets\`)`,
-    ].filter((each) => each !== undefined);
+    const own = [reasons.get(kind), ...keyTexts(assigned.get(n) ?? [], rows.get(n), kind, id)].filter(
+      (each) => each !== undefined,
+    );
     return own.length === 0 ? [] : [{ n, kind, id, name, reason: own.join('; ') }];
   });
+}
+
+/** What clients that use the recorded keys need. */
+function keyTexts(
+  keys: readonly string[],
+  row: RestoreStepRow | undefined,
+  kind: Kind,
+  id: string,
+): string[] {
+  const missing = row?.errorCode === null ? (row.error?.split(', ') ?? []) : [];
+  const given = keys.filter((key) => !missing.includes(key)).join(', ');
+  const unread = row?.verified === null ? ', if it has any' : '';
+  return [
+    ...(given === ''
+      ? []
+      : [
+          `give the new ${given}${unread} to every client that uses the recorded one (\`tidemark sync\`, then \`tidemark show ${kind} ${shellWord(id)} --show-secrets\`)`,
+        ]),
+    ...(missing.length === 0
+      ? []
+      : [
+          `the service returned no ${missing.join(', ')} for it: if a client uses the recorded one, create a new one in the service and give it to that client`,
+        ]),
+  ];
 }
 
 /** The report of a plan that has nothing to send: no restore was started or journaled. */

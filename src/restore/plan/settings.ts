@@ -98,7 +98,8 @@ export function closedChangeReason(definition: ResourceDefinition, differing: re
   return names.length === 0 ? CLOSED : `${CLOSED}; to allow it: ${allowingLine(definition, names)}`;
 }
 
-function isEmpty(value: JsonValue | undefined): boolean {
+/** True without a value: absent, null, or an empty text, list or object. */
+export function isEmpty(value: JsonValue | undefined): boolean {
   if (value === undefined || value === null || value === '') return true;
   if (Array.isArray(value)) return value.length === 0;
   return isJsonObject(value) && Object.keys(value).length === 0;
