@@ -80,6 +80,12 @@ describe('undo', () => {
         expect.stringContaining(`the secrets at ${places.join(', ')} stay as the restore sent them`),
       ]);
     }
+    // With the secrets in the configuration they would go to what the restore had replaced.
+    const sending = undoPlan(rig, restore, false, { readsAll: true, definitions: svc, secrets });
+    expect(sending.warnings).toEqual([
+      `the configured secrets at ${places.join(', ')} are sent to batch export ${JSON.stringify(sending.steps[0]?.name)}, with /destination/config/bucket_name "evil", which the restore had replaced: apply this only if they are meant for it`,
+    ]);
+    expect(undoPlan(rig, restore, false, { readsAll: true, secrets }).warnings).toBeUndefined();
   });
 
   it('refuses what was changed since, unless forced', async () => {

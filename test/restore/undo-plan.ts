@@ -10,13 +10,13 @@ export function undoPlan(
   rig: Rig,
   restore: number,
   forceChanged = false,
-  { definitions = posthog, readsAll = false } = {},
+  { definitions = posthog, readsAll = false, secrets = NO_SECRETS } = {},
 ): Plan {
   const kinds = new Set(undoKinds(rig.mirror(), restore, posthog));
   return planUndo(rig.mirror(), restore, {
     live: planState(rig.live().filter(({ kind }) => readsAll || kinds.has(kind))),
     definitions,
-    secrets: NO_SECRETS,
+    secrets,
     forceChanged,
     rate: { perMinute: 0, perHour: 0 },
     ownUserId: 'nobody',

@@ -3,8 +3,10 @@
  * planner plans as for any other desired state, limited to what the restore wrote.
  */
 import type { Kind } from '../../catalog/kinds.ts';
+import { MASK, withoutUrlSecrets } from '../../catalog/masks.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { getOwn } from '../../core/json.ts';
+import { plural } from '../../core/wording.ts';
 import { type ParsedRecord, recordName } from '../../diff/change.ts';
 import type { AcceptedFinding } from '../../diff/drift.ts';
 import { kindsToRead } from '../plan/dependents.ts';
@@ -125,8 +127,9 @@ export function planUndo(mirror: RestoreRows, restore: number, options: UndoOpti
     ...notTakenBack(plan, applied, { gone, settled, chain, overwritten }, options),
   ];
   const found = lookedUp(applied, options.definitions);
+  const sending = configuredSecretLines(plan.steps, options.definitions);
   const isAsPlanned = left.length === plan.left.length && left.every((each) => plan.left.includes(each));
-  if (changed.length === 0 && isAsPlanned && found.size === 0) return plan;
+  if (changed.length === 0 && isAsPlanned && found.size === 0 && sending.length === 0) return plan;
   const steps = [
     ...plan.steps.map((step) =>
       step.action === 'remove' && found.has(familyRecordKey(options.definitions(step.kind), step))
@@ -136,7 +139,8 @@ export function planUndo(mirror: RestoreRows, restore: number, options: UndoOpti
     ...changed.map((each, index) => refusal(plan.steps.length + index + 1, each)),
   ];
   const summary = { ...plan.summary, blocked: plan.summary.blocked + changed.length };
-  const whole = { ...plan, steps, left, summary };
+  const warnings = [...(plan.warnings ?? []), ...sending];
+  const whole = { ...plan, steps, left, summary, ...(warnings.length === 0 ? {} : { warnings }) };
   return { ...whole, hash: planHash(whole) };
 }
 
@@ -234,6 +238,42 @@ function overwrittenSecrets(
     });
     return places.length === 0 ? [] : [{ kind, name, key: recordKey(step), places }];
   });
+}
+
+/** Records that are named one by one in warnings. */
+const RECORDS_NAMED = 10;
+
+/** Which secrets of the configuration go where: with an address that the restore had replaced, they may be meant for the later one. */
+function configuredSecretLines(
+  steps: readonly PlanStep[],
+  definitions: UndoOptions['definitions'],
+): string[] {
+  const lines = steps.flatMap(({ kind, name, request, fields }) => {
+    const places = (request?.fills ?? []).flatMap(({ pointer, from }) =>
+      from === 'configuration' ? [pointer] : [],
+    );
+    if (request === null || places.length === 0) return [];
+    const tops = new Set(places.map(topMember));
+    const withIt = fields.flatMap(({ path, to }) =>
+      !tops.has(topMember(path)) || places.includes(path)
+        ? []
+        : [typeof to === 'string' ? `${path} ${withoutUrlSecrets(JSON.stringify(to), MASK)}` : path],
+    );
+    const how =
+      request.role === 'create'
+        ? 'which the restore had removed'
+        : `with ${withIt.join(', ')}, which the restore had replaced`;
+    if (request.role !== 'create' && withIt.length === 0) return [];
+    const to = `${definitions(kind).title.one} ${JSON.stringify(name)}`;
+    return [
+      `the configured secrets at ${places.join(', ')} are sent to ${to}, ${how}: apply this only if they are meant for it`,
+    ];
+  });
+  const more = lines.length - RECORDS_NAMED;
+  return [
+    ...lines.slice(0, RECORDS_NAMED),
+    ...(more > 0 ? [`configured secrets are sent so to ${plural(more, 'more record')}`] : []),
+  ];
 }
 
 function leftAlone(
