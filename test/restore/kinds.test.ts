@@ -119,7 +119,9 @@ const cases: Record<string, Case> = {
     ],
     changes: { options: { inviteMissing: true } },
     desired: without(membership),
-    steps: ['manual members: invited: comes back when the invite is accepted'],
+    steps: [
+      'manual members: invited: comes back when the invite is accepted, without role memberships: after that, `tidemark restore test --kind role_memberships` brings them back; records of members do not hold access to single projects: give that by hand',
+    ],
   },
   'roles: the name, when it changed': {
     live: changed(role, { name: 'Analyst' }),

@@ -1,8 +1,10 @@
 /** Steps for desired records that live does not have. */
+import { CATALOG } from '../../catalog/catalog.ts';
 import type { FieldDefinition, Creation } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
+import { planCommand } from '../../core/hints.ts';
 import { type JsonObject, getOwn, isJsonObject, setOwn, type JsonValue } from '../../core/json.ts';
 import { type ParsedRecord, compareRecords, recordName } from '../../diff/change.ts';
 import { equalValues } from '../../diff/canonical.ts';
@@ -326,7 +328,21 @@ function planPersonAfter(
   });
 }
 
-const COMES_BACK = 'invited: comes back when the invite is accepted';
+/**
+ * What an invited person comes back to, and how the rest comes back: what names the member waits for the acceptance, and the invite
+ * carries only the level.
+ */
+function comesBack({ input }: Planning, { kind, title }: ResourceDefinition): string {
+  const text = 'invited: comes back when the invite is accepted';
+  // Neither an undo nor a sandbox is restored again.
+  if (input.options.inviteMissing === null || input.isPractice === true) return text;
+  const waiting = CATALOG.filter(({ references }) => references.some((each) => each.kind === kind));
+  const { reference: from } = input.desired;
+  const command = planCommand({ from, to: input.live.reference });
+  const kinds = waiting.map((each) => ` --kind ${each.kind}`).join('');
+  const names = waiting.map((each) => each.title.many).join(' and ');
+  return `${text}, without ${names}: after that, \`${command}${kinds}\` brings them back; records of ${title.many} do not hold access to single projects: give that by hand`;
+}
 
 /** The text at a place in lower case; empty if there is none. */
 function textAt(body: JsonValue, pointer: string): string {
@@ -443,7 +459,7 @@ function planInvitation(
   const key = stepKey(desired, 'invite');
   if (isSame) {
     // Nothing is left to send, and the member is not back: a person has to accept.
-    planning.put(manual({ ...draft, key, fields: [] }, 'needs_person', COMES_BACK));
+    planning.put(manual({ ...draft, key, fields: [] }, 'needs_person', comesBack(planning, definition)));
     return;
   }
   const { inviteMissing } = input.options;
@@ -479,7 +495,7 @@ function planInvitation(
     key,
     action: 'create',
     request: requestFor(invitation, 'create', parameters, body, []),
-    reason: joinedReasons([draft.reason, COMES_BACK]),
+    reason: joinedReasons([draft.reason, comesBack(planning, definition)]),
     precondition: { state: 'absent', digest: naturalKeyDigest(definition, desired.body) },
     inverse: { action: 'remove' },
     after: [
