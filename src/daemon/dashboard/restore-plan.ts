@@ -173,7 +173,7 @@ ${actionForm('plan', [['query', query.toString()]], markup`<button>Make the plan
   const invites = isIdle ? ['--invite-missing'] : [];
   return markup`<section><h2>Apply it</h2>
 <p>Run this where you have the key with write access: it reads the service again, shows the plan, and asks before it
-sends anything.</p>
+sends anything. This page does not know that key: the command names the permissions that it lacks, if the service reports them.</p>
 <pre class="body command" tabindex="0">${commandHtml([...args, ...invites, '--apply'])}</pre>${form}</section>`;
 }
 

@@ -297,6 +297,9 @@ describe('drift', () => {
     const text = wordsOf(await page(`/restore?${queryOf('organizations')}`));
     expect(text).toContain('tidemark restore baseline --source default --kind organizations');
     expect(text).toContain(`--id ${changes.find(({ kind }) => kind === 'organizations')?.id ?? ''}`);
+    expect(text).toContain(
+      'This page does not know that key: the command names the permissions that it lacks',
+    );
     // What cannot be sent is not promised.
     expect(wordsOf(await page(`/restore?${queryOf('roles')}`))).not.toContain('tidemark restore');
     const drift = await page('/drift');
