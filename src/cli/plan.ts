@@ -86,7 +86,7 @@ export async function showAndSend(
   if (options.savedAs !== undefined && format === 'text' && !isAsked && context.options.verbose !== true) {
     if (!isSeen) await print(context, `${options.savedAs}: ${planSummary(plan)} (-v lists the steps)\n`);
   } else if (!isApplied || (format !== 'json' && !isSeen)) {
-    await printPlan(session, plan, format, { notes, isAskedAbout: isApplied });
+    await printPlan(session, plan, format, { notes, isApplied, isAskedAbout: isAsked });
   }
   const reason = planReason(plan, session.definitions);
   printNote(context, [
@@ -287,7 +287,15 @@ async function printPlan(
   }: Pick<RestoreSession, 'context' | 'config' | 'source' | 'definitions' | 'parentName'>,
   plan: Plan,
   format: PlanFormat,
-  { notes = [], isAskedAbout }: { readonly notes?: readonly string[]; readonly isAskedAbout: boolean },
+  {
+    notes = [],
+    isApplied,
+    isAskedAbout,
+  }: {
+    readonly notes?: readonly string[];
+    readonly isApplied: boolean;
+    readonly isAskedAbout: boolean;
+  },
 ): Promise<void> {
   if (format === 'json') {
     const document = planDocument(maskedPlan(plan, definitions));
@@ -301,12 +309,14 @@ async function printPlan(
     parentName: (kind: Kind, id: string) => parentName?.(kind, id) ?? planned.get(`${kind} ${id}`),
     generatedAt: isoTime(systemClock.now()),
     isWhole: context.options.verbose === true,
+    // Without a pager, hundreds of alike steps would push all else off the screen.
+    countsAlike: isAskedAbout && context.options.verbose !== true,
     ...(format === 'text' ? {} : { notes }),
   });
   if (format === 'text') {
     const text = renderText(report, lineOptions(context));
     // What is asked about stays on the screen.
-    await (isAskedAbout ? print : printPage)(context, text);
+    await (isApplied ? print : printPage)(context, text);
   } else await printDocument(context, format === 'markdown' ? renderMarkdown(report) : renderHtml(report));
 }
 

@@ -96,6 +96,8 @@ export interface RecordsPart {
   readonly kind?: Kind;
   readonly singular?: string;
   readonly groups: readonly { readonly reason?: string; readonly items: readonly Item[] }[];
+  /** Further records that text only counts, and a line for those that are alike. */
+  readonly counted?: { readonly records: number; readonly lines: readonly string[] };
   /** `blocks`: a paragraph for each record; `lines`: a line; `tasks`: a line to tick off. */
   readonly layout: 'blocks' | 'lines' | 'tasks';
   /** The formats in which the reader opens it first; text leaves it out. */

@@ -45,6 +45,8 @@ export interface ReportOptions {
   readonly timeText?: (at: string) => string;
   /** True lists what is only counted otherwise. */
   readonly isWhole?: boolean;
+  /** True shows some of the steps of a plan that are alike, and counts the others. */
+  readonly countsAlike?: boolean;
   /** When the report was made, ISO 8601; left out, it does not say. */
   readonly generatedAt?: string;
 }

@@ -45,7 +45,7 @@ export function planReport(whole: Plan, options: ReportOptions): ReportDocument 
       ...skippedNotices(plan, options),
       ...lackingNotices(plan, options),
       ...(plan.warnings ?? []).map((line) => noticePart('warning', line, [])),
-      ...recordsPart('steps', sentItems(plan, options)),
+      ...stepParts(plan, options),
       ...obstructedPart('blocked', unsent('blocked'), options),
       ...configurationPart(plan.steps, options),
       ...obstructedPart(MANUAL, unsent('manual'), options),
@@ -143,9 +143,38 @@ const ACTION_SIGN: Readonly<Record<StepAction, string>> = {
 
 /** The steps that send a request. */
 export function sentItems(plan: Plan, options: ReportOptions): Item[] {
-  return plan.steps.flatMap((step) =>
-    step.action === 'blocked' || step.action === 'manual' ? [] : [stepItem(step, options)],
-  );
+  return plan.steps.filter(isSent).map((step) => stepItem(step, options));
+}
+
+function isSent({ action }: PlanStep): boolean {
+  return action !== 'blocked' && action !== 'manual';
+}
+
+/** Steps that are shown of those that are alike. */
+const ALIKE_SHOWN = 20;
+
+function stepParts(plan: Plan, options: ReportOptions): Part[] {
+  if (options.countsAlike !== true) return recordsPart('steps', sentItems(plan, options));
+  const folded = new Set<number>();
+  const lines: string[] = [];
+  for (const alike of Map.groupBy(plan.steps.filter(isSent), alikeKey).values()) {
+    const [first] = alike;
+    const rest = alike.slice(ALIKE_SHOWN);
+    // A line in place of one step would say less.
+    if (first === undefined || first.action === 'remove' || rest.length < 2) continue;
+    for (const { n } of rest) folded.add(n);
+    const { many } = options.definitions(first.kind).title;
+    lines.push(`… and ${formatInteger(rest.length)} more ${many} to ${verbOf(first)} (-v lists them)`);
+  }
+  const shown = sentItems({ ...plan, steps: plan.steps.filter(({ n }) => !folded.has(n)) }, options);
+  return recordsPart('steps', shown, { counted: { records: folded.size, lines } });
+}
+
+/** Equal for creations of one kind, and for other steps that set the same fields to the same; never where accepted drift is set back. */
+function alikeKey(step: PlanStep): string {
+  const { n, action, kind, reason, accepted, kept, fields } = step;
+  if (accepted !== undefined || kept !== undefined) return String(n);
+  return JSON.stringify([kind, verbOf(step), reason, action === 'create' ? [] : fields]);
 }
 
 function stepItem(step: PlanStep, options: ReportOptions): Item {

@@ -204,8 +204,8 @@ function withFoldedValues({ columns, ...part }: TablePart, width: number): (read
 function recordsLines(part: RecordsPart, shown: number, options: TextOptions): string[] {
   const { colors } = options;
   let room = shown;
-  const { heading } = part;
-  const count = recordsIn(part).length;
+  const { heading, counted = { records: 0, lines: [] } } = part;
+  const count = recordsIn(part).length + counted.records;
   const lines = [
     '',
     ...headingLines(heading === undefined ? {} : { heading: `${heading} (${count})` }, colors),
@@ -226,6 +226,7 @@ function recordsLines(part: RecordsPart, shown: number, options: TextOptions): s
         ...itemLines(item, options, { isLine: part.layout === 'lines', isGrouped: reason !== undefined }),
       );
   }
+  lines.push(...counted.lines.map((line) => `  ${line}`));
   return lines;
 }
 

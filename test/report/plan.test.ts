@@ -85,6 +85,35 @@ describe('a plan for people', () => {
       expect(render(blocked(6), options)).toContain('Role 5');
   });
 
+  it('counts steps that are alike where it is asked about, but never removals', () => {
+    const many = (count: number, more: object) =>
+      Array.from({ length: count }, (_each, n) => String(n).padStart(3, '0')).map((n) =>
+        exported(`e${n}`, `Export ${n}`, more),
+      );
+    const around = [organization, project];
+    const prune = { definitions: svc, options: { prune: { maxRemovals: 100 } } };
+    const shown = (desired: Parameters<typeof stateOf>[0], live: typeof desired, countsAlike = true) => {
+      const own = planOf(stateOf([...around, ...desired]), stateOf([...around, ...live]), prune);
+      return renderText(planReport(own, { ...text, countsAlike }), text);
+    };
+    const created = shown(many(50, {}), []);
+    expect(created).toContain('steps (100)');
+    expect(created).toContain('… and 30 more batch exports to create (-v lists them)');
+    expect(created).toContain('… and 30 more batch exports to unpause (-v lists them)');
+    expect(created).toContain('Export 019');
+    expect(created).not.toContain('Export 020');
+    expect(shown(many(50, {}), [], false)).toContain('Export 049');
+    expect(shown(many(21, {}), [])).toContain('Export 020');
+    // The same change is alike, another one is not.
+    const changed = many(50, {}).map((each, n) => (n === 49 ? withBody(each, { interval: 'week' }) : each));
+    const updated = shown(changed, many(50, { interval: 'day' }));
+    expect(updated).toContain('… and 29 more batch exports to update (-v lists them)');
+    expect(updated).toContain('Export 049');
+    const removed = shown([], many(50, {}));
+    expect(removed).toContain('Export 049');
+    expect(removed).not.toContain('-v lists them');
+  });
+
   const renderings = {
     text: renderPlanText(plan, text),
     markdown: renderPlanMarkdown(plan, { ...options, notes: ['a note'] }),
