@@ -61,11 +61,17 @@ export function extentOf(
   );
   const unknown =
     point === null ? [] : mirror.records.unknownFields(point.run, recordFilter(sources, options));
-  const [first, ...others] = points.map(({ source, at }) => unreadKinds(mirror, source, at));
   const dependedOn = new Set([...(kind ?? KINDS), ...(leadingFilter(filter)?.kinds ?? [])]);
-  const unread = KINDS.filter(
-    (each) => dependedOn.has(each) && first?.has(each) === true && others.every((kinds) => kinds.has(each)),
-  );
+  const unreadOf = sources.map((source) => {
+    const at = points.find((each) => each.source === source)?.at;
+    const isRead =
+      at !== undefined && mirror.runs.list({ source, isPublished: true, upTo: at.run, limit: 1 }).length > 0;
+    const never = isRead ? unreadKinds(mirror, source, at) : new Set(KINDS);
+    return { source, kinds: KINDS.filter((each) => dependedOn.has(each) && never.has(each)) };
+  });
+  const published = unreadOf.filter(({ source }) => points.some((each) => each.source === source));
+  const unread = KINDS.filter((each) => published.every(({ kinds }) => kinds.includes(each)));
+  const bySource = namesSource ? unreadOf.filter(({ kinds }) => kinds.length > 0) : [];
   const stale = found.flatMap((each) => each.stale).filter((each) => !unread.includes(each.kind));
   return {
     filter,
@@ -73,6 +79,7 @@ export function extentOf(
     ...(stale.length === 0 ? {} : { stale }),
     ...(unknown.length === 0 ? {} : { volatile_unknown: unknown }),
     ...(unread.length === 0 ? {} : { unread }),
+    ...(bySource.length === 0 ? {} : { unread_by_source: bySource }),
     ...(notRead.length === 0 ? {} : { not_read: notRead }),
   };
 }
@@ -85,6 +92,7 @@ export function extentOfKind(
     stale = [],
     volatile_unknown: unknown = [],
     unread = [],
+    unread_by_source: bySource = [],
     not_read: notRead = [],
   }: ExportExtent,
   kind: Kind,
@@ -93,6 +101,10 @@ export function extentOfKind(
   const above = kindsAbove([kind]);
   const ownStale = stale.filter((each) => isOwn(each) || above.includes(each.kind));
   const unreadAbove = unread.filter((each) => above.includes(each));
+  const ownBySource = bySource.flatMap(({ source, kinds: all }) => {
+    const kinds = all.filter((each) => each === kind || above.includes(each));
+    return kinds.length === 0 ? [] : [{ source, kinds }];
+  });
   const own = unknown.filter(isOwn);
   return {
     filter: { ...filter, kinds: KINDS.filter((each) => each === kind) },
@@ -100,6 +112,7 @@ export function extentOfKind(
     ...(ownStale.length === 0 ? {} : { stale: ownStale }),
     ...(own.length === 0 ? {} : { volatile_unknown: own }),
     ...(unreadAbove.length === 0 ? {} : { unread: unreadAbove }),
+    ...(ownBySource.length === 0 ? {} : { unread_by_source: ownBySource }),
     ...(notRead.some(isOwn) ? { not_read: notRead.filter(isOwn) } : {}),
   };
 }

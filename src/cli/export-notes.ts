@@ -364,10 +364,14 @@ export function filterText(options: FilterOptions): string {
 export function unpublishedSources(mirror: Mirror, sources: readonly string[]): string[] {
   const unpublished = sources.filter((source) => mirror.runs.latest(source) === undefined);
   if (unpublished.length < sources.length) return unpublished;
-  const last = mirror.runs.list({ limit: 1 })[0];
+  const [source] = sources;
+  const isOne = sources.length === 1 && source !== undefined;
+  const [last] = mirror.runs.list({ limit: 1, ...(isOne ? { source } : {}) });
+  const hasOthers = isOne && mirror.runs.sources().some((other) => other !== source);
+  const of = hasOthers ? ` of source ${source} yet` : '';
   const why = last === undefined ? 'there was no run yet' : `run ${last.run} ${runFailure(last)}`;
-  throw new TidemarkError('mirror_missing', `${mirror.path} holds no published run: ${why}`, {
-    hint: 'run `tidemark sync`; what it reads can be exported then',
+  throw new TidemarkError('mirror_missing', `${mirror.path} holds no published run${of}: ${why}`, {
+    hint: `run \`tidemark sync${hasOthers ? ` --source ${source}` : ''}\`; what it reads can be exported then`,
   });
 }
 

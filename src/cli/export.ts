@@ -206,6 +206,20 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     const limited = limitedCollections(extent, only ?? '');
     const older = [...stale, ...limited];
     const unreadBy = filterText(options) === '' ? undefined : unreadText(options, stale, run);
+    const bySource = (extent.unread_by_source ?? []).map(({ source, kinds }) => ({
+      source,
+      kinds: held.filter((kind) => kinds.includes(kind)),
+    }));
+    // With an id, the record that was asked for was found.
+    const isUnread =
+      (sources.length === 1 || options.id === undefined) &&
+      sources.some((source) => {
+        if (unpublished.includes(source)) return true;
+        if (options.kind === undefined || !content.isEmpty({ source })) return false;
+        const own = bySource.find((each) => each.source === source)?.kinds ?? unread;
+        const isOwn = (each: { readonly source: string }): boolean => each.source === source;
+        return own.length > 0 || unreadText(options, stale.filter(isOwn), run) !== undefined;
+      });
     if (options.output === undefined) await toStdout(context, content, shape);
     else if (file !== null) await toFile(context, file, content, shape, older);
     else {
@@ -223,6 +237,15 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       ...(content.count > 0 ? [] : [unreadBy ?? nothingText(options)]),
       ...(namesFiles ? notMirrored(config, options.kind ?? KINDS, held) : []),
       ...unreadNote(run, stillRead(config, sources, unread)),
+      ...bySource.flatMap(({ source, kinds }) =>
+        sources.length === 1 || unpublished.includes(source)
+          ? []
+          : unreadNote(
+              run,
+              stillRead(config, [source], kinds).filter((kind) => !unread.includes(kind)),
+              ` of ${source}`,
+            ),
+      ),
       ...excludedNote(config, mirror, sources, {
         held: options.kind ?? (namesFiles ? held : KINDS),
         isNamed: options.kind !== undefined || !namesFiles,
@@ -233,8 +256,6 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       ...limitedText(limited, options, (source) => definitionsFor(config, source), content.hasSource),
       ...newestOnlyText(mirror, sources, options, point),
     ]);
-    const isUnread =
-      options.kind !== undefined && content.count === 0 && (unreadBy !== undefined || unread.length > 0);
     return exit === EXIT.done && isUnread ? EXIT.partial : exit;
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
@@ -339,11 +360,11 @@ function excludedNote(
 /** Kinds whose fields are named; `volatile_unknown` of JSON has them all. */
 const KINDS_NAMED = 3;
 
-function unreadNote(run: number | null, kinds: readonly Kind[]): string[] {
+function unreadNote(run: number | null, kinds: readonly Kind[], of = ''): string[] {
   if (kinds.length === 0) return [];
   const them = kinds.length === 1 ? 'it' : 'them';
   const since = run === null ? `has not read ${them} yet` : `had not read ${them} by run ${run}`;
-  return [`nothing of ${kinds.join(', ')}: the mirror ${since}`];
+  return [`nothing of ${kinds.join(', ')}${of}: the mirror ${since}`];
 }
 
 function unknownNote(run: number | null, { volatile_unknown: unknown = [] }: ExportExtent): string[] {

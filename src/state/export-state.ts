@@ -263,6 +263,14 @@ class ExportState implements LoadedState {
     return Iterator.from(state.keys?.(own) ?? state.records(own)).some((each) => collectionKey(each) === key);
   }
 
+  #isUnread(kind: Kind): boolean {
+    return this.#facts.extents.some(
+      ({ unread = [], unread_by_source: bySource = [] }) =>
+        unread.includes(kind) ||
+        bySource.some(({ source, kinds }) => source === this.#facts.source && kinds.includes(kind)),
+    );
+  }
+
   #held(kind: Kind, scope: Scope): Coverage {
     const read: Coverage = this.#knowsAll(kind, scope) ? { how: 'read' } : { how: 'read', isPartial: true };
     if (this.#stale.has(collectionKey({ kind, scope })))
@@ -276,7 +284,7 @@ class ExportState implements LoadedState {
     const part = this.#parts.get(collectionKey({ kind, scope }));
     if (part !== undefined) return { ...read, part };
     if (this.#collections.has(collectionKey({ kind, scope }))) return read;
-    if (this.#facts.extents.some(({ unread }) => unread?.includes(kind) === true))
+    if (this.#isUnread(kind))
       return { how: 'unread', reason: 'the mirror had not read it by the run of the export', code: null };
     if (!this.#kinds.has(kind))
       return { how: 'left_out', reason: 'the export holds none of this kind', isOfKind: true };

@@ -332,6 +332,11 @@ export interface LastComplete {
   readonly at: string | null;
 }
 
+interface UnreadExtent {
+  readonly source: string;
+  readonly kinds: readonly Kind[];
+}
+
 export interface ExportExtent {
   readonly filter: StateFilter;
   /** Those that the export holds completely. */
@@ -345,6 +350,8 @@ export interface ExportExtent {
   readonly volatile_unknown?: readonly { readonly kind: Kind; readonly fields: readonly string[] }[];
   /** Kinds that no run up to the state had read, also such ones; left out if all were read. */
   readonly unread?: readonly Kind[];
+  /** Of several sources, those of which no run had read some kinds, or anything at all; left out if all were read. */
+  readonly unread_by_source?: readonly UnreadExtent[];
   /** Records as of an earlier run, since the configuration leaves them out; left out if there are none. */
   readonly not_read?: readonly UnaskedKind[];
 }
@@ -364,7 +371,8 @@ export function extentIn(value: JsonValue): ExportExtent | null {
     narrowed[known] = values.map(String);
   }
   const { kinds, ...others } = narrowed;
-  const unread = getOwn(value, 'unread');
+  const unread = kindsIn(getOwn(value, 'unread'));
+  const bySource = getOwn(value, 'unread_by_source');
   const stale = getOwn(value, 'stale');
   return {
     filter: {
@@ -375,8 +383,21 @@ export function extentIn(value: JsonValue): ExportExtent | null {
     ...(Array.isArray(stale) ? { stale: collectionsIn(stale) } : {}),
     // Which these are does not matter: a comparison leaves all volatile fields out.
     ...(getOwn(value, 'volatile_unknown') === undefined ? {} : { volatile_unknown: [] }),
-    ...(Array.isArray(unread) ? { unread: KINDS.filter((kind) => unread.includes(kind)) } : {}),
+    ...(unread === null ? {} : { unread }),
+    ...(Array.isArray(bySource)
+      ? { unread_by_source: bySource.flatMap((each) => unreadIn(each) ?? []) }
+      : {}),
   };
+}
+
+function kindsIn(value: JsonValue | undefined): Kind[] | null {
+  return Array.isArray(value) ? KINDS.filter((kind) => value.includes(kind)) : null;
+}
+
+function unreadIn(value: JsonValue): UnreadExtent | null {
+  if (!isJsonObject(value)) return null;
+  const [source, kinds] = [getOwn(value, 'source'), kindsIn(getOwn(value, 'kinds'))];
+  return typeof source === 'string' && kinds !== null ? { source, kinds } : null;
 }
 
 function collectionsIn(entries: readonly JsonValue[]): StaleExtent[] {
