@@ -149,8 +149,8 @@ export function lookUpRecord(
     // One that another program altered may have another name by now.
     const damage = hasNames(definition) ? damageOf(mirror, config, kind, filter) : undefined;
     requireTurn(mirror, definition, question.id, filter);
-    requireRead(mirror, config, definition, sources);
-    throw unknownRecord(definition, question.id, near, { isCut: search.isCut, damage });
+    const unread = linesIfUnread(mirror, config, definition, sources);
+    throw unknownRecord(definition, question.id, near, { isCut: search.isCut, damage, unread });
   }
   const others = [...new Set(removed.map(({ row }) => row.source))].join(', ');
   const namesakes =
@@ -535,7 +535,15 @@ function unknownRecord(
   definition: ResourceDefinition,
   text: string,
   near: string | undefined,
-  { isCut, damage }: { readonly isCut: boolean; readonly damage: TidemarkError | undefined },
+  {
+    isCut,
+    damage,
+    unread,
+  }: {
+    readonly isCut: boolean;
+    readonly damage: TidemarkError | undefined;
+    readonly unread: readonly string[];
+  },
 ): TidemarkError {
   const word = quotedName(text);
   const { title } = definition;
@@ -547,32 +555,53 @@ function unknownRecord(
     : '';
   return new TidemarkError(
     'reference_unknown',
-    `the mirror has no ${title.one} ${what} ${word}${near === undefined ? '' : `; did you mean ${quotedName(near)}?`}${damage === undefined ? '' : `\n${damage.message}`}`,
+    [
+      `the mirror has no ${title.one} ${what} ${word}${near === undefined ? '' : `; did you mean ${quotedName(near)}?`}`,
+      ...(damage === undefined ? [] : [damage.message]),
+      ...unread,
+    ].join('\n'),
     {
       hint: `${damage?.hint === undefined ? '' : `${damage.hint}; `}${naming}${listCommand(definition)} lists them; \`tidemark status\` says how fresh they are${note}`,
     },
   );
 }
 
-/** @throws TidemarkError `never_read` where no run of any of the sources asked for the kind */
-function requireRead(
+/**
+ * Why there may be such records: a line for each source of which no run read the kind.
+ * @throws TidemarkError `never_read` where that is every source
+ */
+function linesIfUnread(
   mirror: Mirror,
   config: Config,
-  { kind, title }: ResourceDefinition,
+  definition: ResourceDefinition,
   sources: readonly string[],
-): void {
-  const reasons = sources.map((source) => {
+): string[] {
+  const { kind, title } = definition;
+  const unread = sources.flatMap((source) => {
     const { run = null } = mirror.runs.latest(source) ?? {};
-    const reason = run === null ? null : neverAsked(mirror, { source, run })(kind);
-    return reason !== null && isExcludedBy(config, source)(kind) ? `${EXCLUDED}; no run read it` : reason;
+    const never =
+      run === null ? `nothing of source ${source} was read yet` : neverAsked(mirror, { source, run })(kind);
+    const isExcluded = isExcludedBy(config, source)(kind);
+    return never === null ? [] : [{ source, isExcluded, reason: isExcluded ? EXCLUDED : never }];
   });
-  const [first] = reasons;
-  if (first === undefined || first === null || reasons.includes(null)) return;
-  throw new TidemarkError('never_read', `the mirror has not read any ${title.many}: ${first}`, {
-    hint: first.startsWith(EXCLUDED)
-      ? 'leave the kind in (kinds.include, kinds.exclude), then run `tidemark sync`'
-      : 'run `tidemark sync`',
-  });
+  const [first] = unread;
+  if (first === undefined || unread.length < sources.length)
+    return unread.map(({ source, reason }) => `${title.many} of ${source} are not known: ${reason}`);
+  const { source, isExcluded, reason } = first;
+  const sync = `\`tidemark sync${sources.length > 1 || config.configured.length > 1 ? ` --source ${source}` : ''}\``;
+  throw new TidemarkError(
+    'never_read',
+    `the mirror has not read any ${title.many}: ${reason}${isExcluded ? '; no run read it' : ''}`,
+    { hint: isExcluded ? `${leaveInAdvice(config, source, definition)}, then run ${sync}` : `run ${sync}` },
+  );
+}
+
+/** Which option leaves a kind in. */
+function leaveInAdvice({ sources }: Config, source: string, { reading }: ResourceDefinition): string {
+  const isOff = sources.find(({ name }) => name === source)?.recordings.sharingPerRun === 0;
+  return reading === 'each' && isOff
+    ? 'set recordings.sharingPerRun to more than 0'
+    : 'leave the kind in (kinds.include, kinds.exclude)';
 }
 
 // A kind given as an argument.

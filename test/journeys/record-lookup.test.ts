@@ -78,6 +78,7 @@ describe('the record that a command is about', () => {
     const sharing = await run('show', 'recording_sharing', 'r2');
     expect([sharing.code, sharing.stdout]).toEqual([3, '']);
     expect(sharing.stderr).toContain('the configuration excludes the kind; no run read it');
+    expect(sharing.stderr).toContain('set recordings.sharingPerRun to more than 0');
     alterBody(join(directory, 'mirror.db'), 'r1', '"d1"', '"d7"');
     const recording = await run('show', 'session_recordings', 'r2');
     expect([recording.code, recording.stderr.includes('damaged')]).toEqual([4, false]);
