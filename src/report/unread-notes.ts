@@ -58,10 +58,14 @@ export function unreadReason(unread: readonly UnreadOfSource[], definitions: Def
       ? 'changes may be missing: not everything was read, or removals were held, by the end of the period'
       : 'changes may be missing: not everything was read by the end of the period',
     ...lines.map((line) => `  ${line}`),
-    missing.every(({ isForLimit, runs }) => isForLimit && runs.every(({ readAgain }) => readAgain !== null))
-      ? '  → `tidemark sync` reads all kinds'
-      : '  → `tidemark doctor` shows what the key can read, `tidemark status` what the mirror lacks',
+    ...new Set(missing.map(hintOf)),
   ];
+}
+
+function hintOf({ isForLimit, runs }: UnreadInPeriod): string {
+  return isForLimit && runs.every(({ readAgain }) => readAgain !== null)
+    ? '  → `tidemark sync` reads all kinds'
+    : '  → `tidemark doctor` shows what the key can read, `tidemark status` what the mirror lacks';
 }
 
 /** @returns the keys `not_read`, `skipped` and `stale` */

@@ -123,14 +123,15 @@ function unreadInPeriod(
       },
     ];
   });
-  // Nothing was ever published of the source.
-  const none = mirror.runs.latest(source) === undefined ? (filter.kinds ?? []) : [];
-  const skipped = none.map((kind) => ({
+  // Nothing was ever published of the source. What a run failed to read is said of that run.
+  const isNever = mirror.runs.latest(source) === undefined;
+  const all = unread.length > 0 ? [] : KINDS.filter((kind) => !isExcluded(kind));
+  const skipped = (isNever ? (filter.kinds ?? all) : []).map((kind) => ({
     ...{ kind, scope: {}, reason: isExcluded(kind) ? EXCLUDED : 'no run read it' },
   }));
   const state =
     last === undefined
-      ? { skipped, stale: [], isForLimit: false }
+      ? { skipped, stale: [], isForLimit: skipped.every(({ kind }) => !isExcluded(kind)) }
       : asOf(mirror, last, { filter, isDependedOn, isExcluded });
   return { runs: unread, ...state };
 }

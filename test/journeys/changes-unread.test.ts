@@ -227,7 +227,7 @@ it('changes of several sources name one that was never synced', async () => {
   expect((await commandLine(['sync', '--quiet', '--source', 'one'], asked)).code).toBe(0);
   const said = 'nothing of two is in the mirror yet: run `tidemark sync`';
   const text = await commandLine(['changes'], asked);
-  expect(text).toMatchObject({ code: 0, stdout: expect.stringContaining(said) as string });
+  expect(text).toMatchObject({ code: 3, stdout: expect.stringContaining(said) as string });
   const json = await commandLine(['changes', '--json'], asked);
   expect(JSON.parse(json.stdout)).toMatchObject({ warnings: [said] });
   expect((await commandLine(['changes', '--source', 'one'], asked)).stdout).not.toContain('two');
