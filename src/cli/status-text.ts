@@ -313,9 +313,11 @@ function unreadLines({ unread, unreadCount }: SourceStatus, now: number, isVerbo
   const shown = isVerbose ? groups : groups.slice(0, UNREAD_SHOWN);
   const more = unreadCount - unread.length;
   return [
-    unread.every(({ outcome }) => outcome === 'held')
-      ? `  the last attempt held removals of ${plural(unreadCount, 'collection')}:`
-      : `  the last attempt did not complete ${plural(unreadCount, 'collection')}:`,
+    unread.every(({ outcome }) => outcome === null)
+      ? `  not read so far: ${plural(unreadCount, 'list')}, of which no run has a reading:`
+      : unread.every(({ outcome }) => outcome === 'held')
+        ? `  the last attempt held removals of ${plural(unreadCount, 'collection')}:`
+        : `  the last attempt did not complete ${plural(unreadCount, 'collection')}:`,
     ...shown.flatMap((rows) => {
       const [{ outcome, error }] = rows;
       const kinds = new Set(rows.map(({ kind }) => kind)).size;

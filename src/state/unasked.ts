@@ -61,10 +61,12 @@ export function neverAsked(
   };
   return (kind) => {
     if (!isMissing(kind)) return null;
-    const limitedTo = mirror.runs.get(run)?.kinds ?? null;
-    return limitedTo === null
-      ? `no run up to run ${run} read it`
-      : `run ${run} was limited to ${limitedTo.join(', ')}, and no earlier run read it`;
+    // The run may be of another source of the mirror.
+    const [own] = mirror.runs.list({ source, isPublished: true, upTo: run, limit: 1 });
+    if (own === undefined) return `no run of source ${source} up to run ${run} read it`;
+    return own.kinds === null
+      ? `no run up to run ${own.run} read it`
+      : `run ${own.run} was limited to ${own.kinds.join(', ')}, and no earlier run read it`;
   };
 }
 

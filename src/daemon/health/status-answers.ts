@@ -90,6 +90,14 @@ export function configuredOf({ sourceStatuses }: Pick<HealthSnapshot, 'sourceSta
   return sourceStatuses.filter(({ isConfigured }) => isConfigured);
 }
 
+/** Names the configured sources of which nothing was ever published; null if there are none. */
+function neverReadText(snapshot: Pick<HealthSnapshot, 'sourceStatuses'>): string | null {
+  const never = configuredOf(snapshot).filter(({ lastPublished }) => lastPublished === null);
+  return never.length === 0
+    ? null
+    : `nothing of ${never.map(({ source }) => source).join(', ')} was read yet`;
+}
+
 /** Records whose removal is held. */
 export function heldCount(snapshot: HealthSnapshot): number {
   return configuredOf(snapshot)
@@ -170,6 +178,12 @@ function complete(snapshot: HealthSnapshot): Answered {
   const unread = sum(
     (each) => each.unreadCount - each.unread.filter(({ outcome }) => outcome === 'held').length,
   );
+  const never = neverReadText(snapshot);
+  if (never !== null) {
+    const parts = unread === 0 ? [] : [`${plural(unread, 'collection')} could not be read completely`];
+    const line = [never, ...parts, records].join('; ');
+    return { tone: 'warn', word: 'Not all', line };
+  }
   const attempt = lastAttempt(own, health);
   if (unread > 0 || attempt !== null) {
     const since = own.map(({ lastComplete }) => lastComplete);
@@ -311,8 +325,11 @@ function foundDrift(snapshot: HealthSnapshot, drift: DriftCounts | null): Answer
   if (drift === null) return { tone: 'plain', word: 'No baseline', line: 'nothing to compare with' };
   const run = drift.run === null ? 'the latest runs' : `run ${drift.run}`;
   const as = `as of ${run}${drift.at === null ? '' : `, ${age(drift.at, now)}`}`;
-  const missing =
-    drift.uncompared === 0 ? '' : `${plural(drift.uncompared, 'collection')} could not be compared, `;
+  const never = neverReadText(snapshot);
+  const missing = [
+    ...(never === null ? [] : [`${never}, `]),
+    ...(drift.uncompared === 0 ? [] : [`${plural(drift.uncompared, 'collection')} could not be compared, `]),
+  ].join('');
   const removals = heldCount(snapshot);
   const held =
     removals === 0
