@@ -540,6 +540,14 @@ function resultHtml(
   const notice = unknownNotice(mirror, drift, filter);
   const nothing = drift.open.length === 0;
   const held = mirror.runs.heldRemovals(drift.source).reduce((sum, { records }) => sum + records, 0);
+  const leftOut = (drift.document.left_out ?? []).filter(({ scope }) => scopeKey(scope) === scopeKey({}));
+  const uncompared = filter.kinds.filter((kind) => leftOut.some((each) => each.kind === kind));
+  if (uncompared.length > 0 && uncompared.length === filter.kinds.length) {
+    const names = uncompared.map((kind) => drift.definitions(kind).title.many).join(', ');
+    return emptyHtml(`${capital(names)}: not compared.`, 'Whether anything drifted there is unknown.');
+  }
+  if (notice === null && nothing && uncompared.length > 0)
+    return emptyHtml('No drift in what could be compared.', 'Not all of these kinds were.');
   if (notice === null) return nothing ? noDriftHtml(drift, now, held) : NOTHING;
   const lines = notice.items.slice(0, SKIPPED_SHOWN).map((line) => markup`<li>${line}</li>`);
   const empty = emptyHtml(

@@ -74,7 +74,13 @@ ${searchForm(facts, counts)}${content}`;
 }
 
 /** What the mirror never read of the kind, or of all: a line for each source and reason. */
-function unreadLines({ mirror, config, kind, source, sources }: RecordsFacts): string[] {
+export function unreadLines({
+  mirror,
+  config,
+  kind,
+  source,
+  sources,
+}: Pick<RecordsFacts, 'mirror' | 'config' | 'kind' | 'source' | 'sources'>): string[] {
   return (source === null ? sources : [source]).flatMap((name) => {
     if (mirror.runs.latest(name) === undefined) return [`Nothing of ${name} was read yet`];
     const of = sources.length > 1 ? ` of ${name}` : '';

@@ -38,7 +38,7 @@ import { organizationPage, organizationsPage } from './organizations.ts';
 import { overviewPage } from './overview.ts';
 import { type RecordPlace, readListPage, searchFormer, searchRecords, searchRemoved } from './record-list.ts';
 import { choicePage, recordPage } from './record.ts';
-import { type FoundOfKind, recordsPage } from './records.ts';
+import { type FoundOfKind, recordsPage, unreadLines } from './records.ts';
 import { KEEP_ACCEPTED } from './drift.ts';
 import { heldPlanPage, type RestoreContent, restorePage, versionPlanPage } from './restore-plan.ts';
 import { journalPage, plannedRestorePage, restoresPage } from './restores.ts';
@@ -378,15 +378,18 @@ function record(parts: DashboardParts, context: Context): PageContent {
   const [mirror, config] = [view.mirror(), view.config()];
   const query = queryWith(context, RECORD_PARAMETERS);
   const kind = kindFrom(context.req.param('kind') ?? '');
-  const rows = findRows(parts, kind, query.get('record') ?? '', context.req.param('id') ?? '');
+  const sources = knownSources(view, mirror);
+  const source = sourceIn(query, sources);
+  const rows = findRows(parts, kind, query.get('record') ?? '', context.req.param('id') ?? '', source);
   const [row] = rows;
   if (row === undefined) {
-    throw new TidemarkError('reference_unknown', 'Record not found', {
+    const unread = unreadLines({ mirror, config, kind, source, sources });
+    throw new TidemarkError('reference_unknown', ['Record not found', ...unread].join('. '), {
       hint: 'search for its name or the beginning of its id under Records',
     });
   }
   if (rows.length > 1) return choicePage(rows, { mirror, config });
-  const hasOthers = knownSources(view, mirror).length > 1;
+  const hasOthers = sources.length > 1;
   return recordPage({ mirror, config, row, hasOthers, query, now: clock.now(), isPoll: isFragment(context) });
 }
 
@@ -395,12 +398,14 @@ function findRows(
   kind: Kind,
   number: string,
   id: string,
+  source: string | null = null,
 ): RecordRow[] {
   const mirror = view.mirror();
+  const known = knownSources(view, mirror);
   const place = /^\d{1,15}$/.test(number) ? mirror.records.locate(kind, Number(number)) : undefined;
   const filter =
     place === undefined
-      ? { sources: knownSources(view, mirror) }
+      ? { sources: source === null ? known : [source] }
       : { sources: [place.source], scope: place.scope };
   return mirror.records.find(kind, place?.id ?? id, filter);
 }

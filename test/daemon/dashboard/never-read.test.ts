@@ -79,4 +79,14 @@ it('a kind that is still excluded is shown as excluded', async () => {
   expect(await page('/drift')).toMatch(
     /Left out: roles, role memberships, invites: the configuration excludes the kind/,
   );
+  const drift = await page('/drift?source=alpha&kind=roles');
+  expect(drift).toContain('Roles: not compared.');
+  expect(drift).not.toContain('No drift as of');
+  expect(await page('/drift?source=beta&kind=roles')).toContain('No drift as of');
+  expect(await page('/records/roles/no-such-id?source=alpha')).toContain(
+    'Record not found. Roles of alpha: excluded by the configuration',
+  );
+  expect(await page('/records/roles/no-such-id?source=beta')).not.toContain('excluded');
+  expect(await page(`/records/organizations/${KITTIWAKE_ID}`)).toContain('2 records with this id');
+  expect(await page(`/records/organizations/${KITTIWAKE_ID}?source=beta`)).not.toContain('2 records');
 });
