@@ -140,9 +140,6 @@ async function diffTwoSources(
   const opener = new StateOpener(context, config, 'diff');
   const otherOpener = config === otherConfig ? opener : new StateOpener(context, otherConfig, 'diff');
   try {
-    // Without the key, each secret would seem to differ from its fingerprint.
-    if (config.configured.some(({ name, redact }) => redact && pair.includes(name)))
-      opener.mirrorIfAny()?.acceptances.fingerprintKey();
     const sides = await opener.openPair(
       { reference: from, source: one },
       { reference: to, source: other },
@@ -174,7 +171,17 @@ async function diffTwoSources(
       to: excludedOf(otherConfig, other),
     };
     const fields = options.field ?? [];
-    const document = compareSources({ ...sides, filter, mode, fields, definitions, excluded });
+    const mirror = config === otherConfig ? opener.mirrorIfAny() : null;
+    const fingerprintKey = mirror === null ? null : () => mirror.acceptances.fingerprintKey();
+    const document = compareSources({
+      ...sides,
+      filter,
+      mode,
+      fields,
+      definitions,
+      excluded,
+      fingerprintKey,
+    });
     return await deliver(context, options, [
       diffReport(context, options, otherOpener, {
         // Both references name their sources.

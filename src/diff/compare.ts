@@ -124,7 +124,7 @@ function hasFingerprint(value: JsonValue | undefined): boolean {
 }
 
 /** Replaces the secrets in the text of a record with their fingerprints. */
-type Redact = (definition: ResourceDefinition, text: string) => string;
+export type Redact = (definition: ResourceDefinition, text: string) => string;
 const redactions = new Map<string, Redact>();
 
 /** Lets comparisons find a secret and its fingerprint equal. By `name`, which stands for the key of the fingerprints, once. */

@@ -96,12 +96,14 @@ interface Namesakes {
  * Matches the records of one kind: first by exact natural key, then ignoring case. `counterparts` must have the parents
  * of the kind already (the catalog lists them first). A record without a natural key, or whose parent has no
  * counterpart, has none either.
+ * @param bodyOf what a record's natural key is read from
  */
 export function matchRecords(
   definition: ResourceDefinition,
   fromRecords: readonly ParsedRecord[],
   toRecords: readonly ParsedRecord[],
   counterparts: MatchedIds,
+  bodyOf: (record: ParsedRecord) => JsonValue = ({ body }) => body,
 ): RecordMatch {
   const removed: ParsedRecord[] = [];
   const added: ParsedRecord[] = [];
@@ -129,7 +131,7 @@ export function matchRecords(
   // The exact name first: a service may distinguish names by letter case, and then both exist.
   for (const isFolded of [false, true]) {
     if (open.from.length === 0 || open.to.length === 0) break;
-    const { buckets, keyless } = bucketsOf(definition, open, counterparts, isFolded);
+    const { buckets, keyless } = bucketsOf(definition, open, counterparts, isFolded, bodyOf);
     removed.push(...keyless.from);
     added.push(...keyless.to);
     open = { from: [], to: [] };
@@ -154,6 +156,7 @@ function bucketsOf(
   { from, to }: Namesakes,
   counterparts: MatchedIds,
   isFolded: boolean,
+  bodyOf: (record: ParsedRecord) => JsonValue,
 ): { readonly buckets: Iterable<Namesakes>; readonly keyless: Namesakes } {
   const buckets = new Map<string, Namesakes>();
   const keyless: Namesakes = { from: [], to: [] };
@@ -163,9 +166,10 @@ function bucketsOf(
     buckets.set(key, namesakes);
     return namesakes;
   };
-  for (const record of from)
-    holderOf(naturalKeyOf(definition, record, counterparts, isFolded)).from.push(record);
-  for (const record of to) holderOf(naturalKeyOf(definition, record, null, isFolded)).to.push(record);
+  const keyOf = (record: ParsedRecord, ids: MatchedIds | null): string | null =>
+    naturalKeyOf(definition, { ...record, body: bodyOf(record) }, ids, isFolded);
+  for (const record of from) holderOf(keyOf(record, counterparts)).from.push(record);
+  for (const record of to) holderOf(keyOf(record, null)).to.push(record);
   return { buckets: buckets.values(), keyless };
 }
 

@@ -22,8 +22,9 @@ import {
   fieldFilter,
   recordName,
 } from './change.ts';
-import { type ComparisonMode, isUserAt, isWholeMode } from './compare.ts';
+import { type ComparisonMode, isUserAt, isWholeMode, type Redact } from './compare.ts';
 import { type RecordMatch, matchRecords, MatchedIds, idText } from './match-records.ts';
+import { canonicalText } from './canonical.ts';
 import { splitPointer } from '../core/json-pointer.ts';
 import { skipTest, type CompareOptions, type RecordState, type State, parseState } from './states.ts';
 
@@ -34,6 +35,8 @@ interface SourceCompareOptions extends CompareOptions {
   readonly counterparts?: readonly { readonly kind: Kind; readonly from: string; readonly to: string }[];
   /** True: of the union of a family (`plugins`), only what no compared list of the family has is compared. */
   readonly isOnce?: boolean;
+  /** Given where one side may have fingerprints in place of secrets: replaces those in the text of a record, by which records match. */
+  readonly redact?: Redact;
 }
 
 /**
@@ -66,7 +69,10 @@ export function diffSources(from: State, to: State, options: SourceCompareOption
       const own = comparable(kind, side, isSkipped, reporting);
       return options.isOnce === true && isReported(kind) ? withoutListed(definition, side, own) : own;
     };
-    const match = matchRecords(definition, recordsOf(sides.from), recordsOf(sides.to), counterparts);
+    const { redact } = options;
+    const bodyOf = ({ body }: ParsedRecord): JsonValue =>
+      redact === undefined ? body : parseLossless(redact(definition, canonicalText(body)));
+    const match = matchRecords(definition, recordsOf(sides.from), recordsOf(sides.to), counterparts, bodyOf);
     settle(kind, match, sides, counterparts, reporting);
     if (!isReported(kind)) continue;
     for (const change of recordChanges(definition, match, options.mode, counterparts, builder)) {

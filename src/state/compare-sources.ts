@@ -19,6 +19,7 @@ import {
 import { type StateFilter, filterParts, selectsCollection } from './filter.ts';
 import { nothingCompared, type UnreadList } from './nothing-compared.ts';
 import { type Coverage, isByChoice, type LoadedState, staleReading } from './state.ts';
+import { redactionWith } from '../sync/redaction.ts';
 import { EXCLUDED } from './unasked.ts';
 
 interface SourceComparisonRequest {
@@ -31,12 +32,14 @@ interface SourceComparisonRequest {
   readonly definitions: (kind: Kind) => ResourceDefinition;
   /** Kinds that the configuration of each side's source excludes. */
   readonly excluded: { readonly from: ReadonlySet<Kind>; readonly to: ReadonlySet<Kind> };
+  /** The key of fingerprints in both; asked for where a side has some. Null for two mirrors, each with its own. */
+  readonly fingerprintKey: (() => Uint8Array) | null;
 }
 
 /**
  * Compares the two. A kind of which one side could not read a collection is skipped entirely: which collection of the other
  * side is its counterpart is not known.
- * @throws TidemarkError as `compareStates`; `usage` when the filter names projects or ids, or organizations of one side only
+ * @throws TidemarkError as `compareStates` and `fingerprintKey`; `usage` when the filter names projects or ids, or organizations of one side only
  */
 export function compareSources(request: SourceComparisonRequest): DiffDocument {
   const { from, to, filter, fields } = request;
@@ -97,7 +100,19 @@ export function compareSources(request: SourceComparisonRequest): DiffDocument {
   });
   // As in a comparison of one source: what the user asks for by its kind is reported there.
   const isOnce = filter.kinds?.some((kind) => definitionOf(kind).isUnionOfFamily === true) !== true;
-  const options = { mode, fields, definitions, kinds: reported, skipped, isOnce };
+  const { fingerprintKey } = request;
+  const isRedactedIn = ({ records }: Side): boolean =>
+    records.some(({ body }) => body.includes('"[redacted:'));
+  const redaction =
+    fingerprintKey !== null && sides.some(isRedactedIn) ? redactionWith(fingerprintKey()) : null;
+  const options = {
+    ...{ mode, fields, definitions, kinds: reported, skipped, isOnce },
+    ...(redaction === null
+      ? {}
+      : {
+          redact: (definition: ResourceDefinition, text: string) => redaction.text(definition, text),
+        }),
+  };
   const document: DiffDocument = {
     ...withoutUnknown(diffSources(state(sides[0]), state(sides[1]), options), sides),
     stale: sides.flatMap(({ known }, index) =>

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { XMLParser, XMLValidator } from 'fast-xml-parser';
 import { describe, expect, it } from 'vitest';
 import { type DiffJson, type World, DOMAINS, MEMBERS, world } from './comparison.ts';
+import { alterFile } from '../tools/alter.ts';
 import { mirrorOnce } from './harness.ts';
 import { FakeService, forbidden, ORG } from './service.ts';
 
@@ -571,6 +572,28 @@ describe('diff over several sources', () => {
     expect(every.compared.records).toBe((await changed(...others)).compared.records + 2);
     expect(told(await changed('--managed-only', '--kind', 'pipeline_destinations'))).toEqual(['11 changed']);
     expect(told(await changed('--kind', 'plugins'))).toEqual(['11 changed']);
+  });
+
+  it('matches records whose names have secrets, of which one source stores fingerprints', async () => {
+    const { first, second, other, directory, run } = await twoServices();
+    const named = { domain: 'amqp://ann:hunter2@one.example', jit_provisioning_enabled: true };
+    first.set('domains', [{ id: 'd1', ...named }]);
+    second.lists.set(`/api/organizations/${other}/domains/`, [
+      JSON.stringify({ id: 'z1', ...named, jit_provisioning_enabled: false }),
+    ]);
+    const file = join(directory, 'tidemark.yaml');
+    writeFileSync(file, readFileSync(file, 'utf8').replace('name: one,', 'name: one, redact: true,'));
+    expect((await run('sync', '--quiet')).code).toBe(0);
+    const between = ['--source', 'one', '--to-source', 'two', '--kind', 'domains'];
+    const { code, stdout, stderr } = await run('diff', ...between, '--json');
+    expect(code, stderr).toBe(2);
+    expect((JSON.parse(stdout) as DiffJson).changes).toMatchObject([
+      { id: 'z1', change: 'changed', fields: [{ path: '/jit_provisioning_enabled', from: true, to: false }] },
+    ]);
+    alterFile(join(directory, 'm.db'), 'DELETE FROM fingerprint_key');
+    const keyless = await run('diff', ...between);
+    expect(keyless).toMatchObject({ code: 1, stdout: '' });
+    expect(keyless.stderr).toContain('fingerprint');
   });
 
   it('refuses what cannot be meant', async () => {
