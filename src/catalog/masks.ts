@@ -83,6 +83,9 @@ function isNoCredential(value: string): boolean {
 /** Credentials that a text of any kind shows as such: what is before each, then the secret. */
 const CREDENTIALS: readonly RegExp[] = [
   /(authorization["'`\\]{0,4}\s{0,9}[:=]\s{0,9}["'`\\]{0,4}(?:bearer|basic|(?:token|api-?key|ssws|geniekey)(?=\s{1,9}\S{0,200}\d))\s{1,9}(?:token=["'`\\]{0,4})?)(?!\[)(?:\$\{[^}\n]{0,200}\}|[^\s"'`\\,;])+/gi,
+  // Of Digest the answer, of AWS the signature.
+  /((?<![\w-])digest\s(?:[^\n]{0,1000}?[\s,])?response=["'\\]{0,4})[\da-f]{32,128}/gi,
+  /((?<![\w-])aws4-hmac-sha256\s(?:[^\n]{0,1000}?[\s,])?signature=["'\\]{0,4})[\da-f]{32,128}/gi,
   // A default of a variable, behind a name or a parameter.
   /((?<![\w-])[\w-]{0,60}(?:token|secret|passw(?:or)?d|pwd|key|authorization)["'`\\]{0,4}\s?[:=]\s?["'`\\]{0,4})\$\{[\w.]{1,60}(?::?[-=]|:\+)(?:[^{}\n]|\{[^{}\n]{0,100}\}){1,200}\}/gi,
   // The entire text; without a digit or mixed case it may be words.
@@ -136,13 +139,17 @@ const CREDENTIALS: readonly RegExp[] = [
 const PRIVATE_KEY =
   /(-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----)(?:[^]{1,8000}?(?=-----END )|(?:[\w+/=\\\s.,:()-]|<br ?\/?>|&gt;|>)+)/g;
 
+/** The private part of a key of PuTTY: lines of 64 characters, and one that may be shorter. */
+const PUTTY_KEY =
+  /(private-lines:\s{0,9}\d{1,4}(?:\s|\\{1,4}[rn]){1,9})(?:[a-z\d+/=]{64}(?:\s|\\{1,4}[rn]){1,9}){0,200}(?!private-mac)[a-z\d+/=]{4,64}/gi;
+
 /** A text without any of these has none of `CREDENTIALS`. */
 const CREDENTIAL_WORD =
-  /bearer|basic|authorization|--[\w-]{0,40}(?:token|password|secret|key|bearer)[ =]|private key|x-(?:\w{1,20}-)?(?:api|auth|access|vault|gitlab|amz-security)-|private-token|cookie|sshpass|docker login|\bmachine\s|jdbc:oracle|gh[pousr]_|github_pat_|xox[abeoprs]-|xapp-|eyJ|glpat-|[sr]k_(?:live|test)_|whsec_|phx_|sk-(?:proj|ant)-|sk-[a-z0-9]{48}|age-secret-key-1|shpat_|hf_|dckr_pat_|pypi-age|lin_api_|hvs\.|ya29\.|dop_v1_|curl\s|-u ?[^\s:]{1,100}:|--(?:proxy-)?user|\$\{[\w.]{1,60}(?::?[-=]|:\+)|npm_|aws_s|a[ks]ia[a-z0-9]{16}|sg\.[\w-]{16}|aiza[\w-]{35}/i;
+  /bearer|basic|authorization|--[\w-]{0,40}(?:token|password|secret|key|bearer)[ =]|private key|private-lines|digest\s|aws4-|x-(?:\w{1,20}-)?(?:api|auth|access|vault|gitlab|amz-security)-|private-token|cookie|sshpass|docker login|\bmachine\s|jdbc:oracle|gh[pousr]_|github_pat_|xox[abeoprs]-|xapp-|eyJ|glpat-|[sr]k_(?:live|test)_|whsec_|phx_|sk-(?:proj|ant)-|sk-[a-z0-9]{48}|age-secret-key-1|shpat_|hf_|dckr_pat_|pypi-age|lin_api_|hvs\.|ya29\.|dop_v1_|curl\s|-u ?[^\s:]{1,100}:|--(?:proxy-)?user|\$\{[\w.]{1,60}(?::?[-=]|:\+)|npm_|aws_s|a[ks]ia[a-z0-9]{16}|sg\.[\w-]{16}|aiza[\w-]{35}/i;
 
 /** A text, or its JSON, without any of these has nothing that `withoutUrlSecrets` replaces, as most have not. */
 const SECRET_SIGN = new RegExp(
-  String.raw`[/=~]|\u00|["'] ?:|&(?:quot|apos|#)|%3a%2f%2f|${CREDENTIAL_WORD.source}|(?:${SECRET_WORD.source})\w{0,20}[*_\x60]{0,3}\s?:[*_\x60]{0,3}\s`,
+  String.raw`[/=~]|\u00|["'] ?:|&(?:quot|apos|#|equals)|%3a%2f%2f|%(?:25)?3d|${CREDENTIAL_WORD.source}|(?:${SECRET_WORD.source})\w{0,20}[*_\x60]{0,3}\s?:[*_\x60]{0,3}(?:\s|\\[nr])`,
   'i',
 );
 
@@ -154,6 +161,10 @@ export function maySecretsBeIn(text: string): boolean {
 const SECRET_PARAMETER = /(?:^|[_-])(?:key|sig|signature|hmac|auth|pass|pw|jwt)$|^code$/i;
 
 const PARAMETER = /([?&#]|&amp;)([\w.%[\]-]{1,60})=("[^"]*"|'[^']*'|(?:[^\s&#;"'<>]|;(?![\s"'<>]|$))+)/g;
+
+/** A parameter whose separators are encoded. */
+const ENCODED_PARAMETER =
+  /((?:%(?:25)?(?:26|3f|3b|23|20|0a|0d)|(?<![\w.%-]))([\w.-]{1,60})%(?:25)?3d)((?:[^\s&"'<>%#]|%(?!26|3b|20|0a|0d)[\da-f]{2}){1,2000})/gi;
 
 /** A user without a password is a token from this length on. */
 const TOKEN_USER = /(:\/\/)[^\s/:@?#"'`,(]{8,}(?=:(?:x-oauth-basic)?@|(?<=:\/\/[^@]{16,})@)/g;
@@ -185,13 +196,14 @@ function withoutSecrets(text: string, mask: string, isStrict: boolean): string {
   return clean === named ? shown : clean.replaceAll('/', '~1').replaceAll('\u2028', '/');
 }
 
-/** The text with slashes and quotes as they are, which JSON, HTML and CSV may escape (`https:\/\/…`, `&quot;`, `"":""`). */
+/** The text with slashes, quotes and `=` as they are, which JSON, HTML and CSV may escape (`https:\/\/…`, `&quot;`, `"":""`). */
 function withPlainSigns(text: string): string {
-  if (!/\\(?:\/|u002f)|&(?:quot|apos|#)|"" ?: ?""/i.test(text)) return text;
+  if (!/\\(?:\/|u002f)|&(?:quot|apos|equals|#)|"" ?: ?""/i.test(text)) return text;
   const plain = text
     .replaceAll(/\\+(?:\/|u002f)/gi, '/')
     .replaceAll(/&(?:quot|#34|#x22);/gi, '"')
-    .replaceAll(/&(?:apos|#39|#x27);/gi, "'");
+    .replaceAll(/&(?:apos|#39|#x27);/gi, "'")
+    .replaceAll(/&(?:equals|#61|#x3d);/gi, '=');
   return /"" ?: ?""/.test(plain) ? plain.replaceAll('""', '"') : plain;
 }
 
@@ -226,7 +238,7 @@ function withoutPlainSecrets(text: string, mask: string, isStrict: boolean): str
   const withoutCredentials = (): string => {
     const words = without(text, [CURL_WORD], isOnePart);
     const options = without(words, [OPTION_WORD], (value) => isOnePart(value) || isNoCredential(value));
-    const keys = without(options, [PRIVATE_KEY], (value) => mask !== '' && value.includes(mask));
+    const keys = without(options, [PRIVATE_KEY, PUTTY_KEY], (value) => mask !== '' && value.includes(mask));
     return without(without(keys, [QUOTED_CREDENTIAL], isNoCredential), CREDENTIALS);
   };
   const open = CREDENTIAL_WORD.test(text) ? withoutCredentials() : text;
@@ -243,7 +255,15 @@ function withoutPlainSecrets(text: string, mask: string, isStrict: boolean): str
     return isSecret ? `${before}${name}=${mask}` : whole;
   });
   if (!/[/;%]/.test(clean)) return shown;
-  const paths = without(shown, [...SECRET_PATHS, ENCODED_PASSWORD, SESSION]);
+  const isEncoded = /%3a%2f%2f/i.test(shown);
+  const parameters = shown.replaceAll(
+    ENCODED_PARAMETER,
+    (whole: string, before: string, name: string, value: string) =>
+      (isSecretName(name) || (isEncoded && isSecretParameter(name))) && !isReference(decoded(value))
+        ? before + mask
+        : whole,
+  );
+  const paths = without(parameters, [...SECRET_PATHS, ENCODED_PASSWORD, SESSION]);
   return isAddress ? without(paths, [TOKEN_USER, URL_PASSWORD], isPlaceholder) : paths;
 }
 

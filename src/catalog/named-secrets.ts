@@ -79,9 +79,13 @@ const ELEMENT = /(<(?:[\w.-]{1,60}:)?([a-z][\w.-]{0,60})>(?:<!\[CDATA\[)?)([^<>]
 const ATTRIBUTES =
   /(<[\w.:-]{1,60}\s(?:[^<>]{0,200}?\s)?(?:key|name)=(["'])([\w.-]{1,60})\2\s{1,9}value=(["']))([^"'<>]{1,1000})(?=\4)/gi;
 
-/** A line of YAML or a shell: what is before the value, its name, and the value, in quotes or without a space. A comment may follow. */
+/** An element of XML with its value in an attribute: `<token value="…"/>`. */
+const VALUED_ELEMENT =
+  /(<(?:[\w.-]{1,60}:)?([a-z][\w.-]{0,60})\s(?:[^<>]{0,200}?\s)?value=(["']))([^"'<>]{1,1000})(?=\3)/gi;
+
+/** A line of YAML or a shell: what is before the value, its name, and the value, in quotes or without a space, perhaps on the next line. A comment may follow. */
 const YAML_LINE =
-  /(^[ \t]{0,60}(?:[-*+>][ \t]{1,9}|export[ \t]{1,9}|\/\/\S{1,200}:(?=_))?[*`]{0,3}([a-z_][\w.-]{0,60})[*`]{0,3}[ \t]?(?::[*`]{0,3}(?:[ \t]{0,9}[|>][-+]?[ \t]{0,9}\r?\n)?[ \t]{1,60}|=(?![=>~])[ \t]?))("(?:\\"|[^"\n]){1,1000}"|'(?:'(?:\\')?'|[^'\n]){1,1000}'|[^\s"']\S{0,1000})(?=[ \t]{0,20}(?:[ \t]#[^\n]*)?\r?$)/gim;
+  /(^[ \t]{0,60}(?:[-*+>][ \t]{1,9}|export[ \t]{1,9}|\/\/\S{1,200}:(?=_))?[*`]{0,3}([a-z_][\w.-]{0,60})[*`]{0,3}[ \t]?(?::[*`]{0,3}(?:[ \t]{0,9}(?:[|>][-+]?[ \t]{0,9})?\r?\n)?[ \t]{1,60}|=(?![=>~])[ \t]?))("(?:\\"|[^"\n]){1,1000}"|'(?:'(?:\\')?'|[^'\n]){1,1000}'|[^\s"']\S{0,1000})(?=[ \t]{0,20}(?:[ \t]#[^\n]*)?\r?$)/gim;
 
 /** Such a value without quotes that stands for something else: an alias, a tag, a block, a flow, a path, a reference. */
 const YAML_OTHER = /^(?:[*&!|>[%@#/]|\{(?![^\s{}:,]+\}$)|\.{1,2}\/|[a-z][\w+.-]{0,20}:)|[,;({[|]$|\)[,;]?$/i;
@@ -194,6 +198,9 @@ export function withoutElementSecrets(text: string, mask: string): string {
     )
     .replaceAll(ATTRIBUTES, (whole: string, before: string, _quote, name: string, _other, value: string) =>
       isSecret(name, value) ? before + mask : whole,
+    )
+    .replaceAll(VALUED_ELEMENT, (whole: string, before: string, name: string, _quote, value: string) =>
+      isSecret(name, value) ? before + mask : whole,
     );
 }
 
@@ -205,6 +212,8 @@ export function withoutYamlSecrets(text: string, mask: string, isStrict: boolean
   let program: boolean | undefined;
   return text.replaceAll(YAML_LINE, (whole: string, before: string, name: string, value: string) => {
     const isVariable = before.includes('=');
+    // A member of a mapping.
+    if (before.includes('\n') && value.endsWith(':')) return whole;
     if (!isSecretName(name) && !(isVariable && SECRET_VARIABLE.test(name))) return whole;
     const isShell = isVariable && name === name.toUpperCase();
     if ((mask !== '' && value.includes(mask)) || !isYamlSecret(value, isShell)) return whole;
