@@ -34,7 +34,7 @@ function userName(): string {
   }
 }
 
-/** A name that can be recorded, without the space around it and in composed form (NFC); undefined for one that is empty or has a `nameProblem`. */
+/** A name that can be recorded, without the space around it and in compatible form (NFKC); undefined for one that is empty or has a `nameProblem`. */
 export function actorName(text: string): string | undefined {
   const name = composed(text);
   return name === '' || nameProblem(name) !== null ? undefined : name;
@@ -45,13 +45,16 @@ export function nameProblem(text: string): string | null {
   const name = composed(text);
   if (name.length > MOST_CHARACTERS) return `is longer than ${MOST_CHARACTERS} characters`;
   if (/[\p{C}\p{Zl}\p{Zp}]/u.test(name)) return 'has characters that cannot be printed';
-  // `whoText` adds what the program knows in that form: a name must not imitate it.
-  return /\([^()]*@[^()]*\)$/.test(name) ? 'ends as if with an origin, like (root@host)' : null;
+  // `whoText` adds what the program knows in that form: a name must not imitate it, in whichever brackets look like these.
+  const seen = name.replaceAll(/[\p{Default_Ignorable_Code_Point}\p{M}\u2800]/gu, '').trim();
+  return /[\p{Ps}--[\[\{]][^\p{Ps}]*@[^\p{Ps}]*[\p{Pe}--[\]\}]]$/v.test(seen)
+    ? 'ends as if with an origin, like (root@host)'
+    : null;
 }
 
-/** The same name, typed in another way, is the same text. */
+/** The same name, typed in another way or in full width, is the same text. */
 function composed(text: string): string {
-  return text.trim().normalize('NFC');
+  return text.normalize('NFKC').trim();
 }
 
 // What started a run or a job, as its row has it: one column for both.
