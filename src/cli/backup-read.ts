@@ -357,7 +357,8 @@ async function backupAt(
 
 /**
  * The newest complete backup of the configured mirror; without one, of the only mirror that has backups there. To restore from,
- * none is chosen while the configured mirror may have been begun by mistake: the backup that is meant is then the other one's.
+ * none is chosen while the configured mirror may have been begun by mistake: the backup that is meant is then the other one's. Nor is
+ * one of which another has a later run.
  * @throws TidemarkError `usage` if several mirrors have: nothing says which one is meant
  */
 function newestOf(
@@ -405,7 +406,24 @@ function newestOf(
   if (own.length === 0 && newest.length > 1) throw severalMirrors('');
   if (isToRestore && own.length > 0 && isBegunAnew)
     throw severalMirrors(', and the configured one was begun after backups of another one had been made');
+  const later = laterRun(latest, complete);
+  if (later === null) return latest;
+  const text = `${latest.name} is the newest by its time, but ${later.name} has a later run: an older backup was restored between the two, the clock was wrong, or somebody altered a time`;
+  if (isToRestore)
+    throw new TidemarkError('usage', text, {
+      hint: 'name the one that you mean; `tidemark backup list` lists them. `latest` works again once the other one and its manifest are moved away',
+    });
+  printNote(context, [text]);
   return latest;
+}
+
+/** The backup of the same mirror with the latest run, where that is later than the newest one's: nothing proves a time. */
+function laterRun(newest: Backup, complete: readonly Backup[]): Backup | null {
+  // A fence proves the order of two workers of a fleet: the runs of the former one may be lost.
+  const isOutrun = ({ manifest, run, fence }: Backup): boolean =>
+    manifest?.mirror === newest.manifest?.mirror && run > newest.run && fence === newest.fence;
+  const [later = null] = complete.filter(isOutrun).toSorted((a, b) => b.run - a.run);
+  return later;
 }
 
 const CHOICES_SHOWN = 4;
