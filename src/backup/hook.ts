@@ -4,6 +4,7 @@
  */
 import type { ChildProcess } from 'node:child_process';
 import type { Config } from '../config/config.ts';
+import { maskedMessage } from '../config/known-secrets.ts';
 import { aborted } from '../core/aborted.ts';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
@@ -121,7 +122,7 @@ async function failureOf(options: HookOptions): Promise<TidemarkError | null> {
   if (end.error !== null)
     return failed(program, `could not be started: ${startError(end.error, end.error.message)}`);
   if (end.code === 0) return null;
-  return failed(program, endText(end) + lastLine(tail));
+  return failed(program, endText(end) + lastLine(tail, options.withheld.secrets));
 }
 
 async function endOf(child: ChildProcess, clock: Clock): Promise<ProgramEnd> {
@@ -150,13 +151,14 @@ function environmentOf({ env, withheld, paths }: HookOptions): Record<string, st
   };
 }
 
-function lastLine(tail: string): string {
+/** Its own secrets are none of ours: an address with a password, and the like, it may print. */
+function lastLine(tail: string, secrets: readonly Secret[]): string {
   const line = tail
     .split('\n')
     .map((each) => each.trim())
     .filter((each) => each !== '')
     .at(-1);
-  return line === undefined ? '' : `: ${line.slice(0, 300)}`;
+  return line === undefined ? '' : `: ${maskedMessage(line, secrets).slice(0, 300)}`;
 }
 
 function failed(program: string, why: string): TidemarkError {

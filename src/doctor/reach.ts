@@ -10,6 +10,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import { parentsOf, SCOPE_KIND, scopeKeyNaming } from '../catalog/lineage.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { SourceConfig } from '../config/config.ts';
+import { maskedMessage } from '../config/known-secrets.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { getOwn, isJsonObject, parseLossless } from '../core/json.ts';
@@ -96,13 +97,19 @@ class Reach {
     const { organizations, count } = await this.#organizations();
     if (this.#fatal === null) await this.#below(organizations);
     const pageCap = this.#fatal === null ? await findPageCap(this.#context, this.#kinds) : null;
-    const permissions =
+    const reported =
       this.#fatal === null ? await keyPermissions(client, source.keyPath, this.#options.signal) : null;
+    // What the service says may repeat the key.
+    const shown = (text: string): string => maskedMessage(text, [source.apiKey]);
+    const permissions = reported?.map(shown) ?? null;
     const order = new Map(source.definitions.map(({ kind }, index) => [kind, index]));
     const { requests, bytes } = client.stats();
     return {
       source,
-      organizations: organizations.map(({ id, text }) => ({ id, name: text === null ? null : nameIn(text) })),
+      organizations: organizations.map(({ id, text }) => {
+        const name = text === null ? null : nameIn(text);
+        return { id, name: name === null ? null : shown(name) };
+      }),
       organizationCount: count,
       moved: this.#isElsewhere ? this.#options.moved : null,
       kinds: this.#kinds.toSorted((a, b) => (order.get(a.kind) ?? 0) - (order.get(b.kind) ?? 0)),

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, readdir, realpath, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import type { GitConfig } from '../config/git.ts';
+import { maskedMessage } from '../config/known-secrets.ts';
 import { systemCodeOf, TidemarkError } from '../core/errors.ts';
 import { asFileError, onFile } from '../core/file-errors.ts';
 import { plural } from '../core/wording.ts';
@@ -127,13 +128,14 @@ export class Clone {
 
   /** @throws Moved where others pushed meanwhile; TidemarkError `git` where the remote refused it otherwise */
   async push(commit: string): Promise<void> {
-    const { branch } = this.#config;
+    const { branch, token } = this.#config;
     const { code, stdout } = await this.#git(
       ['push', '--porcelain', '--no-follow-tags', '--', 'origin', `${commit}:refs/heads/${branch}`],
       { answers: [1], ...REMOTE },
     );
     if (code === 0) return;
-    const refused = /^!\t[^\t]*\t(.*)$/m.exec(stdout)?.[1] ?? 'no reason was given';
+    const said = /^!\t[^\t]*\t(.*)$/m.exec(stdout)?.[1] ?? 'no reason was given';
+    const refused = maskedMessage(said, token === null ? [] : [token]);
     if (/fetch first|non-fast-forward/.test(refused)) throw new Moved(refused);
     throw unfit(
       `the push to origin/${branch} was rejected: ${refused.slice(0, 300)}`,

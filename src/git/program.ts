@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type Environment, hookEnvironment, type Withheld } from '../backup/hook.ts';
+import { maskedMessage } from '../config/known-secrets.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { endText, runProgram } from '../core/program.ts';
@@ -71,7 +72,7 @@ export function gitIn(directory: string, options: GitOptions): RunGit {
       env,
       input,
       onStdout: (chunk) => void chunks.push(chunk),
-      onStderr: (chunk) => void (said = (said + chunk.toString('utf8')).slice(-STDERR_CHARACTERS)),
+      onStderr: (chunk) => void (said = lastLines(said + chunk.toString('utf8'))),
       needsOutput: true,
       timeoutMs: TIMEOUT_MS,
       graceMs: END_GRACE_MS,
@@ -96,7 +97,7 @@ export function gitIn(directory: string, options: GitOptions): RunGit {
     const bytes = Buffer.concat(chunks);
     const code = end.code ?? -1;
     if (code === 0 || answers.includes(code)) return { code, bytes, stdout: bytes.toString('utf8') };
-    throw new TidemarkError('git', `${what}: ${reasonIn(said) ?? endText(end)}`, {
+    throw new TidemarkError('git', `${what}: ${reasonIn(said, options.withheld.secrets) ?? endText(end)}`, {
       hint: hint ?? 'run git in that directory as the same user to see more; nothing was changed',
       cause: said,
     });
@@ -140,8 +141,15 @@ function originOf(address: string): string {
   return `${URL.parse(address)?.origin ?? ''}/`;
 }
 
-/** The line that says why: the first that git marks so, else the last one. */
-function reasonIn(said: string): string | null {
+/** Without a line that is cut: a secret in it may be. */
+function lastLines(said: string): string {
+  if (said.length <= STDERR_CHARACTERS) return said;
+  const kept = said.slice(-STDERR_CHARACTERS);
+  return kept.slice(kept.search(/[\r\n]|$/));
+}
+
+/** The line that says why: the first that git marks so, else the last one. A remote may answer with the token that it got. */
+function reasonIn(said: string, secrets: readonly Secret[]): string | null {
   const lines = said
     .split(/[\r\n]+/)
     .map((line) => line.trim())
@@ -149,8 +157,6 @@ function reasonIn(said: string): string | null {
   const marked = lines.find((line) => /^(?:fatal|error|! \[|remote: (?:error|fatal))/i.test(line));
   const line = marked ?? lines.at(-1);
   if (line === undefined) return null;
-  const plain = line
-    .replace(/^(?:fatal|error): /, '')
-    .replaceAll(/(:\/\/[^\s/:@]*:)[^\s/@]+@/g, '$1[secret]@');
+  const plain = maskedMessage(line.replace(/^(?:fatal|error): /, ''), secrets);
   return escapeControlCharacters(plain).slice(0, 400);
 }

@@ -96,6 +96,12 @@ describe('the command after a backup', () => {
     expect(result.error?.message).not.toContain('\n');
   });
 
+  it('fails with the last line of what it said, without secrets', async () => {
+    const script = `console.error('no rest:https://ann:hunter2@h.example/x for ${KEY}'); process.exitCode = 1`;
+    const { error } = await runHook(options([process.execPath, '-e', script]));
+    expect(error?.message).toContain('rest:https://ann:[secret]@h.example/x for [secret]');
+  });
+
   it('is ended with all that it started when it takes too long', async () => {
     const given = options(['sh', '-c', 'sleep 60 & echo $! > pid; wait'], { timeoutMs: 300 });
     const result = await runHook(given);

@@ -569,6 +569,8 @@ class GitServer {
   readonly certificate: string;
   /** Answers with a redirect to there. */
   redirect: string | null = null;
+  /** Refuses, with what it got. */
+  isRepeating = false;
   readonly #root: string;
   readonly #credentials: string;
   readonly #server: Server;
@@ -599,6 +601,13 @@ class GitServer {
     this.seen.push({ path: url.pathname, authorization });
     if (this.redirect !== null) {
       response.writeHead(302, { location: this.redirect + (request.url ?? '') }).end();
+      return;
+    }
+    if (this.isRepeating) {
+      const [, basic = ''] = authorization?.split(' ') ?? [];
+      const token = Buffer.from(basic, 'base64').toString();
+      response.writeHead(403, { 'content-type': 'text/plain' });
+      response.end(`error: no access with ${token}, Authorization: ${authorization ?? ''}\n`);
       return;
     }
     if (authorization !== this.#credentials) {
@@ -681,6 +690,14 @@ describe.skipIf(HTTP_BACKEND === null)(
       const config = readFileSync(join(story.clone, '.git', 'config'), 'utf8');
       for (const text of [TOKEN, Buffer.from(`x-access-token:${TOKEN}`).toString('base64')])
         expect(config).not.toContain(text);
+    });
+
+    it('says why the remote refused without the token that it repeats', async () => {
+      const { story, server } = await served();
+      server.isRepeating = true;
+      const refused = await story.refused(/no access with \S*\[secret\]/);
+      expect(refused).not.toContain(TOKEN);
+      expect(refused).not.toContain(Buffer.from(`x-access-token:${TOKEN}`).toString('base64').slice(24, -4));
     });
 
     it('takes over what another person pushed', async () => {

@@ -3,7 +3,9 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
 import { commandLine } from './command-line.ts';
+import { environment, scratch, tidemark } from './harness.ts';
 import { ORGANIZATION, Story } from './restore-story.ts';
+import { FakeService, ORG } from './service.ts';
 
 const KEY = 'test-key-of-some-length';
 const MORE = 'a-token-of-the-configuration-1';
@@ -243,5 +245,25 @@ it('of a source with a mirror of its own, the keys of the other sources are mask
     const { code, stderr } = await one(...command);
     expect(code, command.join(' ')).toBe(4);
     expect(stderr).toContain('holds a key or token of the configuration');
+  }
+});
+
+it('is masked in what doctor says of organizations and permissions, and a drill of names of members', async () => {
+  const service = await FakeService.start();
+  const env = environment(service.url, scratch(), { TIDEMARK_PROFILE: 'posthog' });
+  const organization = { id: ORG, name: `Harbor ${KEY}`, teams: [{ id: 1 }] };
+  service.lists.set('/api/organizations/', [JSON.stringify(organization)]);
+  service.set('domains', [{ id: 'd1', domain: 'one.example', [`a ${KEY}`]: 1 }]);
+  service.quirks.push(({ path }, response) => {
+    if (!path.includes('personal_api_keys')) return false;
+    response.setHeader('content-type', 'application/json');
+    response.end(JSON.stringify({ scopes: [KEY] }));
+    return true;
+  });
+  await tidemark(['sync', '--quiet'], { env });
+  for (const command of ['doctor', 'doctor --verbose', 'doctor --json', 'drill', 'drill --json']) {
+    const { stdout, stderr } = await tidemark(command.split(' '), { env });
+    expect(`${stdout}${stderr}`, command).not.toContain(KEY);
+    if (command !== 'doctor') expect(stdout, command).toContain('[secret]');
   }
 });

@@ -401,7 +401,8 @@ function asTargetError(thrown: unknown, address: string, operation: string): unk
     why: string,
     hint: string,
     isRetryable = false,
-  ): TidemarkError => new TidemarkError(code, `${what}: ${why}`, { hint, isRetryable, cause: thrown.name });
+  ): TidemarkError =>
+    new TidemarkError(code, `${what}: ${why}`, { hint, isRetryable, cause: nameOf(thrown) });
   if (thrown.name === 'AbortError') return new TidemarkError('interrupted', `${what}: interrupted`);
   if (thrown.name === 'CredentialsProviderError')
     return error(
@@ -416,7 +417,7 @@ function asTargetError(thrown: unknown, address: string, operation: string): unk
   if (status === 401 || status === 403)
     return error(
       'rejected',
-      `access denied (${thrown.name})`,
+      `access denied (${nameOf(thrown)})`,
       'check the credentials and what their policy allows: docs/backup.md lists the permissions',
     );
   if (status === 507 || /Quota|Insufficient/i.test(thrown.name))
@@ -426,7 +427,7 @@ function asTargetError(thrown: unknown, address: string, operation: string): unk
   if (status !== undefined && status >= 300)
     return error(
       'rejected',
-      `the service answered ${status} (${thrown.name})`,
+      `the service answered ${status} (${nameOf(thrown)})`,
       'check endpoint, region and bucket',
     );
   return error(
@@ -441,7 +442,12 @@ function asTargetError(thrown: unknown, address: string, operation: string): unk
 function whyUnanswered(error: Error): string {
   const code = systemCodeOf(error);
   if (code === 'ECONNRESET' || code === 'EPIPE') return `the connection was broken off (${code})`;
-  return error.name === 'TimeoutError' ? 'no answer in time' : `no answer (${code ?? error.name})`;
+  return error.name === 'TimeoutError' ? 'no answer in time' : `no answer (${code ?? nameOf(error)})`;
+}
+
+/** As the storage calls it; not what else it may have put there, such as a token of the request. */
+function nameOf({ name }: Error): string {
+  return /^\w{1,60}$/.test(name) ? name : 'an unknown error';
 }
 
 function statusOf(error: Error): number | undefined {

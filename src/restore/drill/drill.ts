@@ -3,6 +3,7 @@
  * compares (design.md, Commands: drill).
  */
 import { CATALOG } from '../../catalog/catalog.ts';
+import { MemberNames } from '../../catalog/masks.ts';
 import { type Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { recordName } from '../../diff/change.ts';
@@ -156,7 +157,7 @@ function drillKinds(
     const count = never.get(kind);
     if (count !== undefined) return [neverKind(kind, count, definitions(kind).restore.never ?? '')];
     const own = byKind.get(kind);
-    return own === undefined ? [] : [writtenKind(kind, own)];
+    return own === undefined ? [] : [writtenKind(definitions(kind), own)];
   });
 }
 
@@ -174,7 +175,10 @@ function neverKind(kind: Kind, count: number, reason: string): DrillKind {
   };
 }
 
-function writtenKind(kind: Kind, own: readonly RecordVerdict[]): DrillKind {
+function writtenKind(definition: ResourceDefinition, own: readonly RecordVerdict[]): DrillKind {
+  const { kind } = definition;
+  // The document is stored, and shown to whoever may read reports.
+  const names = new MemberNames(definition);
   const counts = countsOf(own.map(({ verdict }) => verdict));
   const fields = new Map<string, DrillVerdict[]>();
   for (const each of own) {
@@ -190,7 +194,10 @@ function writtenKind(kind: Kind, own: readonly RecordVerdict[]): DrillKind {
     score: drillScore(counts.comes_back, counts.records),
     restored: true,
     reasons: reasonsOf(own),
-    fields: [...fields].map(([name, each]) => ({ path: memberPointer(name), ...countsOf(each) })),
+    fields: [...fields].map(([name, each]) => ({
+      path: memberPointer(names.shown(name)),
+      ...countsOf(each),
+    })),
   };
 }
 

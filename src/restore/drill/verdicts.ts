@@ -1,4 +1,5 @@
 /** The result of a restore for each record and field of a state, from the plan that remains after it. */
+import { shownText } from '../../catalog/masks.ts';
 import { CATALOG, familyKinds } from '../../catalog/catalog.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
@@ -153,7 +154,7 @@ export function drillVerdicts(restored: Restored, remaining: ReadonlyMap<string,
       if (change === undefined && hand !== undefined)
         return { verdict: 'needs_person', reason: hand.reason, isLacking: true };
       if (change === undefined) return { verdict: 'comes_back', reason: null };
-      const paths = change.fields.slice(0, 5).map(({ path }) => path);
+      const paths = change.fields.slice(0, 5).map(({ path }) => shownText(path, definitions(record.kind)));
       return { verdict: 'unknown', reason: `it came back with another value at ${paths.join(', ')}` };
     }
   };
