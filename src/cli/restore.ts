@@ -11,11 +11,11 @@ import { unfinishedNote, readResumable, sourceToResume } from '../restore/apply/
 import type { Gathered, RestoreRequest } from '../restore/plan/gather.ts';
 import { makePlan } from '../restore/plan/make.ts';
 import { type Plan, isExecutable } from '../restore/plan/plan.ts';
+import { otherProfile } from '../restore/plan/settings.ts';
 import { nameText } from '../report/value-text.ts';
 import { acceptedBetween } from '../state/drift.ts';
 import { isPublished } from '../state/runs.ts';
 import { type Reference, parseReference } from '../state/reference.ts';
-import { writableFields } from '../restore/plan/settings.ts';
 import { redactionWith } from '../sync/redaction.ts';
 import { createdBelow } from '../sync/removals.ts';
 import { type CommandContext, printNote } from './context.ts';
@@ -101,7 +101,7 @@ export async function restore(context: CommandContext, asked: RestoreOptions): P
     const notes = [
       ...gathered.notes,
       ...unsetSecrets(session, plan),
-      ...otherProfile(session, plan),
+      ...otherProfile(session.source, plan),
       ...earlierStateNotes(session, plan, gathered.input, { reference, options, asked }),
       ...(await unselectedBelow(session, plan, gathered.input, { reference, options, asked })),
     ];
@@ -260,19 +260,6 @@ function unsetSecrets(
   const index = config.configured.findIndex(({ name }) => name === source.name);
   const places = [...kinds].map((kind) => `sources[${index}].secrets.${kind}[`);
   return config.warnings.filter((warning) => places.some((place) => warning.includes(place)));
-}
-
-/** The profile that makes more writable, where steps are blocked for want of it. */
-function otherProfile({ source }: Pick<RestoreSession, 'source'>, { steps }: Pick<Plan, 'steps'>): string[] {
-  const closed = new Set(
-    source.definitions.filter((each) => writableFields(each).length === 0).map(({ kind }) => kind),
-  );
-  const isBlocked = steps.some(({ obstacle, kind }) => obstacle === 'not_writable' && closed.has(kind));
-  return source.profile === 'svc' && isBlocked
-    ? [
-        '`profile: svc-writable` in this source of the configuration makes the usual fields of roles, projects and components writable; then plan again',
-      ]
-    : [];
 }
 
 // `tidemark restore --resume [N]`: continues an approved restore, without the steps that are done.

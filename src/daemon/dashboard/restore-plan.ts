@@ -27,6 +27,7 @@ import { recordHtml } from '../../report/render-html.ts';
 import { nameText } from '../../report/value-text.ts';
 import { makePlan } from '../../restore/plan/make.ts';
 import { type Plan, isExecutable } from '../../restore/plan/plan.ts';
+import { otherProfile } from '../../restore/plan/settings.ts';
 import { type SourceDrift, acceptedBetween } from '../../state/drift.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
 import { firstHeld, namedRemovals, sourceLookup } from '../../state/held-names.ts';
@@ -217,13 +218,7 @@ async function plannedHtml(facts: PlanFacts, source: string, wanted: Wanted): Pr
     const sent = [...sentArticles(plan, facts.mirror, source, definitions).values()];
     const more = sent.length - SENT_SHOWN;
     const rest = more > 0 ? markup`<p class="faint">and ${plural(more, 'more step')}</p>` : NOTHING;
-    const unsent = plan.steps
-      .filter((step) => !isExecutable(step))
-      .map((step) => {
-        const { action, kind, name, reason } = step;
-        const why = [...(reason === null ? [] : [reason]), ...acceptedLines(step)].join('; ');
-        return markup`<li><span class="tag high">${action}</span> ${definitions(kind).title.one} <strong>${nameHtml(nameText(name))}</strong>${why === '' ? '' : `: ${why}`}</li>`;
-      });
+    const unsent = unsentItems(plan, definitions);
     const left = plan.left.map(
       ({ kind, count, reason }) =>
         markup`<li><span class="tag">left</span> ${plural(count, definitions(kind).title.one, definitions(kind).title.many)}: ${reason}</li>`,
@@ -236,7 +231,7 @@ async function plannedHtml(facts: PlanFacts, source: string, wanted: Wanted): Pr
         ? NOTHING
         : markup` Drift lists these as added and removed until the restore records that they are the same.`;
     const html = markup`<section><h2>What it would do</h2>
-<p>From the newest run of the mirror: ${planSummary(plan)}.${why}</p>${sent.slice(0, SENT_SHOWN)}${rest}<ul class="steps">${unsent}${left}${again}</ul>${secretsHtml(plan, definitions, presentIn(facts.config, source))}${lackingHtml(plan, definitions)}${warningsHtml(plan, facts.asked)}</section>`;
+<p>From the newest run of the mirror: ${planSummary(plan)}.${why}</p>${sent.slice(0, SENT_SHOWN)}${rest}<ul class="steps">${unsent}${left}${again}</ul>${profileHtml(facts.config, source, plan)}${secretsHtml(plan, definitions, presentIn(facts.config, source))}${lackingHtml(plan, definitions)}${warningsHtml(plan, facts.asked)}</section>`;
     const isIdle = !plan.steps.some(isExecutable) && continuedIds(plan) === 0;
     const isInviting = plan.steps.some(({ obstacle }) => obstacle === 'not_creatable');
     return { html, isIdle, isInviting, isRemoving: plan.summary.remove > 0 };
@@ -247,7 +242,35 @@ async function plannedHtml(facts: PlanFacts, source: string, wanted: Wanted): Pr
   }
 }
 
+/** Those that send nothing: the records of one kind with the same reason together. */
+function unsentItems(plan: Plan, definitions: DefinitionOf): Html[] {
+  const groups = Map.groupBy(
+    plan.steps.filter((step) => !isExecutable(step)),
+    (step) => JSON.stringify([step.action, step.kind, step.reason, acceptedLines(step)]),
+  );
+  return [...groups.values()].flatMap((steps) => {
+    const [step] = steps;
+    if (step === undefined) return [];
+    const { one, many } = definitions(step.kind).title;
+    const why = [...(step.reason === null ? [] : [step.reason]), ...acceptedLines(step)].join('; ');
+    const title = steps.length === 1 ? one : plural(steps.length, one, many);
+    const names = steps
+      .slice(0, NAMES_SHOWN)
+      .map(({ name }) => nameText(name))
+      .join(', ');
+    const more = steps.length > NAMES_SHOWN ? ` and ${steps.length - NAMES_SHOWN} more` : '';
+    return markup`<li><span class="tag high">${step.action}</span> ${title} <strong>${nameHtml(names)}</strong>${more}${why === '' ? '' : `: ${why}`}</li>`;
+  });
+}
+
+function profileHtml(config: Config, source: string, plan: Plan): Html[] {
+  const configured = config.sources.find(({ name }) => name === source);
+  const lines = configured === undefined ? [] : otherProfile(configured, plan);
+  return lines.map((line) => markup`<p class="hint">${withCommands(line)}</p>`);
+}
+
 const SENT_SHOWN = 200;
+const NAMES_SHOWN = 20;
 /** Up to this number of steps, what a created record is to hold is seen at once. */
 const UNFOLDED = 10;
 

@@ -5,12 +5,13 @@ import type { Kind } from '../../catalog/kinds.ts';
 import { isSecretName } from '../../catalog/named-secrets.ts';
 import { type ResourceDefinition, changedDefinition } from '../../catalog/resource-definition.ts';
 import { volatileFields } from '../../catalog/volatile-names.ts';
+import type { SourceConfig } from '../../config/config.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
 import { type JsonValue, getOwn, isJsonObject } from '../../core/json.ts';
 import { type FieldChange, compareBodies } from '../../diff/compare.ts';
 import { idText } from '../../diff/match-records.ts';
 import { topMember } from '../places.ts';
-import type { PlanInput } from './plan.ts';
+import type { Plan, PlanInput } from './plan.ts';
 
 export const CLOSED = 'the API does not document which fields are writable';
 
@@ -242,4 +243,20 @@ export function serviceChoice(names: readonly string[]): string | null {
 /** Says it of the references that decide where a record belongs; null for none. */
 export function placeChoice(definition: ResourceDefinition): string | null {
   return serviceChoice(unsendableReferences(definition).map(topMember));
+}
+
+/** The profile that makes more writable, where steps are blocked for want of it: a line, or none. */
+export function otherProfile(
+  { profile, definitions }: Pick<SourceConfig, 'profile' | 'definitions'>,
+  { steps }: Pick<Plan, 'steps'>,
+): string[] {
+  const closed = new Set(
+    definitions.filter((each) => writableFields(each).length === 0).map(({ kind }) => kind),
+  );
+  const isBlocked = steps.some(({ obstacle, kind }) => obstacle === 'not_writable' && closed.has(kind));
+  return profile === 'svc' && isBlocked
+    ? [
+        '`profile: svc-writable` in this source of the configuration makes the usual fields of roles, projects and components writable; then plan again',
+      ]
+    : [];
 }
