@@ -6,7 +6,7 @@ import type { Logger } from '../../core/logger.ts';
 import { percent, plural } from '../../core/wording.ts';
 import type { JobEnd, JobRow, JobName } from '../../mirror/daemon-store.ts';
 import type { ActiveProblems } from '../problems.ts';
-import { summaryOf, unreadCauses, unreadHint } from './summaries.ts';
+import { isUnreadCut, summaryOf, unreadCauses, unreadHint } from './summaries.ts';
 import type { JobResult, QueuedJob } from './work.ts';
 
 const LEVELS = {
@@ -97,7 +97,7 @@ function partsLacking(row: JobRow) {
   if (summary === null || summary.unread.length === 0) return null;
   const { complete = 0, ...others } = summary.sweeps;
   const count = Object.values(others).reduce((sum, each) => sum + each, 0);
-  const causes = unreadCauses(summary.unread);
+  const causes = unreadCauses(summary.unread, isUnreadCut(summary));
   const more = causes.length - CAUSES;
   return {
     count,

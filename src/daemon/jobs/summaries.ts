@@ -267,13 +267,18 @@ export function lacksBaseline({ name, errorCode }: Pick<JobRow, 'name' | 'errorC
 /** Kinds that a line names; more are only counted. */
 const KINDS_NAMED = 3;
 
-/** A line a cause, as `tidemark sync` has them: `members (organization 0190…) and 1 other: denied: …`. What was skipped follows from the others. */
+/**
+ * A line a cause, as `tidemark sync` has them: `members (organization 0190…) and 1 other: denied: …`. What was skipped follows
+ * from the others. @param isCut true where the run had more of them: then the numbers are those at least
+ */
 export function unreadCauses(
   unread: readonly UnreadSweep[],
+  isCut: boolean,
   placeText: (scope: Scope) => string = scopeText,
 ): string[] {
   const reached = unread.filter(({ outcome }) => outcome !== 'skipped');
   const own = reached.length > 0 ? reached : unread;
+  const least = isCut ? 'at least ' : '';
   const alike = Map.groupBy(
     own,
     ({ outcome, message }) => `${outcome}${message === null ? '' : `: ${message}`}`,
@@ -282,11 +287,17 @@ export function unreadCauses(
     const kinds = [...Map.groupBy(sweeps, ({ kind }) => kind)];
     const names = kinds.map(([kind, [first, ...others]]) => {
       const place = first === undefined ? '' : placeText(first.scope);
-      const more = others.length === 0 ? '' : ` and ${plural(others.length, 'other')}`;
+      const more = others.length === 0 ? '' : ` and ${least}${plural(others.length, 'other')}`;
       return `${kind}${place === '' ? '' : ` (${place})`}${more}`;
     });
-    return `${kinds.length > KINDS_NAMED ? `${plural(sweeps.length, 'collection')} of ${kinds.length} kinds` : names.join(', ')}: ${what}`;
+    return `${kinds.length > KINDS_NAMED ? `${least}${plural(sweeps.length, 'collection')} of ${kinds.length} kinds` : names.join(', ')}: ${what}`;
   });
+}
+
+/** True where the run had more sweeps that were not complete than its summary names. */
+export function isUnreadCut({ sweeps, unread }: Pick<SyncSummary, 'sweeps' | 'unread'>): boolean {
+  const { complete: _read, ...others } = sweeps;
+  return Object.values(others).reduce((sum, each) => sum + each, 0) > unread.length;
 }
 
 /** Other advice than permissions that a hint has room for. */

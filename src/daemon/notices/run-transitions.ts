@@ -27,6 +27,7 @@ import {
   type FindingSummary,
   refusalOf,
   summaryOf,
+  isUnreadCut,
   unreadCauses,
   unreadHint,
   type UnreadSweep,
@@ -206,7 +207,7 @@ function matterOf({ job }: JobObservation, unread: readonly UnreadSweep[]): Sync
 }
 
 function matterNotice(
-  { job, at, held, placeText }: JobObservation,
+  { job, details, at, held, placeText }: JobObservation,
   matter: SyncIssue,
   { unread, follows }: { readonly unread: readonly UnreadSweep[]; readonly follows: NoticeEvent | null },
 ) {
@@ -222,13 +223,15 @@ function matterNotice(
   if (matter.state === 'partial') {
     // What else is wrong follows from the address.
     const [moved] = held.flatMap(({ until }) => until?.moved ?? []);
+    const summary = details.unread === undefined ? summaryOf('sync', job) : null;
+    const causes = unreadCauses(unread, summary !== null && isUnreadCut(summary), placeText);
     return noticeOf(
       { ...of, event: 'run_partial' },
       {
         ...shared,
         severity: 'medium',
         title: `${name}: the sync was incomplete`,
-        lines: [...(moved === undefined ? [] : [movedText(moved)]), ...unreadCauses(unread, placeText)],
+        lines: [...(moved === undefined ? [] : [movedText(moved)]), ...causes],
         count: unread.length,
         hint:
           moved === undefined

@@ -1,4 +1,5 @@
 /** What is known of a client in another process, while it works and afterwards. */
+import { isUnreadCut, NAMED_SWEEPS, unreadCauses } from '../../../src/daemon/jobs/summaries.ts';
 import { describe, expect, it } from 'vitest';
 import type { RequestStats } from '../../../src/api/request-stats.ts';
 import { RemoteStats } from '../../../src/daemon/jobs/request-stats.ts';
@@ -51,4 +52,18 @@ describe('stats that were reported', () => {
     expect(used()).toEqual([0, 2]);
     expect(stats.stats().perHour.limit).toBe(1200);
   });
+});
+
+it('what a sync could not read is counted by its cause, at least where its summary names a part', () => {
+  const named = Array.from({ length: NAMED_SWEEPS }, (_unused, index) => ({
+    ...{ kind: 'role_memberships' as const, scope: { role_id: `r${index}` }, outcome: 'missing' as const },
+    ...{ held: 0, code: 'not_found' as const, message: 'no such role', hint: null, permission: null },
+  }));
+  const summary = { unread: named, sweeps: { complete: 5, missing: 400 } };
+  expect(isUnreadCut(summary)).toBe(true);
+  const line = (some: string): string =>
+    `role_memberships (role r0) and ${some}99 others: missing: no such role`;
+  expect(unreadCauses(named, true)).toEqual([line('at least ')]);
+  expect(isUnreadCut({ ...summary, sweeps: { complete: 5, missing: NAMED_SWEEPS } })).toBe(false);
+  expect(unreadCauses(named, false)).toEqual([line('')]);
 });
