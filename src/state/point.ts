@@ -72,12 +72,12 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
         hint: `name a state of the mirror: ${POINT_FORMS}; \`tidemark diff\` compares live and file:PATH`,
       });
     case 'run':
-      return pointAt(mirror, text, publishedRun(mirror, text, reference.run), choice);
+      return pointAt(mirror, text, publishedRun(mirror, text, reference.run), choice, true);
     case 'earlier_run': {
       requireNewestOf(mirror, choice);
       const runs = published(mirror, choice, { limit: reference.back + 1 });
       const [latest] = runs;
-      if (latest === undefined) throw nothingPublished(choice);
+      if (latest === undefined) throw nothingPublished(mirror, choice);
       const run = runs[reference.back];
       if (run !== undefined) return pointAt(mirror, text, run, choice);
       throw new TidemarkError(
@@ -117,7 +117,7 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
     case 'latest': {
       requireNewestOf(mirror, choice);
       const [latest] = published(mirror, choice, { limit: 1 });
-      if (latest === undefined) throw nothingPublished(choice);
+      if (latest === undefined) throw nothingPublished(mirror, choice);
       return { ...pointOfRun(text, latest), isLatest: true };
     }
     case 'time': {
@@ -127,7 +127,7 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
       if (run?.run === newest?.run) requireNewestOf(mirror, choice);
       if (run === undefined) {
         const first = published(mirror, choice).at(-1);
-        if (first === undefined) throw nothingPublished(choice);
+        if (first === undefined) throw nothingPublished(mirror, choice);
         const gone = forgottenInto(mirror, first.run);
         const ended = localTime(first.finishedAt ?? first.startedAt);
         throw new TidemarkError(
@@ -196,7 +196,14 @@ function contradictedSnapshot(contradiction: SnapshotContradiction, what = ''): 
   return new AuditLogContradicted(`${what}${line}`, ways.length === 0 ? null : ways.join('; '));
 }
 
-function pointAt(mirror: PointSource, ref: string, run: RunRow, choice: PointChoice): Point {
+/** @param isRunNamed true for a reference to the run itself: where it is of another source than the chosen one, that is noted */
+function pointAt(
+  mirror: PointSource,
+  ref: string,
+  run: RunRow,
+  choice: PointChoice,
+  isRunNamed = false,
+): Point {
   const gone = mirror.retention
     .sourcesForgottenAt(run.run)
     .filter((source) => choice.source === undefined || choice.source === source);
@@ -209,23 +216,27 @@ function pointAt(mirror: PointSource, ref: string, run: RunRow, choice: PointCho
       },
     );
   }
+  let ofOther: string | null = null;
   // There is a run in this mirror.
   if (choice.source !== undefined && choice.source !== run.source) {
     const [own] = published(mirror, choice, { upTo: run.run, limit: 1 });
     if (own === undefined) {
       const first = published(mirror, choice).at(-1);
-      if (first === undefined) throw nothingPublished(choice);
+      if (first === undefined) throw nothingPublished(mirror, choice);
       throw new TidemarkError(
         'reference_unknown',
-        `the mirror held nothing of source ${choice.source} as of run ${run.run}: its first run is ${first.run}`,
+        `${isRunNamed ? `run ${run.run} is of source ${run.source}, and ` : ''}the mirror held nothing of source ${choice.source} as of run ${run.run}: its first run is ${first.run}`,
         { hint: laterHint(ref, choice.source, first.run) },
       );
     }
+    if (isRunNamed)
+      ofOther = `run ${run.run} is of source ${run.source}: the state of ${choice.source} then, of its run ${own.run}, is taken`;
   }
-  const note = `retention dropped what ${gone.join(', ')} held as of run ${run.run}: only what was there before is shown`;
+  const dropped = `retention dropped what ${gone.join(', ')} held as of run ${run.run}: only what was there before is shown`;
+  const note = gone.length > 0 ? dropped : ofOther;
   // A later run of another source leaves this source's rows as they are.
   return {
-    ...(gone.length === 0 ? {} : { note }),
+    ...(note === null ? {} : { note }),
     ...pointOfRun(ref, run),
     // Looked up where somebody asks: one record of long ago is shown without it.
     get isLatest() {
@@ -271,7 +282,7 @@ function publishedRun(mirror: PointSource, text: string, number: number): RunRow
   const run = mirror.runs.get(number);
   if (run !== undefined && isPublished(run)) return run;
   const [latest] = published(mirror, {}, { limit: 1 });
-  if (latest === undefined) throw nothingPublished({});
+  if (latest === undefined) throw nothingPublished(mirror, {});
   if (run === undefined) throw missingRun(mirror, number, ` (${text})`);
   throw new TidemarkError('reference_unknown', `run ${number} was never published: it holds no state`, {
     hint: `\`tidemark runs\` lists them; the latest one is run:${latest.run}`,
@@ -319,10 +330,12 @@ export function missingRun(
   });
 }
 
-function nothingPublished({ source }: PointChoice): TidemarkError {
+/** Why there is no state to name, and the sync that makes one. */
+export function nothingPublished(mirror: Pick<PointSource, 'runs'>, { source }: PointChoice): TidemarkError {
+  const hasOthers = source !== undefined && mirror.runs.list({ isPublished: true, limit: 1 }).length > 0;
   return new TidemarkError(
     'not_found',
     `the mirror holds no published run${source === undefined ? '' : ` of source ${source}`} yet`,
-    { hint: 'run `tidemark sync` first' },
+    { hint: `run \`tidemark sync${hasOthers ? ` --source ${source}` : ''}\` first` },
   );
 }
