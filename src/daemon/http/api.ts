@@ -11,7 +11,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { driftDocument } from '../../report/drift-document.ts';
 import { nameText } from '../../report/value-text.ts';
-import { missingRun } from '../../state/point.ts';
+import { missingRun, nothingPublished } from '../../state/point.ts';
 import { newestRunIfFailed, unreadRestores, withInterrupted } from '../../state/runs.ts';
 import { failedRunDocument, runDocument } from '../../state/documents.ts';
 import {
@@ -284,12 +284,16 @@ async function statusShown(
     const snapshot = readHealthSnapshot(view, now, { finder: drift });
     const { mirror, sourceStatuses, lastJobs } = snapshot;
     const hasOthers = hasOtherSources(view.config(), sourceStatuses);
+    const asked = sourcesIn(
+      query,
+      sourceStatuses.map(({ source }) => source),
+    );
     const sources =
       mirror === null
         ? []
         : sourceDocuments(
             mirror,
-            sourceStatuses,
+            sourceStatuses.filter(({ source }) => asked.includes(source)),
             { now, hasOthers },
             {
               progressOf: (source) => progressOf(view, source),
@@ -400,7 +404,11 @@ async function addDrift(
   for (const source of sourcesIn(query, knownSources(view, mirror))) {
     try {
       const own = await drift.of(mirror, view.config(), source, clock.now());
-      if (own === null) continue;
+      if (own === null) {
+        if (found.hasBaseline && mirror.runs.latest(source) === undefined)
+          throw nothingPublished(mirror, { source });
+        continue;
+      }
       const failed = newestRunIfFailed(mirror, source);
       const failedRun = failed === null ? null : failedRunDocument(failed);
       const restoredSince = unreadRestores(mirror, source)[0]?.restore ?? null;
