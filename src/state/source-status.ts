@@ -55,6 +55,8 @@ export interface SourceStatus {
   readonly unread: readonly UnreadCollection[];
   /** How many there are in all. */
   readonly unreadCount: number;
+  /** Kinds that are configured, and that no run read: also where each run was limited to other kinds. */
+  readonly neverRead: readonly Kind[];
   readonly oldestWholeAt: string | null;
   readonly lastRun: RunRow | null;
   readonly lastEnded: RunRow | null;
@@ -97,10 +99,10 @@ function readSourceStatus(
   const asked = unasked.length === 0 ? mirror.runs.kindStatuses(source) : askedKinds(mirror, leftOut, latest);
   const lastWholeEnded = lastEndedRunOfAllKinds(mirror, source);
   // Kinds that the configuration has, and that no run asked for: it left them out until then.
-  const never =
-    lastWholeEnded === null
-      ? []
-      : [...kindsNeverRead(mirror, config, source)].flatMap(([kind, why]) => (why === EXCLUDED ? [] : kind));
+  const neverRead = [...kindsNeverRead(mirror, config, source)].flatMap(([kind, why]) =>
+    why === EXCLUDED ? [] : kind,
+  );
+  const never = lastWholeEnded === null ? [] : neverRead;
   // Where nothing is known of a kind, neither is the number of its lists.
   const unknown = never.map((kind) => ({ kind, collections: 1, records: 0, whole: 0, oldestWholeAt: null }));
   const kinds = [...asked, ...unknown].sort((a, b) => KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind));
@@ -122,6 +124,7 @@ function readSourceStatus(
               .filter(({ kind, scope }) => leftOut.of(kind, scope) === undefined),
           ].slice(0, UNREAD_READ),
     unreadCount,
+    neverRead,
     oldestWholeAt: oldest.includes(null) ? null : (oldest.toSorted()[0] ?? null),
     lastRun: newest[0] ?? null,
     lastEnded: newest.find(({ outcome }) => outcome !== 'running') ?? null,

@@ -4,6 +4,7 @@
  */
 import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
 import { isKind } from '../../catalog/catalog.ts';
+import { KINDS } from '../../catalog/kinds.ts';
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { count, duration, percent, plural } from '../../core/wording.ts';
@@ -197,12 +198,26 @@ function complete(snapshot: HealthSnapshot): Answered {
     const why = attempt ?? `the last run left out ${plural(unread, 'collection')}`;
     return { tone: 'warn', word: 'Not now', line: `last complete: ${run}${age(oldest, now)}; ${why}` };
   }
+  const skipped = KINDS.filter((kind) => own.some(({ neverRead }) => neverRead.includes(kind)));
+  if (skipped.length > 0) {
+    const names = own.filter(({ neverRead }) => neverRead.length > 0).map(({ source }) => source);
+    const of = own.length === 1 ? '' : ` of ${names.join(', ')}`;
+    const was = skipped.length === 1 ? 'was' : 'were';
+    const line = `${plural(skipped.length, 'kind')}${of} ${was} never read; ${records}`;
+    return { tone: 'warn', word: 'Not all', line };
+  }
   const held = heldCount(snapshot);
   if (held > 0)
     return { tone: 'warn', word: 'In doubt', line: `${plural(held, 'removal')} held, ${records}` };
   const collections = sum(({ kinds }) => kinds.reduce((all, kind) => all + kind.collections, 0));
   const sampled = own.flatMap(({ sampledKinds }) => sampledKinds);
-  const apart = sampled.map(({ title, read, of }) => `, ${title} sampled (${count(read)} of ${count(of)})`);
+  const apart = [...Map.groupBy(sampled, ({ title }) => title)].map(([title, same]) => {
+    const [read, of] = [
+      same.reduce((all, each) => all + each.read, 0),
+      same.reduce((all, each) => all + each.of, 0),
+    ];
+    return `, ${title} sampled (${count(read)} of ${count(of)})`;
+  });
   const [only] = own;
   const when = own.length === 1 ? `, as of run ${only?.lastPublished?.run ?? 0}` : '';
   const unasked = own.flatMap((each) => unaskedLines(each.unasked)).map((line) => `; ${line}`);
@@ -322,10 +337,12 @@ function drifted(snapshot: HealthSnapshot, drift: DriftCounts | null): Answered 
 
 function foundDrift(snapshot: HealthSnapshot, drift: DriftCounts | null): Answered {
   const { now } = snapshot;
+  const never = neverReadText(snapshot);
+  if (drift === null && never !== null && snapshot.mirror?.snapshots.baseline() !== undefined)
+    return { tone: 'warn', word: 'Unknown', line: never };
   if (drift === null) return { tone: 'plain', word: 'No baseline', line: 'nothing to compare with' };
   const run = drift.run === null ? 'the latest runs' : `run ${drift.run}`;
   const as = `as of ${run}${drift.at === null ? '' : `, ${age(drift.at, now)}`}`;
-  const never = neverReadText(snapshot);
   const missing = [
     ...(never === null ? [] : [`${never}, `]),
     ...(drift.uncompared === 0 ? [] : [`${plural(drift.uncompared, 'collection')} could not be compared, `]),
