@@ -270,13 +270,29 @@ export function unreadRestoreHtml(restored: UnreadRestore | null | undefined): H
   return markup`<p class="warning" role="note">${withCommands(text)}.</p>`;
 }
 
+/** Names the sources of which no run was published: what is not shown of them is not known. */
+export function neverReadHtml(mirror: Mirror, sources: readonly string[]): Html[] {
+  return sources
+    .filter((source) => mirror.runs.latest(source) === undefined)
+    .map(
+      (source) =>
+        markup`<p class="warning" role="note">Nothing of ${nameHtml(source)} was read yet: <code>tidemark sync --source ${source}</code> reads it.</p>`,
+    );
+}
+
 export const NO_BASELINE =
   'Pin a state and measure drift from it: `tidemark snapshots pin NAME`, `tidemark snapshots baseline NAME`.';
 
 export function driftPage(
   mirror: Mirror,
   { drifts, problems: unknown }: FoundDrifts,
-  { now, canAct, filter, held }: Omit<SourceOptions, 'hasOthers'> & { readonly held: HtmlPart },
+  {
+    now,
+    canAct,
+    filter,
+    held,
+    sources: names,
+  }: Omit<SourceOptions, 'hasOthers'> & { readonly held: HtmlPart; readonly sources: readonly string[] },
 ): PageContent {
   const baseline = mirror.snapshots.baseline();
   const open = drifts.reduce((sum, drift) => sum + drift.open.length, 0);
@@ -297,6 +313,10 @@ export function driftPage(
   const problems = [...contradictions, ...unknown.map(({ line: text }) => withCommands(text))].map(
     (text) => markup`<div class="warning" role="note">${text}</div>`,
   );
+  const never = neverReadHtml(
+    mirror,
+    names.filter((name) => filter.source === null || filter.source === name),
+  );
   const nothing =
     drifts.length === 0 && unknown.length === 0
       ? emptyHtml('Nothing to compare yet.', 'No source has been copied.')
@@ -307,7 +327,7 @@ export function driftPage(
     const found = isShown ? all.filter((record) => hasWords(record, filter.words)) : [];
     return { drift, all, found, records: shownOf(found, filter) };
   });
-  const hasOthers = drifts.length > 1;
+  const hasOthers = names.length > 1;
   // Where there are no findings, there is no filter to be seen either.
   const isNarrowed = filter.path !== '/drift' && shown.some(({ all }) => all.length > 0);
   const sources = shown
@@ -322,7 +342,7 @@ export function driftPage(
     .map((each) => sourceHtml(mirror, each, { hasOthers, now, canAct, filter }));
   return {
     title,
-    body: markup`${heading}${acceptedNote(filter)}${problems}${held}${nothing}${filterHtml(mirror, shown, filter)}${sources}`,
+    body: markup`${heading}${acceptedNote(filter)}${problems}${never}${held}${nothing}${filterHtml(mirror, shown, filter)}${sources}`,
   };
 }
 

@@ -28,6 +28,7 @@ import {
   tableHtml,
 } from './components.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
+import { neverReadHtml } from './drift.ts';
 import type { PageContent } from './layout.ts';
 
 const PAGE = 100;
@@ -194,8 +195,9 @@ export function organizationsPage(facts: TreeFacts, page: number): PageContent {
     .sort((a, b) => compareConditions(a.condition, b.condition) || a.id.localeCompare(b.id));
   const well = all.filter(({ condition }) => isWell(condition)).length;
   const title = 'Organizations';
+  const never = all.length === 0 ? [] : neverReadHtml(facts.mirror, sources);
   const lead = markup`<h1>${plural(all.length, 'organization')}</h1>
-<p class="faint">${well === all.length ? 'All are well.' : `${count(all.length - well)} with drift or problems, worst first.`}</p>`;
+<p class="faint">${well < all.length ? `${count(all.length - well)} with drift or problems, worst first.` : never.length > 0 ? 'All that were read are well.' : 'All are well.'}</p>${never}`;
   if (all.length === 0) {
     const empty = emptyHtml(
       'Nothing copied yet.',

@@ -131,7 +131,7 @@ export function createDashboard(parts: DashboardParts): Hono {
       most: HELD_SHOWN,
       canSelect: true,
     });
-    return driftPage(mirror, found, { now: clock.now(), canAct: parts.needsLogin, filter, held });
+    return driftPage(mirror, found, { now: clock.now(), canAct: parts.needsLogin, filter, held, sources });
   });
   page(
     '/restore',

@@ -9,14 +9,30 @@ import { scratch } from '../../journeys/harness.ts';
 import { FULL_KEY, World } from '../http/world.ts';
 
 /** The text of pages of a mirror whose first source was read without these kinds. */
-async function pages(isExcluded: boolean): Promise<(path: string) => Promise<string>> {
+async function pages(isExcluded: boolean, ...more: string[]): Promise<(path: string) => Promise<string>> {
+  const { url } = await served(isExcluded, ...more);
+  return async (path) => {
+    const html = await (await fetch(url + path, { headers: { accept: 'text/html' } })).text();
+    return html
+      .replace(/<style>.*?<\/style>|<script>.*?<\/script>|<header class="bar">.*?<\/header>/gs, '')
+      .replace(/<[^>]*>/g, ' ')
+      .replace(/\s+/g, ' ');
+  };
+}
+
+/** The configuration has `more` as well, of which nothing was read. */
+async function served(isExcluded: boolean, ...more: string[]): Promise<{ readonly url: string }> {
   const config = join(scratch(), 'tidemark.yaml');
   const write = (exclude: string): void => {
     const source = (name: string, kinds: string): string =>
-      `  - { name: ${name}, baseUrl: "\${SERVICE_URL}", apiKey: "\${TIDEMARK_API_KEY}", rate: { perMinute: 0, perHour: 0 }, kinds: { exclude: [${kinds}] } }`;
-    writeFileSync(config, ['sources:', source('alpha', exclude), source('beta', '')].join('\n'), {
-      mode: 0o600,
-    });
+      `  - { name: ${name}, baseUrl: "\${SERVICE_URL}", apiKey: "\${TIDEMARK_API_KEY}", rate: { perMinute: 0, perHour: 0 }, recordings: { sharingPerRun: 5 }, kinds: { exclude: [${kinds}] } }`;
+    writeFileSync(
+      config,
+      ['sources:', source('alpha', exclude), ...['beta', ...more].map((name) => source(name, ''))].join('\n'),
+      {
+        mode: 0o600,
+      },
+    );
   };
   write('roles, invites');
   const world = await World.create({ TIDEMARK_CONFIG: config });
@@ -33,14 +49,7 @@ async function pages(isExcluded: boolean): Promise<(path: string) => Promise<str
     const changed = onlyMirrorConfig(loadConfig({ env: now, cwd: scratch(), keys: 'required' }));
     world.config = () => changed;
   }
-  const { url } = await world.listen({});
-  return async (path) => {
-    const html = await (await fetch(url + path, { headers: { accept: 'text/html' } })).text();
-    return html
-      .replace(/<style>.*?<\/style>|<script>.*?<\/script>|<header class="bar">.*?<\/header>/gs, '')
-      .replace(/<[^>]*>/g, ' ')
-      .replace(/\s+/g, ' ');
-  };
+  return await world.listen({});
 }
 
 it('a kind that is configured now is not read yet, and its organizations are not complete', async () => {
@@ -89,4 +98,35 @@ it('a kind that is still excluded is shown as excluded', async () => {
   expect(await page('/records/roles/no-such-id?source=beta')).not.toContain('excluded');
   expect(await page(`/records/organizations/${KITTIWAKE_ID}`)).toContain('2 records with this id');
   expect(await page(`/records/organizations/${KITTIWAKE_ID}?source=beta`)).not.toContain('2 records');
+});
+
+it('samples of several sources are counted together', async () => {
+  expect((await (await pages(true))('/')).match(/recording sharings sampled \([^)]*\)/g)).toEqual([
+    'recording sharings sampled (10 of 40)',
+  ]);
+});
+
+it('a source that was never read is named by each page, and is nowhere well', async () => {
+  const page = await pages(true, 'gamma');
+  const never = /Nothing of gamma was read yet: tidemark sync --source gamma reads it/;
+  for (const path of ['/drift', '/drift?source=gamma', '/organizations'])
+    expect(await page(path), path).toMatch(never);
+  expect(await page('/drift?source=beta')).not.toMatch(never);
+  expect(await page('/organizations')).not.toContain('All are well');
+});
+
+it('/api/v1 names it, and answers with the source that was asked for', async () => {
+  const { url } = await served(true, 'gamma');
+  const answer = async (path: string): Promise<unknown> => await (await fetch(`${url}/api/v1${path}`)).json();
+  const message = 'the mirror holds no published run of source gamma yet';
+  expect(await answer('/drift?source=gamma')).toMatchObject({
+    error: { code: 'not_found', message, hint: 'run `tidemark sync --source gamma` first' },
+  });
+  expect(await answer('/drift')).toMatchObject({
+    documents: [{ source: 'alpha' }, { source: 'beta' }],
+    errors: [{ source: 'gamma', code: 'not_found', message }],
+  });
+  for (const source of ['alpha', 'gamma'])
+    expect(await answer(`/status?source=${source}`)).toMatchObject({ sources: [{ source }] });
+  expect(await answer('/status?source=delta')).toMatchObject({ error: { code: 'reference_unknown' } });
 });
