@@ -149,7 +149,7 @@ export async function toFile(
       : plural(content.count, 'record');
   await reportFile(context, path, {
     ...{ format: shape.format, run: content.run, counted },
-    unread: staleDocument(stale),
+    unread: unreadDocument(shape.extent, stale),
   });
 }
 
@@ -199,7 +199,7 @@ export async function toDirectory(
     },
   );
   if (context.options.json === true) {
-    const document = outcomeDocument(directory, format, content.run, outcome, staleDocument(stale));
+    const document = outcomeDocument(directory, format, content.run, outcome, unreadDocument(extent, stale));
     await print(context, `${JSON.stringify(document)}\n`);
     return outcome.removed;
   }
@@ -229,8 +229,12 @@ function outcomeDocument(
   };
 }
 
-function staleDocument(stale: readonly StaleCollection[]): object {
+function unreadDocument(
+  { unread_by_source: bySource }: ExportExtent,
+  stale: readonly StaleCollection[],
+): object {
   return {
+    ...(bySource === undefined ? {} : { unread_by_source: bySource }),
     stale: stale.map(({ source, kind, scope, outcome, error, lastComplete, limited, part }) => ({
       ...{ source, kind, scope, outcome },
       last_complete: lastComplete,

@@ -11,7 +11,7 @@ import { errorDocument, runDocument } from '../state/documents.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike, groupText, newlyReadLines } from './plan-reason.ts';
 import type { Located } from './command-row.ts';
-import { print, type CommandContext, terminalWidth } from './context.ts';
+import { print, printNote, type CommandContext, terminalWidth } from './context.ts';
 import { printAltered } from './verification-note.ts';
 import { progressInDaemon, progressText } from './daemon-requests.ts';
 import { recreatedInRun, recreatedLines, schemaChangeDocument, schemaChangeLines } from './run.ts';
@@ -45,6 +45,10 @@ export async function runs(context: CommandContext, options: { readonly limit?: 
       names.size === 0
         ? mirror.runs.list({ limit })
         : [...names].flatMap((source) => mirror.runs.list({ source, limit }));
+    const hasAny = mirror.runs.list({ limit: 1 }).length > 0;
+    const never = [...names]
+      .filter((source) => hasAny && !found.some((row) => row.source === source))
+      .map((source) => `no run of ${source} yet: run \`tidemark sync --source ${source}\``);
     const rows = withInterrupted(mirror, found.sort((a, b) => b.run - a.run).slice(0, limit));
     // What is older than those shown is not looked at.
     const oldest = found.length < limit ? 0 : (rows.at(-1)?.run ?? 0);
@@ -78,7 +82,10 @@ export async function runs(context: CommandContext, options: { readonly limit?: 
       ['right', 'left', 'left', 'right', 'left', 'right', 'right', 'right', 'right', 'left'],
       { width, least: [...(hasOneSource ? ['source'] : []), 'by', 'requests'] },
     );
-    await print(context, found.length === 0 ? 'no runs yet: run `tidemark sync`\n' : `${table}\n`);
+    if (found.length > 0) {
+      await print(context, `${table}\n`);
+      printNote(context, never);
+    } else await print(context, `${never.join('\n') || 'no runs yet: run `tidemark sync`'}\n`);
     return exit;
   } finally {
     mirror.close();

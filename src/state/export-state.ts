@@ -65,7 +65,7 @@ export async function readExport(choice: ExportChoice): Promise<LoadedState> {
   }
   if (mistakes.length > 0) throw notAnExport(path, mistakes);
   if (found.length === 0 && extents.length === 0 && (kinds?.size ?? 0) === 0) throw isEmpty(path);
-  const { source, records } = ofOneSource(found, choice);
+  const { source, records } = ofOneSource(found, choice, extents);
   const secrets = fingerprints === null ? null : (choice.secrets?.(fingerprints) ?? null);
   return new ExportState({
     path,
@@ -103,11 +103,15 @@ function isEmpty(path: string): TidemarkError {
 function ofOneSource(
   records: readonly ExportedRecord[],
   { path, source }: ExportChoice,
+  extents: readonly ExportExtent[],
 ): { source: string | null; records: readonly ExportedRecord[] } {
   const names = [...new Set(records.map((record) => record.source))];
   const [only = null, ...others] = names;
   if (only === null && others.length === 0) return { source: null, records };
   const wanted = source ?? (others.length === 0 ? only : null);
+  // It says that nothing of the source was read: no record of it is none that it denies.
+  if (extents.some(({ unread_by_source: unread = [] }) => unread.some((each) => each.source === wanted)))
+    return { source: wanted, records: records.filter((record) => record.source === wanted) };
   if (wanted === null || !names.includes(wanted)) {
     const named = names.filter((name) => name !== null).join(', ');
     throw new TidemarkError(

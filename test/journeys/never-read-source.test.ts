@@ -28,7 +28,7 @@ async function threeSources(): Promise<Sources> {
 }
 
 const NEVER = /nothing of (source )?c (was read|is in the mirror) yet/;
-const NO_RUN = /no published run of source c yet[^]*`tidemark sync/;
+const NO_RUN = /no published run of source c yet[^]*`tidemark sync --source c`/;
 const NOT_OF_B = 'nothing of domains of b: the configuration excludes the kind';
 
 type Case = readonly [code: number, said: RegExp | string, ...args: string[]];
@@ -69,6 +69,29 @@ it('each command says what was never read', async () => {
       '--kind',
       'projects',
     ],
+    [1, /Drift +Unknown +nothing of c was read yet/, 'status', '--source', 'c'],
+    [0, 'no run of c yet: run `tidemark sync --source c`', 'runs'],
+    [0, /^no run of c yet: run `tidemark sync --source c`$/m, 'runs', '--source', 'c'],
+    [
+      0,
+      'run 2 is of source b: the state of a then, of its run 1, is taken',
+      'export',
+      '--source',
+      'a',
+      '--at',
+      'run:2',
+    ],
+    [
+      4,
+      'run 1 is of source a, and the mirror held nothing of source b',
+      'show',
+      'members',
+      'u1',
+      '--source',
+      'b',
+      '--at',
+      'run:1',
+    ],
     [1, NO_RUN, 'diff', '--source', 'c'],
     [1, NO_RUN, 'diff', '--source', 'a', '--to-source', 'c'],
     [1, NO_RUN, 'drift', '--source', 'c'],
@@ -98,9 +121,28 @@ it('a JSON export names it for each source, and a comparison with the export doe
     expect(JSON.parse(readFileSync(join(directory, 'tree', name), 'utf8'))).toMatchObject({
       unread_by_source: unread,
     });
+  const outcome = await run('export', '--kind', 'domains', '--format', 'json', '--output', 'tree', '--json');
+  expect(JSON.parse(outcome.stdout)).toMatchObject({ files: 1, unread_by_source: unread });
   expect(JSON.parse((await run('export', '--source', 'a', '--format', 'json')).stdout)).not.toHaveProperty(
     'unread_by_source',
   );
   const found = await run('export', '--kind', 'domains', '--id', 'd1');
   expect([found.code, found.stdout.trim().split('\n').length]).toEqual([0, 1]);
+  writeFileSync(join(directory, 'joint.json'), (await run('export', '--format', 'json')).stdout);
+  await run('sync', '--quiet', '--source', 'c', '--kind', 'domains');
+  const compared = await run('diff', 'file:joint.json', 'latest', '--source', 'c');
+  expect(compared.stderr).toContain(
+    'nothing was compared: organizations: the mirror had not read it by the run',
+  );
+  expect(compared.code).toBe(1);
+});
+
+it('a source of which only some kinds were read is not complete', async () => {
+  const { run } = await threeSources();
+  await run('sync', '--quiet', '--source', 'c', '--kind', 'domains');
+  const one = await run('status', '--source', 'c');
+  expect(one.stdout).toMatch(/Complete +Not all +14 kinds were never read; 3 records/);
+  const all = await run('status');
+  expect(all.stdout).toMatch(/Complete +Not all +14 kinds of c were never read; 13 records/);
+  expect([one.code, all.code]).toEqual([3, 3]);
 });
