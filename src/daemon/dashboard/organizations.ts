@@ -197,7 +197,7 @@ export function organizationsPage(facts: TreeFacts, page: number): PageContent {
   const title = 'Organizations';
   const never = all.length === 0 ? [] : neverReadHtml(facts.mirror, sources);
   const lead = markup`<h1>${plural(all.length, 'organization')}</h1>
-<p class="faint">${well < all.length ? `${count(all.length - well)} with drift or problems, worst first.` : never.length > 0 ? 'All that were read are well.' : 'All are well.'}</p>${never}`;
+<p class="faint">${well < all.length ? `${count(all.length - well)} with drift or problems, worst first.` : never.length > 0 ? 'What was read is well.' : 'All are well.'}</p>${never}`;
   if (all.length === 0) {
     const empty = emptyHtml(
       'Nothing copied yet.',
