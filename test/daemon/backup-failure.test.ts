@@ -161,6 +161,14 @@ async function backUpByHand({ rig, path }: Failing, targets: readonly string[]):
   await rig.advanceMinutes(3);
 }
 
+/** Hours at whose ends alone something is due: each minute before takes a look at the mirror and the targets. */
+async function advanceHours(rig: Rig, hours: number): Promise<void> {
+  for (let hour = 0; hour < hours; hour += 1) {
+    rig.clock.move(50 * 60_000);
+    await rig.advanceMinutes(10);
+  }
+}
+
 /** With a next look of the daemon at its targets, which takes its own time. */
 async function expectEnd(given: Failing): Promise<void> {
   await expect
@@ -242,13 +250,13 @@ it('stands while it is not known what the target holds', async () => {
 it('names every target that is away, and the newest backup only where it can be seen', async () => {
   const given = await failing(['a', 'b', 'c'], []);
   for (const target of ['a', 'b']) rmSync(given.path(target), { recursive: true });
-  await given.rig.advanceMinutes(24 * 60 + 5);
+  await advanceHours(given.rig, 24);
   expect(given.sent).toEqual(['backup_failed']);
   const [reason = ''] = given.shown().reasons;
   for (const target of ['a', 'b']) expect(reason).toContain(given.path(target));
   expect(reason).toMatch(/; the newest backup, of .*, is in .*\/c$/);
   rmSync(given.path('c'), { recursive: true });
-  await given.rig.advanceMinutes(6 * 60 + 5);
+  await advanceHours(given.rig, 6);
   for (const target of ['a', 'b', 'c']) expect(given.shown().reasons[0]).toContain(given.path(target));
   expect(given.shown().reasons[0]).not.toContain('the newest backup');
 });
@@ -324,7 +332,7 @@ it('of a target that damages what it stores is no damage of the mirror', async (
     },
   ]);
   // The other target has its backup: the next ones are for this one alone.
-  await rig.advanceMinutes(13 * 60);
+  await advanceHours(rig, 13);
   expect(rig.jobs({ name: 'backup' }).length).toBeGreaterThan(1);
   expect(last()).toMatchObject({ outcome: 'partial', errorCode: 'backup_damaged' });
   expect(told()).toEqual(['degraded', false, null]);
@@ -338,7 +346,7 @@ it('that could not be written down is why a backup is overdue', async () => {
     if (mode === 'write' && command === 'daemon backup')
       throw new TidemarkError('disk_full', 'the disk is full', { hint: 'make room' });
   };
-  await rig.advanceMinutes(49 * 60);
+  await advanceHours(rig, 49);
   const { reasons, outcomes } = given.shown();
   expect(reasons).toEqual([
     expect.stringMatching(/^the last backup failed: the disk is full; the newest backup, /),
@@ -348,7 +356,7 @@ it('that could not be written down is why a backup is overdue', async () => {
   ]);
   expect(outcomes).toEqual(['failed']);
   rig.onOpen = () => undefined;
-  await rig.advanceMinutes(6 * 60);
+  await advanceHours(rig, 6);
   expect(given.shown()).toEqual({ reasons: [], outcomes: ['done'] });
 });
 
