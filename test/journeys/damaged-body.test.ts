@@ -4,6 +4,7 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { KITTIWAKE_ID, TERN_ID } from '../../src/server/seed/demo.ts';
 import { Story } from './restore-story.ts';
+import { smallDemo } from '../server/small-demo.ts';
 import { alterRow } from '../tools/alter.ts';
 
 const ALTER = `UPDATE records SET body = replace(body, ?, ?) WHERE remote_id = ? AND body LIKE '%"created_at"%'`;
@@ -83,7 +84,7 @@ it('is said where no record has a name, beside the one that may be meant', async
 });
 
 it('is not believed as the name of an organization or project', async () => {
-  const story = await Story.start();
+  const story = await Story.start({}, smallDemo);
   const { name } = await story.call('GET', `/api/organizations/${TERN_ID}/`);
   alter(story, JSON.stringify(name), '"Raven"', TERN_ID);
   const refused = 'the stored content of 1 record does not match its hash: organization';
@@ -168,7 +169,7 @@ it('stands in the way of nothing else', async () => {
 
 /** A baseline, then a role renamed; then the role's row is deleted. */
 async function deleted(): Promise<{ story: Story; id: string; removed: string }> {
-  const story = await Story.start();
+  const story = await Story.start({}, smallDemo);
   const [role] = await story.list('roles');
   const id = String(role?.['id']);
   const roles = `/api/organizations/${KITTIWAKE_ID}/roles/`;

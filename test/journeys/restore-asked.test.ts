@@ -2,11 +2,12 @@
 import { describe, expect, it } from 'vitest';
 import { KITTIWAKE_ID, TERN_ID } from '../../src/server/seed/demo.ts';
 import { type Body, ORGANIZATION, type PlanJson, type StepJson, Story } from './restore-story.ts';
+import { smallDemo } from '../server/small-demo.ts';
 import { alterFile } from '../tools/alter.ts';
 
 describe('an organization that is gone', () => {
   it('can be asked for by its own id, is made once, and is found by either id afterwards', async () => {
-    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
+    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' }, smallDemo);
     story.supplySecrets('s3cr3t');
     const path = `/api/organizations/${TERN_ID}/`;
     const { name } = await story.call('GET', path);
@@ -50,7 +51,7 @@ describe('an organization that is gone', () => {
   });
 
   it('as a run recorded: where FROM has it no more, the error names the run and the state before', async () => {
-    const story = await Story.start();
+    const story = await Story.start({}, smallDemo);
     const { name } = await story.call('GET', `/api/organizations/${TERN_ID}/`);
     await story.call('DELETE', `/api/organizations/${TERN_ID}/`);
     await story.run('sync', '--quiet', '--accept-removals', '9999');
@@ -62,7 +63,7 @@ describe('an organization that is gone', () => {
   });
 
   it('is compared whole once it stands again, what hangs below its roles included', async () => {
-    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
+    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' }, smallDemo);
     story.supplySecrets('s3cr3t');
     const path = `/api/organizations/${TERN_ID}/`;
     const [role] = (await story.call('GET', `${path}roles/`))['results'] as Body[];
@@ -83,7 +84,7 @@ describe('an organization that is gone', () => {
   });
 
   it('that somebody made again by hand is found by its name', async () => {
-    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
+    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' }, smallDemo);
     const path = `/api/organizations/${TERN_ID}/`;
     const { name } = await story.call('GET', path);
     await story.call('DELETE', path);
@@ -96,7 +97,7 @@ describe('an organization that is gone', () => {
   });
 
   it('and its project can be named by name, in any letter case; a name of several is refused with their ids', async () => {
-    const story = await Story.start();
+    const story = await Story.start({}, smallDemo);
     const path = `/api/organizations/${TERN_ID}/`;
     const { name } = await story.call('GET', path);
     const below = ['--organization', String(name).toUpperCase(), '--kind', 'projects'];
@@ -119,7 +120,7 @@ describe('an organization that is gone', () => {
   });
 
   it('is not taken for a namesake that was made by hand, which would be nothing to do', async () => {
-    const story = await Story.start();
+    const story = await Story.start({}, smallDemo);
     const { name } = await story.call('GET', `/api/organizations/${TERN_ID}/`);
     await story.call('DELETE', `/api/organizations/${TERN_ID}/`);
     const twin = await story.call('POST', '/api/organizations/', { name });
@@ -132,7 +133,7 @@ describe('an organization that is gone', () => {
   });
 
   it('is not another one that has its name by now, whose records a restore would remove', async () => {
-    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
+    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' }, smallDemo);
     const [kittiwake, tern] = [KITTIWAKE_ID, TERN_ID].map((id) => `/api/organizations/${id}/`);
     const names = [await story.call('GET', kittiwake ?? ''), await story.call('GET', tern ?? '')].map(
       ({ name }) => String(name),
@@ -164,7 +165,7 @@ describe('an organization that is gone', () => {
   });
 
   it('is no other word for one that never was', async () => {
-    const story = await Story.start();
+    const story = await Story.start({}, smallDemo);
     for (const more of [[], ['--create-organizations'], ['--organization', TERN_ID]]) {
       const { stderr } = await story.expectRun(4, 'restore', 'run:1', '--organization', 'nobody', ...more);
       expect(stderr).toContain('no organization has the id or name nobody, neither in FROM nor live');
@@ -174,7 +175,7 @@ describe('an organization that is gone', () => {
 
 describe('a project that the organization does not have', () => {
   it('is nothing to compare, in diff and in restore', async () => {
-    const story = await Story.start();
+    const story = await Story.start({}, smallDemo);
     const foreign = ['--organization', TERN_ID, '--project', '1'];
     for (const command of [['diff', 'run:1', 'live'], ['restore', 'run:1'], ['restore']]) {
       const { stdout, stderr } = await story.expectRun(1, ...command, ...foreign);

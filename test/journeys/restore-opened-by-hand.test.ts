@@ -1,6 +1,7 @@
 /** Kinds of which the API does not document which fields are writable: what a line of configuration allows, and what it leaves out. */
 import { describe, expect, it } from 'vitest';
 import { type Body, type PlanJson, ORGANIZATION, Story } from './restore-story.ts';
+import { smallDemo } from '../server/small-demo.ts';
 
 interface Drill {
   readonly kinds: readonly {
@@ -25,7 +26,7 @@ function lineOf({ steps }: PlanJson, kind: string): { text: string; names: strin
 }
 
 async function withLost(kind: string): Promise<{ story: Story; lost: Body }> {
-  const story = await Story.start();
+  const story = await Story.start({}, smallDemo);
   const lost = (await story.list(kind)).find(({ name }) => /Proto|Stripe/.test(String(name))) ?? {};
   await story.call('DELETE', `${ORGANIZATION}${kind}/${String(lost['id'])}/`);
   return { story, lost };

@@ -2,6 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { ORGANIZATION, Story } from './restore-story.ts';
+import { smallDemo } from '../server/small-demo.ts';
 
 const DOMAIN = 'metrics.kittiwake.no.example';
 const ABOUT = ['--kind', 'proxy_records'];
@@ -30,7 +31,7 @@ describe.each(['svc-writable', 'posthog'])('a proxy record that was created agai
 
 describe('a drill', () => {
   it('has a task for each proxy record, and none where the service has no target', async () => {
-    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
+    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' }, smallDemo);
     await story.expectRun(0, 'drill', ...ABOUT, '--runbook', 'runbook.md');
     const runbook = readFileSync(story.file('runbook.md'), 'utf8');
     expect(runbook.replaceAll('\\', '').split(TASK).length - 1).toBe(5);

@@ -4,10 +4,11 @@ import { expect, onTestFinished } from 'vitest';
 import { type Clock, systemClock } from '../../src/core/clock.ts';
 import { createSandbox } from '../../src/server/sandbox.ts';
 import { KITTIWAKE_ID } from '../../src/server/seed/demo.ts';
+import type { Seed } from '../../src/server/seed/seed.ts';
 import { type FaultProxy, type ProxiedRequest, startFaultProxy } from '../faults/fault-proxy.ts';
 import { commandLine } from './command-line.ts';
 import { type Ended, environment, mirrorOnce, scratch, start } from './harness.ts';
-import { smallDemo } from '../server/small-demo.ts';
+import { oneOrganization } from '../server/small-demo.ts';
 import { alterFile } from '../tools/alter.ts';
 
 export const ORGANIZATION = `/api/organizations/${KITTIWAKE_ID}/`;
@@ -70,12 +71,15 @@ export class Story {
     this.directory = directory;
   }
 
-  /** A mirror of everything but recordings, which are never written. */
-  static async start(more: Readonly<Record<string, string>> = {}): Promise<Story> {
+  /** A mirror of everything but recordings, which are never written. The demo has one organization, unless `seed` has more. */
+  static async start(
+    more: Readonly<Record<string, string>> = {},
+    seed: () => Seed = oneOrganization,
+  ): Promise<Story> {
     const sandbox = await createSandbox({
       clock: systemClock,
       keys: [{ key: KEY, permissions: 'all' }],
-      seed: smallDemo(),
+      seed: seed(),
     });
     onTestFinished(() => sandbox.close());
     const { url } = await sandbox.listen({ host: '127.0.0.1', port: 0 });
@@ -88,7 +92,7 @@ export class Story {
       ...more,
     });
     const story = new Story(proxy, url, env, directory);
-    await mirrorOnce(`small demo ${JSON.stringify(more)}`, story.file('mirror.db'), async () => {
+    await mirrorOnce(`${seed.name} ${JSON.stringify(more)}`, story.file('mirror.db'), async () => {
       await story.expectRun(0, 'sync', '--quiet');
     });
     return story;

@@ -1,6 +1,7 @@
 /** What a restore could not compare is told after it was applied, too: exit 3, in every output (invariant 10). */
 import { expect, it } from 'vitest';
 import { ORGANIZATION, Story } from './restore-story.ts';
+import { smallDemo } from '../server/small-demo.ts';
 
 interface ReportJson {
   readonly restore: number;
@@ -12,7 +13,7 @@ const UNREAD = /Roles|roles/;
 
 /** A mirror that never held a role, since their list is denied; two batch exports have changed since. */
 async function damaged(): Promise<{ story: Story; change: () => Promise<void> }> {
-  const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
+  const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' }, smallDemo);
   const detail = "API key missing required scope 'organization:read'";
   const body = { type: 'authentication_error', code: 'permission_denied', detail, attr: null };
   story.proxy.setRules([{ method: 'GET', path: /\/roles\//, fault: { kind: 'answer', status: 403, body } }]);
