@@ -8,6 +8,7 @@ import { acquireWriterLock } from '../../src/mirror/lock.ts';
 import { carelessAdmin } from '../../src/server/seed/careless-admin.ts';
 import { KITTIWAKE_ID } from '../../src/server/seed/demo.ts';
 import { tellStory } from '../daemon/http/story.ts';
+import { smallDemo } from '../server/small-demo.ts';
 import { DAY_MS, MINUTE_MS, World } from '../daemon/http/world.ts';
 import { CHROMIUM, launch } from './browser.ts';
 import { poorTexts } from './contrast.ts';
@@ -156,7 +157,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
   let world: World;
   let http: RunningHttpServer;
   beforeAll(async () => {
-    [browser, world] = await Promise.all([launch(), World.create({}, later)]);
+    [browser, world] = await Promise.all([launch(), World.create({}, later, smallDemo)]);
     await world.send('POST', `/api/organizations/${KITTIWAKE_ID}/roles/`, { name: HOSTILE });
     await tellStory(world);
     http = await world.listen({}, later);
@@ -304,7 +305,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
   });
 
   it('two sources, the longest names and long problems fit too', async () => {
-    const crowd = await World.create();
+    const crowd = await World.create({}, undefined, smallDemo);
     await gatherCrowd(crowd);
     const { url } = await crowd.listen();
     const [record = ''] = await recordPaths(url, '/changes?days=30');

@@ -39,6 +39,19 @@ async function syncByHand(rig: Rig, mirror: Mirror): Promise<void> {
   await client.close();
 }
 
+/** The service takes three seconds for its first answer. */
+function holdFirstAnswer(rig: Rig): void {
+  rig.service.quirks.push((_request, response) => {
+    if (rig.service.seen.length !== 1) return false;
+    rig.heldAnswers = 1;
+    void rig.clock.sleep(3_000).then(() => {
+      rig.heldAnswers = 0;
+      respond(response, 200, '{"count":0,"next":null,"previous":null,"results":[]}');
+    });
+    return true;
+  });
+}
+
 describe('the beginning', () => {
   it('syncs at once where nothing was ever mirrored, and is found by its file', async () => {
     const rig = await Rig.create(HOURLY);
@@ -120,15 +133,7 @@ describe('the end', () => {
 
   it('lets work end that ends soon', async () => {
     const rig = await Rig.create(HOURLY);
-    rig.service.quirks.push((_request, response) => {
-      if (rig.service.seen.length !== 1) return false;
-      rig.heldAnswers = 1;
-      void rig.clock.sleep(3_000).then(() => {
-        rig.heldAnswers = 0;
-        respond(response, 200, '{"count":0,"next":null,"previous":null,"results":[]}');
-      });
-      return true;
-    });
+    holdFirstAnswer(rig);
     await rig.start();
     const stopped = rig.daemon.stop();
     await rig.advance(4_000);
@@ -323,15 +328,7 @@ describe('what is asked for', () => {
     const text = readFileSync(rig.configFile, 'utf8');
     const [row = ''] = / {2}- name: a\n(?: {4}.*\n)*/.exec(text) ?? [];
     writeFileSync(rig.configFile, text.replace(row, `${row}${row.replace('name: a', 'name: b')}`));
-    rig.service.quirks.push((_request, response) => {
-      if (rig.service.seen.length !== 1) return false;
-      rig.heldAnswers = 1;
-      void rig.clock.sleep(3_000).then(() => {
-        rig.heldAnswers = 0;
-        respond(response, 200, '{"count":0,"next":null,"previous":null,"results":[]}');
-      });
-      return true;
-    });
+    holdFirstAnswer(rig);
     await rig.start();
     expect(rig.view.queued()).toEqual([{ name: 'sync', source: 'b', trigger: 'overdue' }]);
     rig.view.request('sync', ['b'], { actor: { by: 'ann', via: 'token@http' }, ignoresPause: true });

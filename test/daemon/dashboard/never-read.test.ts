@@ -1,12 +1,10 @@
 /** Kinds that no run read, as the configuration left them out until now: no page calls them complete or empty. */
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { loadConfig } from '../../../src/config/load.ts';
 import { onlyMirrorConfig } from '../../../src/config/mirrors.ts';
 import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
 import { scratch } from '../../journeys/harness.ts';
-import { FULL_KEY, World } from '../http/world.ts';
+import { FULL_KEY, sourcesFile, World } from '../http/world.ts';
 
 /** The text of pages of a mirror whose first source was read without these kinds. */
 async function pages(isExcluded: boolean, ...more: string[]): Promise<(path: string) => Promise<string>> {
@@ -22,19 +20,8 @@ async function pages(isExcluded: boolean, ...more: string[]): Promise<(path: str
 
 /** The configuration has `more` as well, of which nothing was read. */
 async function served(isExcluded: boolean, ...more: string[]): Promise<{ readonly url: string }> {
-  const config = join(scratch(), 'tidemark.yaml');
-  const write = (exclude: string): void => {
-    const source = (name: string, kinds: string): string =>
-      `  - { name: ${name}, baseUrl: "\${SERVICE_URL}", apiKey: "\${TIDEMARK_API_KEY}", rate: { perMinute: 0, perHour: 0 }, recordings: { sharingPerRun: 5 }, kinds: { exclude: [${kinds}] } }`;
-    writeFileSync(
-      config,
-      ['sources:', source('alpha', exclude), ...['beta', ...more].map((name) => source(name, ''))].join('\n'),
-      {
-        mode: 0o600,
-      },
-    );
-  };
-  write('roles, invites');
+  const others = Object.fromEntries(['beta', ...more].map((name) => [name, 'exclude: []']));
+  const config = sourcesFile({ alpha: 'exclude: [roles, invites]', ...others });
   const world = await World.create({ TIDEMARK_CONFIG: config });
   await world.sync(FULL_KEY, 'alpha');
   const run = await world.sync(FULL_KEY, 'beta');
@@ -43,7 +30,7 @@ async function served(isExcluded: boolean, ...more: string[]): Promise<{ readonl
     mirror.snapshots.setBaseline('as-approved');
   });
   if (!isExcluded) {
-    write('');
+    sourcesFile({ alpha: 'exclude: []', ...others }, config);
     const env = { TIDEMARK_CONFIG: config, SERVICE_URL: world.url, TIDEMARK_API_KEY: FULL_KEY };
     const now = { ...env, TIDEMARK_MIRROR: world.mirrorPath };
     const changed = onlyMirrorConfig(loadConfig({ env: now, cwd: scratch(), keys: 'required' }));

@@ -1,6 +1,7 @@
 /** Organizations as a tree: what is wrong comes first, and each kind leads to its records. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
+import { smallDemo } from '../../server/small-demo.ts';
 import { tellStory } from '../http/story.ts';
 import { DAY_MS, NARROW_KEY, World } from '../http/world.ts';
 
@@ -10,7 +11,7 @@ let url: string;
 
 beforeAll(async () => {
   const later = (end: () => Promise<void>): void => void ends.push(end);
-  world = await World.create({ TIDEMARK_RECORDINGS_SHARING_PER_RUN: '5' }, later);
+  world = await World.create({ TIDEMARK_RECORDINGS_SHARING_PER_RUN: '5' }, later, smallDemo);
   await tellStory(world);
   ({ url } = await world.listen({}, later));
 });

@@ -1,20 +1,14 @@
 /** The first page where one mirror has several sources. */
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
-import { scratch } from '../../journeys/harness.ts';
-import { FULL_KEY, World } from '../http/world.ts';
+import { FULL_KEY, sourcesFile, World } from '../http/world.ts';
 
 const ORGANIZATION = `/api/organizations/${KITTIWAKE_ID}/`;
 
 it('lists the most severe drift of all sources first, with the source that it is of', async () => {
-  const config = join(scratch(), 'tidemark.yaml');
-  const source = (name: string, kinds: string): string =>
-    `  - { name: ${name}, baseUrl: "\${SERVICE_URL}", apiKey: "\${TIDEMARK_API_KEY}", rate: { perMinute: 0, perHour: 0 }, kinds: { include: [${kinds}] } }`;
-  const sources = [source('alpha', 'organizations, roles'), source('beta', 'organizations')];
-  writeFileSync(config, ['sources:', ...sources].join('\n'), {
-    mode: 0o600,
+  const config = sourcesFile({
+    alpha: 'include: [organizations, roles]',
+    beta: 'include: [organizations]',
   });
   const world = await World.create({ TIDEMARK_CONFIG: config });
   await world.sync(FULL_KEY, 'alpha');

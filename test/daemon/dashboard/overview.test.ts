@@ -15,6 +15,7 @@ import { ahead } from '../../../src/daemon/http/wording.ts';
 import { overwriteTable } from '../../mirror/overwrite-table.ts';
 import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
 import { DAY_MS, HeldClock, MINUTE_MS, NARROW_KEY, World } from '../http/world.ts';
+import { smallDemo } from '../../server/small-demo.ts';
 
 const ends: (() => Promise<void>)[] = [];
 let directory: string;
@@ -27,6 +28,7 @@ beforeAll(async () => {
   world = await World.create(
     { TIDEMARK_KINDS_INCLUDE: 'organizations,domains', TIDEMARK_BACKUP_TARGETS: directory },
     later,
+    smallDemo,
   );
   const run = await world.sync();
   world.write((mirror) => {

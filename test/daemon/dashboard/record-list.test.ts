@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../../src/catalog/catalog.ts';
+import type { Kind } from '../../../src/catalog/kinds.ts';
 import { systemClock } from '../../../src/core/clock.ts';
 import {
   type RecordPlace,
@@ -12,23 +13,28 @@ import { recordPath } from '../../../src/daemon/dashboard/components.ts';
 import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
 import { World } from '../http/world.ts';
 
+/** With a mirror of the kinds that are looked for here. */
 async function synced(): Promise<World> {
-  const world = await World.create({ TIDEMARK_KINDS_EXCLUDE: 'session_recordings,recording_sharing' });
+  const world = await World.create({
+    TIDEMARK_KINDS_INCLUDE: 'organizations,members,roles,role_memberships,invites',
+  });
   await world.sync();
   return world;
 }
+
+const placeIn = (world: World, kind: Kind, source: string | null = null): RecordPlace => ({
+  mirror: world.mirror(),
+  kind,
+  source,
+  within: {},
+  definitionOf: () => definitionOf(kind),
+});
 
 describe('the record browser', () => {
   it('every record once, whatever the size of a page', async () => {
     const world = await synced();
     for (const kind of ['members', 'role_memberships', 'invites'] as const) {
-      const place: RecordPlace = {
-        mirror: world.mirror(),
-        kind,
-        source: null,
-        within: {},
-        definitionOf: () => definitionOf(kind),
-      };
+      const place = placeIn(world, kind);
       const all = readListPage(place, null, 1_000);
       expect(all.next).toBeNull();
       expect(all.records).toHaveLength([...world.mirror().records.read({ kinds: [kind] })].length);
@@ -52,13 +58,7 @@ describe('the record browser', () => {
     const [id = ''] = await world.ids(`${organization}roles/`);
     await world.send('DELETE', `${organization}roles/${id}/`, undefined);
     await world.sync();
-    const place: RecordPlace = {
-      mirror: world.mirror(),
-      kind: 'roles',
-      source: null,
-      within: {},
-      definitionOf: () => definitionOf('roles'),
-    };
+    const place = placeIn(world, 'roles');
     const search = { limit: 50, clock: systemClock, mostMs: 10_000, text: id };
     const [removed, ...others] = await searchRemoved(place, search);
     expect(others).toEqual([]);
@@ -89,13 +89,7 @@ describe('the record browser', () => {
     await rename(id, 'Second watch');
     await rename(id, 'Third post');
     await rename(other, 'First watch');
-    const place: RecordPlace = {
-      mirror: world.mirror(),
-      kind: 'roles',
-      source: null,
-      within: {},
-      definitionOf: () => definitionOf('roles'),
-    };
+    const place = placeIn(world, 'roles');
     const search = { limit: 50, clock: systemClock, mostMs: 10_000 };
     expect(await searchFormer(place, { ...search, text: 'WATCH' })).toMatchObject([
       { id, name: 'Third post', isRemoved: false, was: { name: 'Second watch', until: 4 } },
@@ -117,13 +111,7 @@ describe('the record browser', () => {
 
   it('finds by the beginning of an id, by any part of a name, and goes on where it stopped', async () => {
     const world = await synced();
-    const place: RecordPlace = {
-      mirror: world.mirror(),
-      kind: 'members',
-      source: 'default',
-      within: {},
-      definitionOf: () => definitionOf('members'),
-    };
+    const place = placeIn(world, 'members', 'default');
     const search = { after: null, limit: 50, clock: systemClock, mostMs: 10_000 };
     const byName = await searchRecords(place, { ...search, text: 'OWEN' });
     expect(byName.records.map(({ name }) => name)).toEqual([expect.stringContaining('owen')]);
@@ -148,13 +136,7 @@ describe('the record browser', () => {
 
   it('an invitation, whose id is its secret, is neither shown nor found by it', async () => {
     const world = await synced();
-    const place: RecordPlace = {
-      mirror: world.mirror(),
-      kind: 'invites',
-      source: null,
-      within: {},
-      definitionOf: () => definitionOf('invites'),
-    };
+    const place = placeIn(world, 'invites');
     const [secret] = [...world.mirror().records.read({ kinds: ['invites'] })].map(({ id }) => id);
     const { records } = readListPage(place, null, 100);
     expect(records.every(({ id }) => /^\[secret:[0-9a-f]{12}\]$/.test(id))).toBe(true);

@@ -2,6 +2,7 @@
 import { expect, it } from 'vitest';
 import { sampledByRun } from '../../../src/state/source-status.ts';
 import { NARROW_KEY, World } from '../http/world.ts';
+import { smallDemo } from '../../server/small-demo.ts';
 
 it('a run that one cause kept from reading has a row for all that was skipped', async () => {
   const world = await World.create({ TIDEMARK_RECORDINGS_SHARING_PER_RUN: '5' });
@@ -24,7 +25,7 @@ it('a run that one cause kept from reading has a row for all that was skipped', 
 });
 
 it('a kind is sampled in a run that the limits of the service cut short, whatever may be read now', async () => {
-  const world = await World.create({ TIDEMARK_RATE_PER_HOUR: '50' });
+  const world = await World.create({ TIDEMARK_RATE_PER_HOUR: '50' }, undefined, smallDemo);
   await world.sync();
   const mirror = world.mirror();
   const [run] = mirror.runs.list();

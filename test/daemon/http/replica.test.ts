@@ -5,10 +5,15 @@ import { Secret } from '../../../src/core/secret.ts';
 import { openMirror } from '../../../src/mirror/open.ts';
 import { createReplica } from '../../../src/server/replica/replica.ts';
 import { World } from './world.ts';
+import { smallDemo } from '../../server/small-demo.ts';
 
 describe('the replica beside the dashboard', () => {
   it('answers under the source and, being the only one, without it; by its own tokens, not by that of the daemon', async () => {
-    const world = await World.create({ TIDEMARK_KINDS_INCLUDE: 'organizations,domains' });
+    const world = await World.create(
+      { TIDEMARK_KINDS_INCLUDE: 'organizations,domains' },
+      undefined,
+      smallDemo,
+    );
     await world.sync();
     const made: string[] = [];
     const { url } = await world.listen({

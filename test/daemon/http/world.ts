@@ -1,5 +1,5 @@
 /** A service, a mirror that was synced from it, and a daemon that only seems to live: what the HTTP side is shown. */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
@@ -21,12 +21,13 @@ import type { JobEnd, JobName } from '../../../src/mirror/daemon-store.ts';
 import { type Mirror } from '../../../src/mirror/mirror.ts';
 import { openMirror } from '../../../src/mirror/open.ts';
 import { cellsOfOne } from '../one-mirror.ts';
-import { smallDemo } from '../../server/small-demo.ts';
+import { oneOrganization } from '../../server/small-demo.ts';
 import { createSandbox } from '../../../src/server/sandbox.ts';
+import type { Seed } from '../../../src/server/seed/seed.ts';
 import { silentEvents } from '../../../src/sync/events.ts';
 import { syncSource } from '../../../src/sync/run.ts';
 import { openReadClient } from '../../../src/wire-client.ts';
-import { environment } from '../../journeys/harness.ts';
+import { environment, scratch } from '../../journeys/harness.ts';
 
 export const FULL_KEY = 'full-key-of-some-length';
 export const NARROW_KEY = 'narrow-key-of-some-length';
@@ -34,6 +35,19 @@ export const LOCAL_TOKEN = 'local-token-of-this-machine';
 export const MINUTE_MS = 60_000;
 export const DAY_MS = 24 * 60 * MINUTE_MS;
 const START = Date.UTC(2026, 2, 1, 7, 0);
+
+/** A configuration file with sources that are one service, each with its `kinds`; written again where `path` is given. */
+export function sourcesFile(
+  kinds: Readonly<Record<string, string>>,
+  path = join(scratch(), 'tidemark.yaml'),
+): string {
+  const rows = Object.entries(kinds).map(
+    ([name, some]) =>
+      `  - { name: ${name}, baseUrl: "\${SERVICE_URL}", apiKey: "\${TIDEMARK_API_KEY}", rate: { perMinute: 0, perHour: 0 }, recordings: { sharingPerRun: 5 }, kinds: { ${some} } }`,
+  );
+  writeFileSync(path, ['sources:', ...rows].join('\n'), { mode: 0o600 });
+  return path;
+}
 
 /** Stands still until it is moved; waiting takes its real time. */
 export class HeldClock implements Clock {
@@ -105,10 +119,11 @@ export class World implements DaemonView {
   static async create(
     more: Readonly<Record<string, string>> = {},
     finished: (end: () => Promise<void>) => void = onTestFinished,
+    seed: () => Seed = oneOrganization,
   ): Promise<World> {
     const sandbox = await createSandbox({
       clock: systemClock,
-      seed: smallDemo(),
+      seed: seed(),
       keys: [
         { key: FULL_KEY, permissions: 'all' },
         {
