@@ -32,6 +32,7 @@ export interface Caller {
   readonly origin: string | undefined;
   /** `Sec-Fetch-Site`. */
   readonly fetchSite: string | undefined;
+  readonly referer: string | undefined;
 }
 
 interface AccessOptions {
@@ -178,14 +179,15 @@ export class Access {
 /**
  * Refuses what a page of another site sends. Browsers send the origin of a form: a different one is another site, and
  * so is a hidden one (`null`: a sandboxed frame, or a page without referrer), unless `Sec-Fetch-Site` says that the
- * request comes from here. Clients other than browsers send neither header.
+ * request comes from here. A browser that sends neither header may say with `Referer` which page it was. Clients other than
+ * browsers send none of them.
  * @throws Refusal 403
  */
-export function checkSameSite({ origin, fetchSite, host }: Caller): void {
+export function checkSameSite({ origin, fetchSite, referer, host }: Caller): void {
   const isForeign = fetchSite !== undefined && fetchSite !== 'same-origin' && fetchSite !== 'none';
   const isHiddenButOurs = origin === 'null' && fetchSite !== undefined && !isForeign;
-  const isElsewhere =
-    origin !== undefined && !isHiddenButOurs && URL.parse(origin)?.host !== host?.toLowerCase();
+  const page = origin ?? (fetchSite === undefined ? referer : undefined);
+  const isElsewhere = page !== undefined && !isHiddenButOurs && URL.parse(page)?.host !== host?.toLowerCase();
   if (isForeign || isElsewhere) throw foreignPage();
 }
 

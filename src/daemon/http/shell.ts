@@ -92,6 +92,7 @@ export function createShell(
       cookie: header('cookie'),
       origin: header('origin'),
       fetchSite: header('sec-fetch-site'),
+      referer: header('referer'),
     };
   };
   const pages: PageParts = {

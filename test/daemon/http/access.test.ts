@@ -70,7 +70,7 @@ describe('without a token', () => {
     expect((await post({ ...own, 'sec-fetch-site': 'cross-site' })).status).toBe(403);
     expect((await post({ ...own, 'content-type': 'text/plain' })).status).toBe(415);
     expect(world.asked).toEqual([]);
-    const accepted = await post(own);
+    const accepted = await post({ ...own, referer: `${url}/jobs` });
     expect(accepted.status).toBe(202);
     expect(JSON.parse(accepted.text)).toEqual({
       schema: 'tidemark.queued/1',

@@ -210,7 +210,11 @@ describe('who may act', () => {
     ] as const;
     expect((await act(action, values, {})).status).toBe(401);
     expect((await act(action, values, { cookie: `${session['cookie'] ?? ''}0` })).status).toBe(401);
-    for (const foreign of [{ origin: 'https://evil.example' }, { 'sec-fetch-site': 'cross-site' }])
+    for (const foreign of [
+      { origin: 'https://evil.example' },
+      { 'sec-fetch-site': 'cross-site' },
+      { referer: 'https://evil.example/form' },
+    ])
       expect((await act(action, values, { ...session, ...foreign })).status).toBe(403);
     expect(world.asked).toEqual([]);
     expect(world.mirror().snapshots.list()).toHaveLength(1);
