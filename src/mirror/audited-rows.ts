@@ -511,7 +511,10 @@ function namedRow(about: AuditedTable, member: string): NamedRow {
   if (about !== 'acceptances') return { name: `${about.slice(0, -1)} ${parts[0] ?? ''}` };
   const [source = '', kind = '', scope = '', id = '', path = ''] = parts;
   const name = `the acceptance of ${path === '' ? 'an entire record' : path}${source === '' ? '' : ` of ${source}`}`;
-  return isKind(kind) ? { name, recordKind: kind, scope: parsedJson(scope) ?? {}, id } : { name };
+  if (isKind(kind)) return { name, recordKind: kind, scope: parsedJson(scope) ?? {}, id };
+  // Only its beginning: it may be the id of an invite, which is a secret.
+  const shownId = id.length > 8 ? `${id.slice(0, 8)}…` : id;
+  return { name: `${name} (unknown kind ${JSON.stringify(kind)}, id ${JSON.stringify(shownId)})` };
 }
 
 /** Undefined where it was damaged: the hash shows that. */

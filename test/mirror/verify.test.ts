@@ -361,6 +361,14 @@ describe('what no run vouches for', () => {
       ],
     ],
     [
+      'the kind',
+      `UPDATE acceptances SET kind = 'rolez' WHERE remote_id = 'a'`,
+      [
+        `${A} is gone, though entry 1 of the audit log (ann@here) has it`,
+        'the acceptance of /name of production (unknown kind "rolez", id "a") was inserted by another program: the audit log has no entry of it',
+      ],
+    ],
+    [
       'by adding one',
       `INSERT INTO acceptances SELECT source, kind, scope, 'c', path, 'f4', reason, accepted_at, accepted_by, until
        FROM acceptances WHERE remote_id = 'a'`,
