@@ -1,8 +1,8 @@
 /** Passwords of connection strings within texts, and what programs and templates have in place of a value. */
 
-/** Before the value in `Password=…;` of ADO, ODBC and JDBC, `password=…` of libpq, `AccountKey=…` of Azure. */
+/** Before the value in `Password=…;` of ADO, ODBC and JDBC (where blanks may be around `=`), `password=…` of libpq, `AccountKey=…` of Azure. */
 const CONNECTION_PASSWORD =
-  /(^|;\s*|[\s"'({,])((?:[\w-]*(?:password|pwd)|accountkey|sharedaccess(?:key|signature))=)(?![=>\s])/gi;
+  /(^|;\s*|[\s"'({,])((?:[\w-]*(?:password|pwd)|accountkey|sharedaccess(?:key|signature))[ \t]{0,9}=[ \t]{0,9})(?![=>\s])/gi;
 /** Such a value in quotes or braces. */
 const ENCLOSED_VALUE = /"(?:[^"]|"")*"|'(?:[^']|'')*'|\{(?:[^}]|\}\}){0,200}\}/y;
 /** In quotes, where one in it is escaped. */
@@ -67,6 +67,13 @@ export const PROGRAM =
 const CONNECTION_PART =
   /(?:^|[;"'\s,?(])(?:server|uid|user(?: ?(?:id|name))?|driver|data source|initial catalog|host|address|port|endpoint\w{0,20}|database|dbname|dsn|provider|sslmode)=(?![?@]|\$\d|:[a-z]|%s)|\bjdbc:/i;
 
+const PART_NAME = String.raw`(?:server|uid|user(?: ?(?:id|name))?|driver|data source|initial catalog|host|address|port|endpoint|database|provider|account ?name)[ \t]{0,9}=(?!=)`;
+/** Such a part of a string with blanks around its `=`: `;` is before or after it. */
+const SPACED_PART = new RegExp(
+  String.raw`;\s{0,9}${PART_NAME}|(?:^|["'\s])${PART_NAME}[^;=\n]{1,200};|\bjdbc:`,
+  'i',
+);
+
 /** What separates a value from the next part. */
 const NEXT_PART = /^;\s{0,9}(?=\w[\w ]{0,60}=)/;
 
@@ -128,6 +135,8 @@ function connectionSecrets(text: string): (found: FoundPassword) => boolean {
   const isConnection = (): boolean => (connection ??= CONNECTION_PART.test(text));
   let program: boolean | undefined;
   const isProgram = (): boolean => (program ??= PROGRAM.test(text));
+  let spaced: boolean | undefined;
+  const isSpaced = (): boolean => (spaced ??= SPACED_PART.test(text) && !isProgram());
   return ({ at, before, name, start, end }) => {
     const first = text.slice(start, start + MOST_OF_EXPRESSION);
     if (PLACEHOLDER.test(first.slice(0, end - start)) && !first.startsWith('{')) return false;
@@ -139,6 +148,12 @@ function connectionSecrets(text: string): (found: FoundPassword) => boolean {
     const separators = [before, NEXT_PART.exec(text.slice(end, end + 80))?.[0] ?? ''].filter((each) =>
       each.startsWith(';'),
     );
+    // With blanks it is a statement of a program unless other parts show what it is.
+    if (/\s/.test(name)) {
+      if (separators.length === 0 && text[end] !== ';') return false;
+      if (EXPRESSION.test(first) || isReference(first.slice(0, end - start).trim())) return false;
+      return /key|signature/i.test(name) || isSpaced();
+    }
     // Statements of a program have it at the end of a line.
     if (separators.some((each) => !each.includes('\n'))) return true;
     if (POSITION_PARAMETER.test(first)) return false;

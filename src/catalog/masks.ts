@@ -149,7 +149,7 @@ const CREDENTIAL_WORD =
 
 /** A text, or its JSON, without any of these has nothing that `withoutUrlSecrets` replaces, as most have not. */
 const SECRET_SIGN = new RegExp(
-  String.raw`[/=~]|\u00|["'] ?:|&(?:quot|apos|#|equals)|%3a%2f%2f|%(?:25)?3d|${CREDENTIAL_WORD.source}|(?:${SECRET_WORD.source})\w{0,20}[*_\x60]{0,3}\s?:[*_\x60]{0,3}(?:\s|\\[nr])`,
+  String.raw`[/=~]|\u00|["'] ?:|&(?:quot|apos|#|equals)|%3a%2f%2f|%(?:25)?3d|${CREDENTIAL_WORD.source}|(?:${SECRET_WORD.source})\w{0,20}[*_\x60]{0,3}\s?:[*_\x60]{0,3}(?:\s|\\[nr]|\\*["'])|[\w-]{3}\\*["']\s{0,9},\s{0,9}\\*["']|\bvalue:\s`,
   'i',
 );
 
@@ -242,7 +242,7 @@ function withoutPlainSecrets(text: string, mask: string, isStrict: boolean): str
     return without(without(keys, [QUOTED_CREDENTIAL], isNoCredential), CREDENTIALS);
   };
   const open = CREDENTIAL_WORD.test(text) ? withoutCredentials() : text;
-  const named = /["'] ?(?::|=>)/.test(open) ? withoutNamedSecrets(open, mask) : open;
+  const named = /["'] ?(?::|=>|,)/.test(open) ? withoutNamedSecrets(open, mask) : open;
   const elements = /<\/|\svalue=/.test(named) ? withoutElementSecrets(named, mask) : named;
   const lines = withoutYamlSecrets(elements, mask, isStrict);
   const clean = lines.includes('=') ? withoutConnectionSecrets(lines, mask) : lines;

@@ -1,13 +1,21 @@
 /** Secrets that the name before them shows: members of records and of JSON, elements of XML, lines of YAML and of a shell. */
-import { getOwn, type JsonObject } from '../core/json.ts';
+import { getOwn, type JsonObject, type JsonValue } from '../core/json.ts';
 import { EXPRESSION, isReference, PROGRAM } from './connection-secrets.ts';
 
 /**
  * Names that objects of no fixed shape (a destination's `config`) give to secrets, whatever the letter case and the
- * separators: the catalog lists those that are documented, and a service may have others.
+ * separators, also as the last words of a longer name: the catalog lists those that are documented, and a service may have others.
  */
-const SECRET_NAME =
-  /(?:^|_)(?:(?:db|ssl|sslkey)?password|passwd|passphrase|pwd|pw|secret|secret_?key(?:_base)?|private_?key|api_?key|access_?key|signing_?key|encryption_?key|shared_?key|account_?key|token|credentials?|authorization(?:_header)?|bearer|jwt|(?:db|ftp|smtp|user)_?pass|cookie|connection_?(?:string|uri|url)|dsn|webhook_?url)$/;
+export const SECRET_NAMES: readonly string[] = (
+  'password db_password ssl_password sslkey_password passwd passphrase pwd pw secret secret_key secret_key_base private_key ' +
+  'api_key access_key signing_key encryption_key shared_key account_key ssh_key service_account_key service_account_json ' +
+  'token credential credentials credentials_json authorization authorization_header bearer jwt otp cookie ' +
+  'admin_pass auth_pass db_pass ftp_pass mail_pass smtp_pass user_pass ' +
+  'connection_string connection_uri connection_url dsn webhook_url'
+).split(' ');
+/** Those that mean something else at the end of a longer name (`first_pass`). */
+export const ENTIRE_NAMES: readonly string[] = ['pass'];
+const SECRET_NAME = new RegExp(`(?:^|_)(?:${SECRET_NAMES.join('|').replaceAll('_', '_?')})$`);
 
 /** True for the parts of a pair (`{"name":"Authorization","value":"…"}`) whose value is a secret by the name that it has. */
 export function isSecretPair(pair: JsonObject): boolean {
@@ -17,13 +25,33 @@ export function isSecretPair(pair: JsonObject): boolean {
   });
 }
 
-/** Each alternative of `SECRET_NAME` holds one of these. Most names hold none, and such an expression takes 0.4 ms to compile. */
+/**
+ * True for a header and its value in a list (`["Cookie","sid=…"]`), but not for a list of headers (`["Authorization","Accept"]`) or a
+ * message.
+ */
+function isSecretHeader(name: string, value: string): boolean {
+  if (!/-|authorization|cookie/i.test(name) || /\s/.test(name) || !isSecretName(name)) return false;
+  const own = value.replace(SCHEME, '');
+  if (isReference(own)) return false;
+  return own !== value || (/[^a-z-]/i.test(value) && (value.includes('=') || !/\s/.test(value)));
+}
+
+/** The same for such a list of its own in a record. */
+export function isHeaderTuple(list: readonly JsonValue[]): boolean {
+  const [name, value] = list;
+  return (
+    list.length === 2 && typeof name === 'string' && typeof value === 'string' && isSecretHeader(name, value)
+  );
+}
+
+/** Each name holds one of these. Most names hold none, and such an expression takes 0.4 ms to compile. */
 export const SECRET_WORD =
-  /pass|pwd|pw\b|secret|key|token|credential|authorization|bearer|jwt|cookie|connection|dsn|webhook/i;
+  /pass|pwd|pw\b|secret|key|token|credential|authorization|bearer|jwt|cookie|connection|dsn|webhook|otp\b|service.?account/i;
 
 /** True where a member of that name holds a secret, judging by its name. */
 export function isSecretName(name: string): boolean {
   if (!SECRET_WORD.test(name)) return false;
+  if (ENTIRE_NAMES.includes(name.slice(name.lastIndexOf('.') + 1).toLowerCase())) return true;
   return SECRET_NAME.test(
     name
       .replaceAll(/([a-z0-9])([A-Z])/g, '$1_$2')
@@ -61,6 +89,11 @@ const PAIR_APART = new RegExp(
   String.raw`(${OPEN}${NAME_OF_PAIR}(${NAME})${CLOSE}${BETWEEN}{1,4}?${COMMA}${CLOSE}value${CLOSE}${COLON}${CLOSE})(${REST})`,
   'g',
 );
+/** A header and its value in a list of JSON or a program. */
+const HEADER_TUPLE = new RegExp(
+  String.raw`([[(]\s{0,9}${OPEN}([\w-]{1,60})${CLOSE}${COMMA}${CLOSE})(${REST})(?=${CLOSE}\s{0,9}[\])])`,
+  'g',
+);
 /** A member of JSON that is a list or an object. */
 const NAMED_LIST = new RegExp(
   String.raw`(?<!\?\s?)${OPEN}(?<name>${NAME})${CLOSE}\s{0,9}(?::|=>)\s{0,9}(?=[[{])`,
@@ -87,9 +120,19 @@ const VALUED_ELEMENT =
 const YAML_LINE =
   /(^[ \t]{0,60}(?:[-*+>][ \t]{1,9}|export[ \t]{1,9}|\/\/\S{1,200}:(?=_))?[*`]{0,3}([a-z_][\w.-]{0,60})[*`]{0,3}[ \t]?(?::[*`]{0,3}(?:[ \t]{0,9}(?:[|>][-+]?[ \t]{0,9})?\r?\n)?[ \t]{1,60}|=(?![=>~])[ \t]?))("(?:\\"|[^"\n]){1,1000}"|'(?:'(?:\\')?'|[^'\n]){1,1000}'|[^\s"']\S{0,1000})(?=[ \t]{0,20}(?:[ \t]#[^\n]*)?\r?$)/gim;
 
+/** The variable of a container in YAML, with its value on the next line. */
+const YAML_PAIR =
+  /(^[ \t]{0,60}(?:-[ \t]{1,9})?(?:name|key|header):[ \t]{1,9}(["']?)([\w.-]{1,60})\2[ \t]{0,9}\r?\n[ \t]{0,60}value:[ \t]{1,60})("(?:\\"|[^"\n]){1,1000}"|'(?:''|[^'\n]){1,1000}'|[^\s"']\S{0,1000})(?=[ \t]{0,20}(?:[ \t]#[^\n]*)?\r?$)/gim;
+
+/** A member in braces whose name has no quotes, of YAML or a program, or such a brace. Without quotes a blank is before its value. */
+const FLOW_MEMBER = new RegExp(
+  String.raw`[{}]|(?<=[{,]\s{0,60})((?<name>[a-z_][\w.-]{0,60})[ \t]?:)(?<value>[ \t]{0,9}${OPEN}${REST}${CLOSE}|[ \t]{1,9}[^\s"'()[\]{},]{1,1000}(?=[ \t]{0,9}[,}]))`,
+  'gi',
+);
+
 /** Such a value without quotes that stands for something else: an alias, a tag, a block, a flow, a path, a reference. */
 const YAML_OTHER = /^(?:[*&!|>[%@#/]|\{(?![^\s{}:,]+\}$)|\.{1,2}\/|[a-z][\w+.-]{0,20}:)|[,;({[|]$|\)[,;]?$/i;
-const TIME_OR_NUMBER = /^(?:\d{4}-\d\d-\d\d.*|\d{1,5})$/;
+const TIME_OR_NUMBER = /^(?:\d{4}-\d\d-\d\d.*|\d{1,5}(?:%|\/\d{1,5})?)$/;
 /** What a program takes from an object whose name has a number: `user2.token`. */
 const NUMBERED_MEMBER = /^(?:[a-z_$]{1,40}\d{0,3}\.){1,8}[a-z_$]{1,40}$/i;
 /** Words that hyphens join, and small numbers between them: `min-8-chars`, `2FA-app`. */
@@ -116,9 +159,13 @@ function isYamlSecret(text: string, isShell: boolean): boolean {
   return value.length >= 4 && (isShell || /[^\p{L}_.-]/u.test(value));
 }
 
-/** The text with the mask in place of texts of JSON below members whose names are those of secrets. */
+/** The text with the mask in place of texts of JSON below members whose names are those of secrets, and of headers in lists. */
 export function withoutNamedSecrets(text: string, mask: string): string {
-  return withoutListSecrets(withoutTextSecrets(text, mask), mask);
+  return withoutListSecrets(withoutTextSecrets(text, mask), mask).replaceAll(
+    HEADER_TUPLE,
+    (whole: string, before: string, _escape, _quote, name: string, value: string) =>
+      !(mask !== '' && value.includes(mask)) && isSecretHeader(name, value) ? before + mask : whole,
+  );
 }
 
 function withoutTextSecrets(text: string, mask: string): string {
@@ -210,14 +257,51 @@ export function withoutElementSecrets(text: string, mask: string): string {
  */
 export function withoutYamlSecrets(text: string, mask: string, isStrict: boolean): string {
   let program: boolean | undefined;
-  return text.replaceAll(YAML_LINE, (whole: string, before: string, name: string, value: string) => {
+  const isProgram = (): boolean => (program ??= BLOCK.test(text) || PROGRAM.test(text) || /\(\{/.test(text));
+  const isSecret = (value: string, isShell: boolean): boolean =>
+    !(mask !== '' && value.includes(mask)) &&
+    isYamlSecret(value, isShell) &&
+    !(isStrict && !/^["']/.test(value) && !isShell && isProgram());
+  const lines = text.replaceAll(YAML_LINE, (whole: string, before: string, name: string, value: string) => {
     const isVariable = before.includes('=');
     // A member of a mapping.
     if (before.includes('\n') && value.endsWith(':')) return whole;
     if (!isSecretName(name) && !(isVariable && SECRET_VARIABLE.test(name))) return whole;
-    const isShell = isVariable && name === name.toUpperCase();
-    if ((mask !== '' && value.includes(mask)) || !isYamlSecret(value, isShell)) return whole;
-    const isPerhapsCode = isStrict && !/^["']/.test(value) && !isShell;
-    return isPerhapsCode && (program ??= BLOCK.test(text) || PROGRAM.test(text)) ? whole : `${before}${mask}`;
+    return isSecret(value, isVariable && isCapitals(name)) ? `${before}${mask}` : whole;
   });
+  const pairs = !lines.includes('value:')
+    ? lines
+    : lines.replaceAll(
+        YAML_PAIR,
+        (whole: string, before: string, _quote: string, name: string, value: string) => {
+          const isShell = isCapitals(name);
+          if (!isSecretName(name) && !(isShell && SECRET_VARIABLE.test(name))) return whole;
+          return isSecret(value, isShell) ? `${before}${mask}` : whole;
+        },
+      );
+  return withoutFlowSecrets(pairs, mask, (value) => isSecret(value, false));
+}
+
+function isCapitals(name: string): boolean {
+  return name === name.toUpperCase();
+}
+
+/** The same of members in braces; without quotes, of those that follow on the line of another or of the brace. */
+function withoutFlowSecrets(text: string, mask: string, isSecret: (value: string) => boolean): string {
+  if (!text.includes('{')) return text;
+  let [shown, next, depth] = ['', 0, 0];
+  for (const { index, 0: whole, 1: before = '', groups = {} } of text.matchAll(FLOW_MEMBER)) {
+    const { name, value = '', escape = '' } = groups;
+    if (name === undefined) depth = whole === '{' ? depth + 1 : Math.max(0, depth - 1);
+    else if (depth > 0 && isSecretName(name)) {
+      const own = value.trimStart();
+      const isOfLine = /["']$/.test(own) || !/\n\s*$/.test(text.slice(Math.max(0, index - 60), index));
+      const plain = escape === '' ? own : own.slice(escape.length, -escape.length - 1) + own.slice(-1);
+      if (!isOfLine || !isSecret(plain)) continue;
+      const start = index + before.length + value.length - own.length;
+      shown += text.slice(next, start) + mask;
+      next = index + whole.length;
+    }
+  }
+  return shown + text.slice(next);
 }

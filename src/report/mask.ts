@@ -3,7 +3,7 @@ import { hash } from 'node:crypto';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { MASK, MemberNames, shownText } from '../catalog/masks.ts';
-import { isSecretName, isSecretPair } from '../catalog/named-secrets.ts';
+import { isHeaderTuple, isSecretName, isSecretPair } from '../catalog/named-secrets.ts';
 import { type JsonObject, type JsonValue, isJsonObject, setOwn } from '../core/json.ts';
 import type { DiffDocument, RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
@@ -48,7 +48,10 @@ function maskedValue(
     isPair && name === 'value' && member !== null && member !== '' && typeof member !== 'boolean'
       ? MASK
       : maskedValue(member, [...segments, name], definition, near);
-  if (Array.isArray(value)) return value.map((element, index) => below(element, String(index)));
+  if (Array.isArray(value)) {
+    const shown = value.map((element, index) => below(element, String(index)));
+    return isHeaderTuple(value) ? [...shown.slice(0, 1), MASK] : shown;
+  }
   if (!isJsonObject(value)) return value;
   const masked: JsonObject = {};
   const names = new MemberNames(definition);

@@ -5,7 +5,7 @@
  */
 import { createHmac } from 'node:crypto';
 import { hasCertainSecret, isMask, maySecretsBeIn } from '../catalog/masks.ts';
-import { isSecretName, isSecretPair } from '../catalog/named-secrets.ts';
+import { isHeaderTuple, isSecretName, isSecretPair } from '../catalog/named-secrets.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { volatileFields } from '../catalog/volatile-names.ts';
@@ -82,15 +82,19 @@ export function redactionWith(key: Uint8Array): Redaction {
       return mark;
     };
     let pair = '';
+    let tuple = '';
     const value = (path: readonly string[], valueText: () => string): string | null => {
       const isPlace = places.some((place) => isAt(place, path));
       const name = path.at(-1) ?? '';
       const isByName =
         (path.length > 1 || !documented.has(name)) &&
-        (isNamedSo(name) || (name === 'value' && pair === path.slice(0, -1).join('/')));
+        (isNamedSo(name) ||
+          (name === 'value' && pair === path.slice(0, -1).join('/')) ||
+          (name === '1' && tuple === path.slice(0, -1).join('/')));
       if (!isPlace && !isByName) {
         const whole = valueText();
         if (isPairText(whole, isNamedSo)) pair = path.join('/');
+        if (isTupleText(whole)) tuple = path.join('/');
         return isWithUrlSecret(whole) ? replaced(path[0], whole) : null;
       }
       if (isAt(idPath, path)) return null;
@@ -162,6 +166,13 @@ function isPairText(valueText: string, isNamedSo: (name: string) => boolean): bo
   if (!names.some(([, name = '']) => isNamedSo(name))) return false;
   const value = parseLossless(valueText);
   return isJsonObject(value) && isSecretPair(value);
+}
+
+/** `["Authorization","…"]` */
+function isTupleText(valueText: string): boolean {
+  if (!/^\[\s*"[\w-]{1,60}"\s*,\s*"/.test(valueText)) return false;
+  const value = parseLossless(valueText);
+  return Array.isArray(value) && isHeaderTuple(value);
 }
 
 function isWithUrlSecret(valueText: string): boolean {

@@ -7,7 +7,10 @@ import { FakeService } from '../journeys/service.ts';
 const page = readFileSync(new URL('../../docs/security.md', import.meta.url), 'utf8');
 const section = page.slice(page.indexOf('### Forms of secrets'), page.indexOf('#### Tokens with'));
 const examples = [...section.matchAll(/^\| .+ \| `([^`]+)` \| `([^`]+)` \|$/gm)].map(
-  ([, example = '', shown = '']) => ({ example, shown }),
+  ([, example = '', shown = '']) => ({
+    example: example.replaceAll('\\n', '\n'),
+    shown: shown.replaceAll('\\n', '\n'),
+  }),
 );
 
 it('each example is shown as the page says', async () => {

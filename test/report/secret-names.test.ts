@@ -2,7 +2,7 @@ import { changedDefinition } from '../../src/catalog/resource-definition.ts';
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import { MASK, withoutUrlSecrets } from '../../src/catalog/masks.ts';
-import { isSecretName } from '../../src/catalog/named-secrets.ts';
+import { isSecretName, SECRET_NAMES } from '../../src/catalog/named-secrets.ts';
 import { pointerTo } from '../../src/core/json-pointer.ts';
 import type { RestoreReport } from '../../src/restore/apply/report.ts';
 import { maskedRestore } from '../../src/report/plan-mask.ts';
@@ -28,6 +28,13 @@ describe('secrets that nothing but their name tells of', () => {
     'jwt',
     'bearer',
     'db_pass',
+    'pass',
+    'mail.config.Pass',
+    ...SECRET_NAMES,
+    ...SECRET_NAMES.map((name) => `my-${name.replaceAll('_', '')}`),
+    'ssh_key',
+    'otp',
+    'serviceAccountJson',
   ])('%s is one', (name) => {
     expect(isSecretName(name)).toBe(true);
   });
@@ -42,6 +49,12 @@ describe('secrets that nothing but their name tells of', () => {
     'bucket_name',
     'aws_region',
     'first_pass',
+    'passed',
+    'bypass',
+    'pass_through',
+    'service_account',
+    'pin',
+    'ssh_public_key',
     'bearer_format',
   ])('%s is none', (name) => {
     expect(isSecretName(name)).toBe(false);
@@ -131,6 +144,63 @@ describe('secrets that nothing but their name tells of', () => {
     ['Password="a;""b";Uid=u', 'Password=[secret];Uid=u'],
     ['"Server=s;PWD=it\'s" is not found', '"Server=s;PWD=[secret]" is not found'],
     ['host=h password=p dbname=d', 'host=h password=[secret] dbname=d'],
+    ['Server=h;User Id=sa;Password = Zq5;Encrypt=yes', 'Server=h;User Id=sa;Password = [secret];Encrypt=yes'],
+    ['Driver={SQL Server};Server=h;Uid=a;Pwd = Zq5;', 'Driver={SQL Server};Server=h;Uid=a;Pwd = [secret];'],
+    ['x;AccountKey = Zq5/+==;', 'x;AccountKey = [secret];'],
+    ['Server=h; Password = "Zq 5";x=1', 'Server=h; Password = [secret];x=1'],
+    ['Server=h; Password= Zq5; x=1', 'Server=h; Password= [secret]; x=1'],
+    ['Server = h; Password = hunter; x = 1', 'Server = h; Password = [secret]; x = 1'],
+    ['"Password = Zq5; Server = h"', '"Password = [secret]; Server = h"'],
+    ['jdbc:sqlserver://h:1433;user=sa;password= Zq5', 'jdbc:sqlserver://h:1433;user=sa;password= [secret]'],
+    ['Server=h;\nPassword = Zq5;', 'Server=h;\nPassword = [secret];'],
+    [
+      'Server=h;\r\n  Uid = a;\r\n  Password = Zq5;\r\n',
+      'Server=h;\r\n  Uid = a;\r\n  Password = [secret];\r\n',
+    ],
+    ['{password: Zq5Ab}', '{password: [secret]}'],
+    ['x = {password: "Zq5", user: a}', 'x = {password: [secret], user: a}'],
+    ["{user: a, db: {b: 1}, apiKey:'Zq5'} ", '{user: a, db: {b: 1}, apiKey:[secret]} '],
+    ['db({\n  user: a,\n  password: "Zq5",\n})', 'db({\n  user: a,\n  password: [secret],\n})'],
+    ['"x = {password: \\"Zq5\\"}"', '"x = {password: [secret]}"'],
+    ['{"smtp":{"user":"u","pass":"Zq5"}}', '{"smtp":{"user":"u","pass":"[secret]"}}'],
+    ['PASS=hunter2', 'PASS=[secret]'],
+    ['pass: hunter2', 'pass: [secret]'],
+    [
+      '[["Authorization","Bearer Zq5"],["X-Api-Key","Zq5"]]',
+      '[["Authorization","[secret]"],["X-Api-Key","[secret]"]]',
+    ],
+    ['[\\"Cookie\\", \\"sid=Zq5\\"]', '[\\"Cookie\\", \\"[secret]\\"]'],
+    ["r.setHeader('Cookie', 'sid=Zq5')", "r.setHeader('Cookie', '[secret]')"],
+    [
+      'env:\n  - name: DB_PASSWORD\n    value: "Zq5"\n  - name: A\n    value: "b"',
+      'env:\n  - name: DB_PASSWORD\n    value: [secret]\n  - name: A\n    value: "b"',
+    ],
+    [
+      '- name: "STRIPE_KEY"\r\n  value: hunter # old\r\n',
+      '- name: "STRIPE_KEY"\r\n  value: [secret] # old\r\n',
+    ],
+    ...[
+      'a = 1; password = read(); b = 2',
+      'server = h; password = getPassword(h); x = 1;',
+      'const server = a;\npassword = pw;\nb = 2;',
+      'see a; password = hunter2; b',
+      'Server=h; Password = ${pw}; x=1',
+      'Server=h; Password = ; x=1',
+      '{password: string, token: {{ token }}, secret: ${s}, key: a1}',
+      'login({user, password: getPassword(), token: req.body.token, secret: apiSecret})',
+      '{password: null, token: *ref1, secret: true}, password: hunter2, a',
+      'z.object({password: z.string().min(8), token: user2.token, max_tokens: 5})',
+      '{pass: 3, fail: 12/14}',
+      'pass: 3 of 4 tests\nbypass: a1b2c3\npassed: 12of14',
+      'pass: 12/14',
+      'pass: 100%',
+      'PASS=12',
+      '["Authorization","Content-Type"], ["X-Api-Key","X-Request-Id"], ["password","token2"]',
+      'missing("X-Api-Key", "is required, 2")',
+      '["Authorization","Bearer ${token}"]',
+      '- name: DB_PASSWORD\n  value: $(DB_PW)\n- name: DB_PASSWORD\n  valueFrom:\n    key: a1b2',
+      '- name: token\n  value: expired\n- name: TOKEN\nvalue_of: a1b2c3',
+    ].map((text) => [text, text]),
     ['Bearer abcdefgh01234567', 'Bearer [secret]'],
     ['basic dXNlcjpwYXNzd29yZA==', 'basic [secret]'],
     ['curl -H "Authorization: Bearer tok-en.x" h', 'curl -H "Authorization: Bearer [secret]" h'],
@@ -386,6 +456,21 @@ describe('secrets that nothing but their name tells of', () => {
       ],
       ...['"name":"', '"name":"a","value":"', '"value":"a","key":"', 'export a_key=', '\na_key=', '-u '],
       ...['\na_key="\\"', '\n-u "a:', '\n-u "a:b\\', 'curl -u "a:\\\\', "-u 'a:b ", '?token=;', '?a="'],
+      ...[
+        'Server=h;Password = ',
+        '; pwd = ',
+        ';',
+        ' = ',
+        'server=',
+        '{a:"',
+        '{password:"\\',
+        ',password: a',
+        '{ ',
+        '[\\"Cookie\\",\\"',
+        '["Cookie","',
+        "('a-key','",
+      ],
+      ...['- name: a_key\nvalue: "', 'name: a_key\n', '\nname: a\n value:', '{password: a1,', '\t'],
       ...[' ', '; ', '--token ', "'a': '", 'authorization: token ', '"a" => "', 'pwd="a\\"b '],
     ].map((part) => [part]),
   )('no text takes long: %j, repeated', (part) => {
@@ -466,6 +551,11 @@ describe('secrets that nothing but their name tells of', () => {
           url: 'https://u:p@h/x',
           secret: true,
           list: [{ api_key: 'k' }],
+          pass: 'p',
+          sent: [
+            ['X-Api-Key', 'k3y'],
+            ['Accept', 'x/y'],
+          ],
         },
       },
     };
@@ -478,9 +568,15 @@ describe('secrets that nothing but their name tells of', () => {
           url: `https://u:${MASK}@h/x`,
           secret: true,
           list: [{ api_key: MASK }],
+          pass: MASK,
+          sent: [
+            ['X-Api-Key', MASK],
+            ['Accept', 'x/y'],
+          ],
         },
       },
     });
+    expect(redaction.text(definition, JSON.stringify(body))).not.toMatch(/k3y|"p"/);
     expect(maskedAt('/destination/config/headers/Authorization', 'Bearer abc', definition)).toBe(MASK);
     expect(maskedAt('/destination/config/api_key', 'x', definition)).toBe(MASK);
     expect(maskedAt('/destination/config/bucket', 'x', definition)).toBe('x');

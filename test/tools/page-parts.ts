@@ -3,6 +3,7 @@
  * `<!-- generated: NAME -->` and `<!-- end -->`; `npx vitest run test/docs/generated.test.ts -u` writes them again.
  */
 import { CATALOG } from '../../src/catalog/catalog.ts';
+import { ENTIRE_NAMES, SECRET_NAMES } from '../../src/catalog/named-secrets.ts';
 import { volatileFields } from '../../src/catalog/volatile-names.ts';
 import { kindColumns } from '../../src/catalog/kind-columns.ts';
 import { EVENT_MEANINGS, TEMPLATE_VALUES } from '../../src/config/notice-events.ts';
@@ -78,6 +79,8 @@ const PARTS: Readonly<Record<string, () => string>> = {
   'template values': () => meanings(['name', 'value'], TEMPLATE_VALUES),
   columns: columnsByKind,
   'volatile fields': volatileByKind,
+  'secret names': () =>
+    `Also as the last words of a longer name (\`api_key\`: \`stripe_api_key\`): ${SECRET_NAMES.map(code).join(', ')}. Only as the entire name: ${ENTIRE_NAMES.map(code).join(', ')}.`,
 };
 
 export const PART_NAMES = Object.keys(PARTS);
