@@ -4,6 +4,7 @@ import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
 import { CELL_MIRROR_HINT } from '../core/hints.ts';
 import { count, plural } from '../core/wording.ts';
+import { chosenCells } from '../fleet/chosen-cells.ts';
 import type { CellOverview } from '../fleet/registry/overview.ts';
 import type { Registry } from '../fleet/registry/registry.ts';
 import { problemOf } from '../fleet/serve/health.ts';
@@ -11,7 +12,7 @@ import { renderTable } from '../report/table.ts';
 import { OF_MIRROR, parseReference } from '../state/reference.ts';
 import { type BaselineRow, reportBaselines } from './baselines.ts';
 import { type CommandContext, print, printNote, printReason, terminalWidth } from './context.ts';
-import { chosenCells, withRegistry } from './fleet.ts';
+import { withRegistry } from './fleet.ts';
 import { requireSnapshotName } from './snapshots.ts';
 
 interface BaselineOptions {

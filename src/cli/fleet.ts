@@ -7,8 +7,14 @@ import { EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
 import { suggest } from '../core/suggest.ts';
 import { count, duration, localMinute, localTime, plural } from '../core/wording.ts';
+import { chosenCells, chosenNames } from '../fleet/chosen-cells.ts';
 import type { CellOverview, ChangeSummary, Since } from '../fleet/registry/overview.ts';
-import { cellsNotRead, fleetChangesDocument, fleetRunsDocument } from '../fleet/serve/documents.ts';
+import {
+  cellsNotRead,
+  fleetChangesDocument,
+  fleetDriftDocument,
+  fleetRunsDocument,
+} from '../fleet/serve/documents.ts';
 import { Registry } from '../fleet/registry/registry.ts';
 import { parseReference } from '../state/reference.ts';
 import { readLoadedConfig } from '../wire.ts';
@@ -45,56 +51,6 @@ export async function withRegistry<T>(
   } finally {
     await registry.close();
   }
-}
-
-/**
- * The cells of these names, in which `*` stands for any text; all that are not retired if no name is given.
- * @throws TidemarkError `usage` for a name that no cell has
- */
-export async function chosenCells(
-  registry: Registry,
-  given: readonly string[] | undefined,
-): Promise<readonly CellOverview[]> {
-  const patterns = given?.filter((name) => name.includes('*')) ?? [];
-  const all = patterns.length === 0 ? [] : (await registry.overview()).map(({ name }) => name);
-  const names = given?.flatMap((name) =>
-    name.includes('*') ? all.filter((each) => fits(each, name)) : [name],
-  );
-  const cells = await registry.overview({ cells: names });
-  const unused = patterns.find((pattern) => !all.some((name) => fits(name, pattern)));
-  const missing = unused ?? names?.find((name) => cells.every((cell) => cell.name !== name));
-  if (missing === undefined) return cells;
-  const near = suggest(
-    missing,
-    (await registry.overview()).map(({ name }) => name),
-  );
-  throw new TidemarkError(
-    'usage',
-    `there is no cell ${missing}${near === undefined ? '' : `; did you mean ${near}?`}`,
-    { hint: '`tidemark fleet status` lists them' },
-  );
-}
-
-async function chosenNames(
-  registry: Registry,
-  given: readonly string[] | undefined,
-): Promise<readonly string[] | undefined> {
-  return given === undefined ? undefined : (await chosenCells(registry, given)).map(({ name }) => name);
-}
-
-/** True for a name that the pattern means: its parts between `*` come one after the other. */
-function fits(name: string, pattern: string): boolean {
-  const [first = '', ...rest] = pattern.split('*');
-  const last = rest.pop() ?? '';
-  if (name.length < first.length + last.length || !name.startsWith(first) || !name.endsWith(last))
-    return false;
-  let from = first.length;
-  for (const part of rest) {
-    const at = name.slice(0, name.length - last.length).indexOf(part, from);
-    if (at === -1) return false;
-    from = at + part.length;
-  }
-  return true;
 }
 
 /** Cells that a reason names at most. */
@@ -249,13 +205,7 @@ export async function fleetDrift(
     const found = await registry.findings({ cells: names, severities, limit });
     const unknown = cells.filter(({ findings }) => findings === null).map(({ name }) => name);
     if (context.options.json === true) {
-      const document = {
-        schema: 'tidemark.fleet-drift/1',
-        total: found.total,
-        findings: found.rows,
-        not_compared: unknown,
-      };
-      await print(context, `${JSON.stringify(document)}\n`);
+      await print(context, `${JSON.stringify(fleetDriftDocument(found, cells))}\n`);
     } else {
       const table = renderTable(
         ['severity', 'cell', 'kind', 'record', 'change', 'field', 'since', 'from', 'to'],

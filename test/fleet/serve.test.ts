@@ -78,7 +78,7 @@ describe.skipIf(POSTGRES === null)(`fleet serve${WITHOUT_POSTGRES}`, () => {
       changes: [{ cell: 'c007' }],
       not_read: [],
     });
-    for (const query of ['', '?since=', '?cell=c007', '?limit=5', '?kind=roles'])
+    for (const query of ['', '?since=1h', '?cell=c007', '?cell=c0*', '?limit=5', '?kind=roles'])
       expect(await get(`/api/v1/changes${query}`), query).toMatchObject({ total: 1 });
     expect(await get('/api/v1/changes?cell=c001')).toMatchObject({ total: 0 });
     expect(await get('/api/v1/drift?severity=high')).toMatchObject({
@@ -86,11 +86,39 @@ describe.skipIf(POSTGRES === null)(`fleet serve${WITHOUT_POSTGRES}`, () => {
       findings: [{ path: '/name' }],
     });
     expect(await get('/api/v1/drift?severity=critical&cell=c001')).toMatchObject({ total: 0 });
+    expect(await get('/api/v1/status?cell=c00*&cell=c011')).toMatchObject({ cells: { length: 10 } });
     expect(await get('/api/v1/runs?cell=c001')).toEqual({ schema: 'tidemark.fleet-runs/1', runs: [] });
     for (const path of ['/api/v1/drift?severity=x', '/api/v1/runs?limit=x', '/api/v1/changes?kind=x'])
       expect((await fetch(open + path)).status, path).toBe(400);
     expect((await fetch(`${open}/api/v1/status`, { method: 'POST' })).status).toBe(405);
     expect((await fetch(`${open}/nothing`)).status).toBe(404);
+  });
+
+  it('refuses a cell that is not there, and a parameter that would narrow nothing', async () => {
+    for (const [path, status, message] of [
+      ['/api/v1/drift?cell=c07', 404, 'there is no cell c07; did you mean c007?'],
+      ['/api/v1/changes?cell=c007&cell=nope', 404, 'there is no cell nope'],
+      ['/api/v1/runs?cell=x*', 404, 'there is no cell x*'],
+      ['/api/v1/status?cell=nope', 404, 'there is no cell nope'],
+      ['/api/v1/drift?cel=c007', 400, 'there is no parameter cel; did you mean cell?'],
+      ['/api/v1/drift?organization=nope', 400, 'there is no parameter organization'],
+      ['/api/v1/drift?severity=hihg', 400, 'there is no severity hihg; did you mean high?'],
+      ['/api/v1/drift?severity=high&severity=low', 400, 'severity is given more than once'],
+      ['/api/v1/changes?sinc=1h', 400, 'there is no parameter sinc; did you mean since?'],
+      ['/api/v1/changes?since=', 400, 'since is empty'],
+      ['/api/v1/status?limit=5', 400, 'there is no parameter limit'],
+    ] as const) {
+      const answer = await fetch(open + path);
+      expect([answer.status, await answer.json()], path).toMatchObject([status, { error: { message } }]);
+    }
+    for (const [query, message] of [
+      ['status=bogus', 'There is no status bogus'],
+      ['foo=1', 'There is no parameter foo'],
+    ] as const) {
+      const page = await fetch(`${open}/?${query}`, { headers: { accept: 'text/html' } });
+      expect([page.status, await page.text()]).toEqual([400, expect.stringContaining(message)]);
+    }
+    expect((await fetch(`${open}/?q=&status=late&status=failing`)).status).toBe(200);
   });
 
   it('has every metric, with one line of help', async () => {

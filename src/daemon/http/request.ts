@@ -23,7 +23,17 @@ export function queryOf(context: Context): URLSearchParams {
 }
 
 /** Parameters of which several values are meant: all others have one. */
-const REPEATED: ReadonlySet<string> = new Set(['kind', 'source', 'severity', 'change', 'action', 'record']);
+const REPEATED: ReadonlySet<string> = new Set([
+  'kind',
+  'source',
+  'severity',
+  'change',
+  'action',
+  'record',
+  // Of a fleet.
+  'cell',
+  'status',
+]);
 
 /** The query: a second value of the parameter would be dropped silently. @throws TidemarkError `usage` */
 export function withOne(query: URLSearchParams, name: string): URLSearchParams {

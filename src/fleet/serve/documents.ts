@@ -2,6 +2,7 @@
 import type {
   CellOverview,
   ChangeOverview,
+  FindingOverview,
   Listed,
   RunOverview,
   WorkerOverview,
@@ -95,5 +96,18 @@ export function fleetChangesDocument(
       error_code: cell.runErrorCode,
       error: cell.runError,
     })),
+  };
+}
+
+/** @param cells those that the findings were asked of */
+export function fleetDriftDocument(
+  { total, rows }: Listed<FindingOverview>,
+  cells: readonly CellOverview[],
+): object {
+  return {
+    schema: 'tidemark.fleet-drift/1',
+    total,
+    findings: rows,
+    not_compared: cells.filter(({ findings }) => findings === null).map(({ name }) => name),
   };
 }

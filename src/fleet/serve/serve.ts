@@ -4,13 +4,28 @@ import { isoTime } from '../../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import { answerPage, refusalPage } from '../../daemon/dashboard/layout.ts';
 import { listen, type RunningHttpServer } from '../../daemon/http/http.ts';
-import { asRefusal, kindsIn, numberIn, Refusal, timeIn } from '../../daemon/http/request.ts';
+import {
+  asRefusal,
+  filledQueryWith,
+  kindsIn,
+  numberIn,
+  queryWith,
+  Refusal,
+  timeIn,
+  valuesIn,
+  withOne,
+} from '../../daemon/http/request.ts';
 import { ActiveProblems } from '../../daemon/problems.ts';
 import { createShell, type ShellOptions } from '../../daemon/http/shell.ts';
-import type { CellHealth } from '../registry/overview.ts';
+import { chosenCells } from '../chosen-cells.ts';
+import { CELL_HEALTHS, type CellOverview } from '../registry/overview.ts';
 import type { Registry } from '../registry/registry.ts';
-import { fleetChangesDocument, fleetRunsDocument, fleetStatusDocument } from './documents.ts';
-import { HEALTH_TEXT } from './health.ts';
+import {
+  fleetChangesDocument,
+  fleetDriftDocument,
+  fleetRunsDocument,
+  fleetStatusDocument,
+} from './documents.ts';
 import { fleetMetrics } from './metrics.ts';
 import { fleetPage } from './page.ts';
 
@@ -47,16 +62,15 @@ export async function serveFleet(registry: Registry, options: ShellOptions): Pro
   });
 
   application.get('/', async (context) => {
-    const query = new URL(context.req.url).searchParams;
     try {
+      const query = queryWith(context, ['q', 'status']);
+      const statuses = valuesIn(query, 'status', CELL_HEALTHS);
       const [cells, workers] = await Promise.all([registry.overview(), registry.workers()]);
       const content = fleetPage({
         cells,
         workers,
         search: (query.get('q') ?? '').slice(0, 200),
-        statuses: query
-          .getAll('status')
-          .filter((each): each is CellHealth => Object.hasOwn(HEALTH_TEXT, each)),
+        statuses,
         now: clock.now(),
       });
       return answerPage(pages, context, { content, current: '/' }, 200);
@@ -82,60 +96,55 @@ export async function serveFleet(registry: Registry, options: ShellOptions): Pro
     const { text, type } = await fleetMetrics({ cells, workers });
     return context.body(text, 200, { 'Content-Type': type });
   });
-  application.get('/api/v1/status', async (context) =>
-    context.json(fleetStatusDocument(await registry.overview(), await registry.workers())),
-  );
+  application.get('/api/v1/status', async (context) => {
+    const query = filledQueryWith(context, ['cell']);
+    return context.json(fleetStatusDocument(await cellsIn(query, registry), await registry.workers()));
+  });
   application.get('/api/v1/runs', async (context) => {
-    const query = new URL(context.req.url).searchParams;
-    const cells = valuesIn(query, 'cell');
+    const query = filledQueryWith(context, ['cell', 'limit']);
     const limit = numberIn(query, 'limit', 50, MOST_ROWS);
+    const cells = namesOf(query, await cellsIn(query, registry));
     return context.json(fleetRunsDocument(await registry.runs({ cells, limit })));
   });
   application.get('/api/v1/changes', async (context) => {
-    const query = new URL(context.req.url).searchParams;
+    const query = filledQueryWith(context, ['cell', 'since', 'kind', 'organization', 'limit']);
     const now = clock.now();
-    const cells = valuesIn(query, 'cell');
-    const found = await registry.changes({
-      cells,
+    const organizations = query.getAll('organization');
+    const narrowed = {
       since: { at: timeIn(query, 'since', isoTime(now - USUAL_CHANGES_MS), now) },
       kinds: kindsIn(query, 'kind') ?? undefined,
-      organizations: valuesIn(query, 'organization'),
+      organizations: organizations.length === 0 ? undefined : organizations,
       limit: numberIn(query, 'limit', 200, MOST_ROWS),
-    });
-    return context.json(fleetChangesDocument(found, await registry.overview({ cells })));
+    };
+    const cells = await cellsIn(query, registry);
+    const found = await registry.changes({ ...narrowed, cells: namesOf(query, cells) });
+    return context.json(fleetChangesDocument(found, cells));
   });
   application.get('/api/v1/drift', async (context) => {
-    const query = new URL(context.req.url).searchParams;
-    const least = query.get('severity') ?? 'low';
-    const index = SEVERITIES.findIndex((each) => each === least);
-    if (index < 0)
-      throw new Refusal(
-        400,
-        'usage',
-        `there is no severity ${least.slice(0, 60)}`,
-        `it is one of ${SEVERITIES.join(', ')}`,
-      );
-    const { rows, total } = await registry.findings({
-      cells: valuesIn(query, 'cell'),
-      severities: SEVERITIES.slice(0, index + 1),
-      limit: numberIn(query, 'limit', 200, MOST_ROWS),
-    });
-    const cells = await registry.overview({ cells: valuesIn(query, 'cell') });
-    const unknown = cells.filter(({ findings, health }) => findings === null && health !== 'retired');
-    return context.json({
-      schema: 'tidemark.fleet-drift/1',
-      total,
-      findings: rows,
-      not_compared: unknown.map(({ name }) => name),
-    });
+    const query = filledQueryWith(context, ['cell', 'severity', 'limit']);
+    const [least = 'low'] = valuesIn(withOne(query, 'severity'), 'severity', SEVERITIES);
+    const severities = SEVERITIES.slice(0, SEVERITIES.indexOf(least) + 1);
+    const limit = numberIn(query, 'limit', 200, MOST_ROWS);
+    const cells = (await cellsIn(query, registry)).filter(({ health }) => health !== 'retired');
+    const found = await registry.findings({ cells: namesOf(query, cells), severities, limit });
+    return context.json(fleetDriftDocument(found, cells));
   });
   const server = await listen(application, options);
   log.info({ url: server.url }, 'the fleet is served');
   return { url: server.url, close: async () => server.close(async () => shell.settled()) };
 }
 
-/** A repeatable parameter; undefined if omitted. */
-function valuesIn(query: URLSearchParams, name: string): readonly string[] | undefined {
-  const values = query.getAll(name);
-  return values.length === 0 ? undefined : values;
+/** The cells of the query; all that are not retired without. @throws Refusal 404 for a name that no cell has */
+async function cellsIn(query: URLSearchParams, registry: Registry): Promise<readonly CellOverview[]> {
+  try {
+    return await chosenCells(registry, query.has('cell') ? query.getAll('cell') : undefined);
+  } catch (thrown) {
+    const { code, message, hint = '' } = asTidemarkError(thrown);
+    throw code === 'usage' ? new Refusal(404, 'reference_unknown', message, hint) : thrown;
+  }
+}
+
+/** Undefined where the query names none: all, retired ones too. */
+function namesOf(query: URLSearchParams, cells: readonly CellOverview[]): string[] | undefined {
+  return query.has('cell') ? cells.map(({ name }) => name) : undefined;
 }
