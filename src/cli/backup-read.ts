@@ -4,7 +4,7 @@ import { hostname } from 'node:os';
 import { basename, resolve } from 'node:path';
 import { commandActor } from '../core/actor.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
-import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
+import { asTidemarkError, EXIT, exitCodeFor, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { shellWord } from '../core/hints.ts';
 import type { Secret } from '../core/secret.ts';
 import { isS3Address, parseS3Address } from '../config/backup-target.ts';
@@ -256,8 +256,15 @@ export async function backupNamed(
     restore === null
       ? `\`tidemark backup verify ${shellWord(place)}\` verifies the newest`
       : `${restoreCommand(place, restore)} restores the newest`;
+  const list: ListTarget = async (target) => {
+    try {
+      return await listWaiting(context, target);
+    } catch (thrown) {
+      throw isToRestore ? thrown : notListed(thrown);
+    }
+  };
   const newestIn = async (target: BackupTarget, address: string): Promise<Backup> => {
-    const backups = await listWaiting(context, target);
+    const backups = await list(target);
     const elsewhere = backups.length > 0 ? null : await backupsBelow([target], address, hint);
     if (elsewhere !== null) throw elsewhere;
     const newest = newestOf(context, backups, { where: target.address, isToRestore });
@@ -267,10 +274,10 @@ export async function backupNamed(
   };
   if (file === 'latest') return await latestOfTargets(context, isToRestore, hint);
   const found = async (): Promise<Backup> => {
-    if (isS3Address(file)) return await backupAt(context, file, newestIn);
+    if (isS3Address(file)) return await backupAt(context, file, { list, newestIn });
     const isName = parseBackupName(file) !== undefined && basename(file) === file;
     const named = isName
-      ? (await backupsIn(context)).filter(({ name, state }) => name === file && state !== 'gone')
+      ? (await backupsIn(context, list)).filter(({ name, state }) => name === file && state !== 'gone')
       : [];
     const mirrors = Map.groupBy(named, ({ manifest }) => manifest?.mirror);
     if (mirrors.size > 1) throw ofSeveralMirrors(file, named);
@@ -281,6 +288,17 @@ export async function backupNamed(
     return await newestIn(directoryTarget(path), file);
   };
   return { backup: await found(), unread: [] };
+}
+
+type ListTarget = (target: BackupTarget) => Promise<readonly Backup[]>;
+
+/** The error of a verification, which found nothing damaged: no backup was looked at. */
+function notListed(thrown: unknown): TidemarkError {
+  const error = asTidemarkError(thrown);
+  const code = exitCodeFor(error.code);
+  if (code === EXIT.usage || code === EXIT.interrupted) return error;
+  const { message, hint, isRetryable } = error;
+  return new TidemarkError('target_unread', message, { hint, isRetryable, cause: error });
 }
 
 async function latestOfTargets(
@@ -294,7 +312,11 @@ async function latestOfTargets(
   );
   const all = listed.flatMap(({ backups }) => backups);
   const [first] = unread;
-  if (first !== undefined && all.every(({ state }) => state !== 'whole')) throw first.error;
+  if (first !== undefined && all.every(({ state }) => state !== 'whole')) {
+    if (isToRestore) throw first.error;
+    // Else one that was found to be damaged is what there is to say.
+    if (all.every(({ state }) => state !== 'damaged')) throw notListed(first.error);
+  }
   const read = listed.filter(({ error }) => error === null);
   const where = read.map(({ target }) => target.address).join(' or ');
   try {
@@ -325,11 +347,11 @@ function ofSeveralMirrors(name: string, backups: readonly Backup[]): TidemarkErr
 }
 
 /** Those of the configured targets, of all mirrors, that answer; none where nothing is configured: the file may be here. */
-async function backupsIn(context: CommandContext): Promise<readonly Backup[]> {
+async function backupsIn(context: CommandContext, list: ListTarget): Promise<readonly Backup[]> {
   const configs = mirrorConfigs(readLoadedConfig(context, context.options, 'unused'));
   const targets = configs.flatMap(({ backup }) => backup?.targets ?? []);
   const listed = await Promise.allSettled(
-    targets.map(async (target) => await listWaiting(context, await openTarget(target, systemClock))),
+    targets.map(async (target) => await list(await openTarget(target, systemClock))),
   );
   const [failed] = listed.filter((each) => each.status === 'rejected');
   const found = listed.flatMap((each) => (each.status === 'fulfilled' ? each.value : []));
@@ -340,7 +362,13 @@ async function backupsIn(context: CommandContext): Promise<readonly Backup[]> {
 async function backupAt(
   context: CommandContext,
   address: string,
-  newestIn: (target: BackupTarget, address: string) => Promise<Backup>,
+  {
+    list,
+    newestIn,
+  }: {
+    readonly list: ListTarget;
+    readonly newestIn: (target: BackupTarget, address: string) => Promise<Backup>;
+  },
 ): Promise<Backup> {
   const config = s3Config(context, address);
   const last = config.prefix.split('/').at(-1) ?? '';
@@ -348,7 +376,7 @@ async function backupAt(
   const prefix = isFile || last === 'latest' ? config.prefix.slice(0, -last.length - 1) : config.prefix;
   const target = await openTarget({ ...config, prefix }, systemClock);
   if (!isFile) return await newestIn(target, address.replace(/\/latest(?=\?|$)/, ''));
-  const named = (await listWaiting(context, target)).find(({ name }) => name === last);
+  const named = (await list(target)).find(({ name }) => name === last);
   if (named !== undefined) return named;
   throw new TidemarkError('reference_unknown', `there is no backup ${last} in ${target.address}`, {
     hint: `\`tidemark backup list ${shellWord(target.address)}\` lists them`,

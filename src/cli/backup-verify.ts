@@ -17,8 +17,8 @@ export interface VerifyOptions {
 }
 
 /**
- * Exit 0 when all of it holds, 1 when it is damaged, 3 when it is encrypted and only its file could be looked at, or when it is the
- * latest of some targets and another one could not be listed.
+ * Exit 0 when all of it holds, 1 when it is damaged, 3 when it is encrypted and only its file could be looked at, or when a target
+ * could not be listed that may have it, or a later one.
  */
 export async function verifyOneBackup(context: CommandContext, options: VerifyOptions): Promise<ExitCode> {
   const file = options.file ?? 'latest';

@@ -32,6 +32,7 @@ export type ErrorCode =
   | 'mirror_foreign'
   | 'mirror_corrupt'
   | 'mirror_missing'
+  | 'target_unread' // the only target for backups that may have the one to verify could not be listed
   | 'backup_damaged' // a target, or the disk, does not have what was written to it
   | 'disk_full'
   | 'read_only'
@@ -93,6 +94,7 @@ const USAGE_CODES: ReadonlySet<ErrorCode> = new Set([
   'config_missing',
   'reference_unknown',
 ]);
+const PARTIAL_CODES: ReadonlySet<ErrorCode> = new Set(['removals_held', 'never_read', 'target_unread']);
 const REFUSED_CODES: ReadonlySet<ErrorCode> = new Set(['unauthorized', 'forbidden']);
 
 /** The exit code that an error of this code ends a command with. */
@@ -101,7 +103,7 @@ export function exitCodeFor(code: ErrorCode): ExitCode {
   if (REFUSED_CODES.has(code)) return EXIT.refused;
   if (code === 'unsafe_plan') return EXIT.unsafe;
   if (code === 'interrupted') return EXIT.interrupted;
-  if (code === 'removals_held' || code === 'never_read') return EXIT.partial;
+  if (PARTIAL_CODES.has(code)) return EXIT.partial;
   return EXIT.failed;
 }
 

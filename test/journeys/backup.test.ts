@@ -8,6 +8,7 @@ import {
   renameSync,
   rmSync,
   statSync,
+  truncateSync,
   writeFileSync,
 } from 'node:fs';
 import { once } from 'node:events';
@@ -527,7 +528,34 @@ describe('backups elsewhere', () => {
     mkdirSync(directory);
     const none = await away('backup', 'restore', 'latest', '--to', 'again.db');
     expect(none).toMatchObject({ code: 1, stderr: expect.stringContaining(`${unreached}\n`) as string });
-    expect(await away('backup', 'verify')).toMatchObject({ code: 1, stdout: '' });
+    expect(await away('backup', 'verify')).toMatchObject({ code: 3, stdout: '' });
+  });
+
+  it('of which the only one is away: verify says 3, as nothing was found damaged, and 1 once it was', async () => {
+    const { run, env, home, directory } = await mirrored();
+    expect(await run('backup', 'create')).toMatchObject({ code: 0 });
+    const [name = ''] = readdirSync(directory).filter((each) => each.endsWith('.zst'));
+    renameSync(directory, `${directory}.away`);
+    const bucket = 's3://backups/tm?endpoint=http://127.0.0.1:1&region=us-east-1';
+    vi.stubEnv('AWS_ACCESS_KEY_ID', 'test');
+    vi.stubEnv('AWS_SECRET_ACCESS_KEY', 'test');
+    onTestFinished(() => void vi.unstubAllEnvs());
+    for (const args of [[], ['latest'], [name], [bucket], [bucket.replace('?', `/${name}?`)]]) {
+      const { code, stderr } = await run('backup', 'verify', ...args);
+      expect([code, stderr], args.join(' ')).toEqual([
+        3,
+        expect.stringMatching(/does not exist|no answer \(ECONNREFUSED\)/),
+      ]);
+    }
+    const { stdout } = await run('backup', 'verify', '--json');
+    expect(JSON.parse(stdout)).toMatchObject({ code: 'target_unread', exit_code: 3 });
+    renameSync(`${directory}.away`, directory);
+    truncateSync(join(directory, name), 100);
+    expect(await run('backup', 'verify')).toMatchObject({ code: 1 });
+    const both = { ...env, TIDEMARK_BACKUP_TARGETS: `${directory},${bucket}` };
+    const verified = await commandLine(['backup', 'verify'], { env: both, cwd: home });
+    expect(verified, 'the other one is away').toMatchObject({ code: 1 });
+    expect(verified.stderr).toContain('no answer (ECONNREFUSED)');
   });
 
   it('leave no lock behind: not after an error, not when ended by SIGTERM, and verify needs no mirror', async () => {
@@ -556,7 +584,7 @@ describe('backups elsewhere', () => {
     rmSync(directory, { recursive: true });
     for (const command of ['create', 'list', 'verify']) {
       const failed = await run('backup', command);
-      expect(failed.code).toBe(1);
+      expect(failed.code).toBe(command === 'verify' ? 3 : 1);
       // By hand, nothing tries again.
       expect(failed.stderr).not.toMatch(/tried again|next backup/);
     }
