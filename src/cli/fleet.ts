@@ -6,7 +6,7 @@ import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
 import { suggest } from '../core/suggest.ts';
-import { count, duration, localMinute, localTime, plural } from '../core/wording.ts';
+import { count, duration, elapsed, localMinute, localTime, plural } from '../core/wording.ts';
 import { chosenCells, chosenNames } from '../fleet/chosen-cells.ts';
 import type { CellOverview, ChangeSummary, Since } from '../fleet/registry/overview.ts';
 import {
@@ -280,17 +280,25 @@ export async function fleetSql(
   });
 }
 
-/** Exit 0 once the worker has the message; it leaves when its jobs are done. */
+/** Exit 0 once the worker has the message, which leaves when its jobs are done, or is not heard of any more. */
 export async function fleetDrain(
   context: CommandContext,
   { worker }: { readonly worker: string },
 ): Promise<ExitCode> {
   return withRegistry(context, async (registry) => {
-    if (await registry.drain(worker)) {
-      await print(context, `worker ${worker} ends the cells under way, then leaves\n`);
+    const found = await registry.drain(worker);
+    const workers = await registry.workers();
+    if (found !== null) {
+      const taken = workers.some(({ name, isAlive }) => isAlive && name !== worker)
+        ? 'its cells are taken by the others'
+        : 'no other worker is alive to take its cells: `tidemark fleet work` starts one';
+      const line = found.isAlive
+        ? 'ends the cells under way, then leaves'
+        : `was last heard of ${elapsed(found.seenAgeMs)} ago: nothing to drain; ${taken}`;
+      await print(context, `worker ${worker} ${line}\n`);
       return EXIT.done;
     }
-    const names = (await registry.workers()).map(({ name }) => name);
+    const names = workers.map(({ name }) => name);
     const near = suggest(worker, names);
     throw new TidemarkError(
       'usage',

@@ -536,11 +536,16 @@ describe.skipIf(POSTGRES === null)(`fleet apply${WITHOUT_POSTGRES}`, () => {
           /1 cell of 2 was not compared: .*, or a mirror that is damaged/,
         ) as string,
       });
-      expect(await run('drain', 'w1')).toMatchObject({ code: 0 });
       expect(await run('drain', 'w2')).toMatchObject({
         code: 4,
         stderr: expect.stringContaining('did you mean w1?') as string,
       });
+      expect(await run('drain', 'w1')).toMatchObject({
+        code: 0,
+        stdout:
+          'worker w1 was last heard of 3 min ago: nothing to drain; no other worker is alive to take its cells: `tidemark fleet work` starts one\n',
+      });
+      expect(JSON.parse((await run('status', '--json')).stdout)).toMatchObject({ workers: [] });
       expect((await run('sql', 'SELECT count(*) FROM cells', '--json')).stdout).toContain('"rows":[["2"]]');
     });
   });

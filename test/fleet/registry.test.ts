@@ -1029,13 +1029,13 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
     const worker: WorkerDescription = { name: 'w1', host: 'here', version: '0.1.0' };
     await registry.join(worker);
     expect(await registry.heartbeat(worker, 30_000)).toMatchObject({ isDraining: false });
-    expect(await registry.drain('w1')).toBe(true);
-    expect(await registry.drain('w2')).toBe(false);
+    expect(await registry.drain('w1')).toMatchObject({ isAlive: true });
+    expect(await registry.drain('w2')).toBeNull();
     expect(await registry.heartbeat(worker, 30_000)).toMatchObject({ isDraining: true });
     await registry.join(worker);
     expect(await registry.heartbeat(worker, 30_000)).toMatchObject({ isDraining: false });
     await registry.leave('w1');
-    expect(await registry.drain('w1')).toBe(false);
+    expect(await registry.drain('w1')).toBeNull();
   });
 
   it('tells a worker that another one is silent, or died and came back, with a group in its hands', async () => {

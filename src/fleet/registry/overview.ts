@@ -1,5 +1,19 @@
 /** What the fleet's commands and pages show of all cells. Ages are PostgreSQL's: no clock of a reader is compared. */
-import { and, asc, count as rowCount, desc, eq, gt, inArray, max, ne, or, type SQL, sql } from 'drizzle-orm';
+import {
+  and,
+  asc,
+  count as rowCount,
+  desc,
+  eq,
+  gt,
+  inArray,
+  max,
+  ne,
+  not,
+  or,
+  type SQL,
+  sql,
+} from 'drizzle-orm';
 import { type ScopeKey, type Severity } from '../../catalog/definition.ts';
 import type { BaselineOrder, CellChange, CellRun } from '../cell.ts';
 import type { Database } from './connection.ts';
@@ -241,6 +255,14 @@ export interface WorkerOverview {
   readonly groups: number;
 }
 
+/** Milliseconds since a worker was last heard of. */
+export const SEEN_AGE_MS = sql<number>`extract(epoch from now() - ${workers.seenAt}) * 1000`.mapWith((ms) =>
+  Math.round(Number(ms)),
+);
+/** Whether it was heard of in the last two minutes. */
+export const IS_ALIVE = sql<boolean>`${workers.seenAt} >= ${SILENT_SINCE}`;
+
+/** By name. One that was to leave, and is not heard of any more, has left. */
 export async function workerOverviews(db: Database): Promise<WorkerOverview[]> {
   return db
     .select({
@@ -249,16 +271,15 @@ export async function workerOverviews(db: Database): Promise<WorkerOverview[]> {
       version: workers.version,
       startedAt: workers.startedAt,
       seenAt: workers.seenAt,
-      seenAgeMs: sql<number>`extract(epoch from now() - ${workers.seenAt}) * 1000`.mapWith((ms) =>
-        Math.round(Number(ms)),
-      ),
-      isAlive: sql<boolean>`${workers.seenAt} >= ${SILENT_SINCE}`,
+      seenAgeMs: SEEN_AGE_MS,
+      isAlive: IS_ALIVE,
       isDraining: workers.isDraining,
       groups: sql<number>`(select count(*) from ${groups} where ${groups.holder} = ${workers.name})`.mapWith(
         Number,
       ),
     })
     .from(workers)
+    .where(or(not(workers.isDraining), IS_ALIVE))
     .orderBy(asc(workers.name));
 }
 

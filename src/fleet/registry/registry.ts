@@ -19,6 +19,8 @@ import { applyCells, registeredCells } from './cells.ts';
 import { checkedOutCell, checkInCell, checkOutCell } from './checkouts.ts';
 import { type Cell, cellColumns, type HeldGroup, heldGroup } from './held-group.ts';
 import {
+  IS_ALIVE,
+  SEEN_AGE_MS,
   type CellFilter,
   type CellOverview,
   cellOverviews,
@@ -433,16 +435,19 @@ export class Registry {
     await this.#query(async (db) => db.delete(workers).where(eq(workers.name, name)));
   }
 
-  /** Asks a worker to finish what it does and leave. False if there is none of that name. */
-  async drain(name: string): Promise<boolean> {
+  /**
+   * Asks a worker to finish what it does and leave; one that is silent does so should it come back.
+   * @returns how it was heard of; null if there is none of that name
+   */
+  async drain(name: string): Promise<Pick<WorkerOverview, 'isAlive' | 'seenAgeMs'> | null> {
     const rows = await this.#query(async (db) =>
       db
         .update(workers)
         .set({ isDraining: true })
         .where(eq(workers.name, name))
-        .returning({ name: workers.name }),
+        .returning({ isAlive: IS_ALIVE, seenAgeMs: SEEN_AGE_MS }),
     );
-    return rows.length > 0;
+    return rows[0] ?? null;
   }
 
   // For people.
