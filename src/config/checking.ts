@@ -26,6 +26,8 @@ export interface Checking {
   readonly tree: Tree;
   readonly mistakes: Mistakes;
   readonly warnings: string[];
+  /** Files of secrets that everybody can read, with the place of their warning. */
+  readonly openFiles: Map<string, { readonly index: number; readonly count: number; readonly first: string }>;
   /** As `Config.unmasked`. */
   readonly unmasked: string[];
   /** Directory of the configuration file, or the current one. */
@@ -118,7 +120,7 @@ export function fileSecret(
   file: string | undefined,
   onUnreadable?: (line: string) => void,
 ): string | undefined {
-  const { tree, mistakes, warnings } = checking;
+  const { tree, mistakes } = checking;
   const [textPath, filePath] = [
     [...at, key],
     [...at, `${key}File`],
@@ -138,9 +140,19 @@ export function fileSecret(
     else onUnreadable(`${place(tree, filePath)}${read.mistake}`);
     return undefined;
   }
-  if (read.isOpen)
-    warnings.push(`${place(tree, filePath)}${path} can be read by every user of this machine; chmod 600 it`);
+  if (read.isOpen) warnOfOpenFile(checking, filePath, path);
   return read.value;
+}
+
+/** One warning per file, however many options name it. @param file absolute */
+export function warnOfOpenFile({ tree, warnings, openFiles }: Checking, at: Path, file: string): void {
+  const known = openFiles.get(file);
+  const count = (known?.count ?? 0) + 1;
+  const index = known?.index ?? warnings.length;
+  const first =
+    known?.first ?? `${place(tree, at)}${file} can be read by every user of this machine; chmod 600 it`;
+  openFiles.set(file, { index, count, first });
+  warnings[index] = count === 1 ? first : `${first} (${count} options name it)`;
 }
 
 /** What a file of one secret holds that is only masked; one that cannot be read is noted in `unmasked`. */

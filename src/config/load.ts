@@ -82,6 +82,7 @@ export function loadConfig(options: LoadOptions): LoadedConfig {
     tree,
     mistakes,
     warnings,
+    openFiles: new Map(),
     unmasked: [],
     fileDirectory,
     cwd,

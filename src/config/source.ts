@@ -16,6 +16,7 @@ import {
   absolutePath,
   readSecretText,
   warnOfClearText,
+  warnOfOpenFile,
 } from './checking.ts';
 import type { Config, KindRateLimits, SourceConfig, SecretRule } from './config.ts';
 import { checkGit } from './git.ts';
@@ -320,11 +321,7 @@ function valueOf(checking: Checking, path: Path, value: SecretValue): Secret | {
     warnings.push(`${place(tree, path)}${read.mistake}: ${BLOCKED}`);
     return { lacks: read.mistake };
   }
-  if (read.isOpen) {
-    warnings.push(
-      `${place(tree, path)}${value.file} can be read by every user of this machine; chmod 600 it`,
-    );
-  }
+  if (read.isOpen) warnOfOpenFile(checking, path, file);
   return new Secret(read.value);
 }
 

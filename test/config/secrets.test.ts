@@ -61,6 +61,11 @@ describe('a key file', () => {
     expect(yaml(withFile('open-key')).warnings).toEqual([
       `tidemark.yaml:3: sources[0].apiKeyFile: ${path} can be read by every user of this machine; chmod 600 it`,
     ]);
+    const source = (name: string) =>
+      `  - { name: ${name}, baseUrl: https://${name}.example.com, apiKeyFile: open-key }\n`;
+    expect(yaml(`sources:\n${['a', 'b', 'c'].map(source).join('')}`).warnings, 'one for all').toEqual([
+      `tidemark.yaml:2: sources[0].apiKeyFile: ${path} can be read by every user of this machine; chmod 600 it (3 options name it)`,
+    ]);
   });
 
   it.each([
