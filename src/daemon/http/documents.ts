@@ -10,7 +10,7 @@ import type { DaemonCells } from '../cells.ts';
 import type { DaemonView, JobIdentity, RequestStatus, RunningJob } from '../view.ts';
 import type { HealthSnapshot } from '../health/health-facts.ts';
 import { verifiedDocument } from '../health/verified.ts';
-import type { HealthReason } from '../health/reason.ts';
+import { HEALTH_STATES, type HealthReason, type HealthState } from '../health/reason.ts';
 import type { Health } from '../health/health.ts';
 import { toldOnce } from '../health/waits.ts';
 
@@ -97,11 +97,15 @@ export function healthText(health: Health, cells: DaemonCells): string {
     reasons.filter((reason) => told.includes(reason)).map(line);
   const line = (reason: HealthReason): string =>
     `  ${reason.state}: ${reason.message}${failedAt(reason)}${reason.hint === null ? '' : ` → ${reason.hint}`}`;
-  const sources = health.sources.flatMap(({ source, state, reasons }) => [
-    `${source}: ${state}`,
-    ...lines(reasons),
-  ]);
+  const sources = health.sources
+    .toSorted(byState)
+    .flatMap(({ source, state, reasons }) => [`${source}: ${state}`, ...lines(reasons)]);
   return `${[health.state, ...lines(health.reasons), ...sources, ...slotLines(cells)].join('\n')}\n`;
+}
+
+/** The worst first, and else as configured. */
+function byState(a: { readonly state: HealthState }, b: { readonly state: HealthState }): number {
+  return HEALTH_STATES.indexOf(b.state) - HEALTH_STATES.indexOf(a.state);
 }
 
 /** The error of a job is of that time, whatever it says in the present tense. */

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import type { HealthFacts, SourceFacts } from '../../../src/daemon/health/facts.ts';
-import { assessHealth } from '../../../src/daemon/health/health.ts';
+import { assessHealth, type Health } from '../../../src/daemon/health/health.ts';
 import { allowedAgeMs, isBackupOnItsWay } from '../../../src/daemon/health/allowed-age.ts';
 import { needsOf, sinceWords } from '../../../src/daemon/health/status-answers.ts';
 import type { DaemonCells } from '../../../src/daemon/cells.ts';
@@ -715,6 +715,17 @@ it('says when a job failed whose error is in the present tense, in the text for 
   expect(healthText(health, cells)).toContain(
     '  degraded: the last git failed: the disk is full (at 2026-03-01T11:55:00Z) → ',
   );
+});
+
+it('has the sources in the order of their states, the failing first, in the text for people', () => {
+  const states = ['ok', 'degraded', 'failing', 'ok', 'starting', 'failing'] as const;
+  const sources = states.map((state, index) => ({ source: `s${index}`, state, reasons: [] }));
+  const cells = { isPerSource: () => false } as unknown as DaemonCells;
+  const health = { ...assessHealth(FACTS), sources } as unknown as Health;
+  const lines = healthText(health, cells)
+    .split('\n')
+    .filter((line) => /^s\d/.test(line));
+  expect(lines.map((line) => line.slice(0, 2))).toEqual(['s2', 's5', 's4', 's1', 's0', 's3']);
 });
 
 it('says of a backup that failed in one target which other target has the newest', () => {
