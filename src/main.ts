@@ -47,13 +47,13 @@ async function main(): Promise<number> {
   const { runCommandLine } = await import('./cli/program.ts');
   const { isReaderGone, outputLostText: lossText } = await import('./cli/output-watch.ts');
   const stop = new AbortController();
-  const onSignal = (): void => {
+  const onSignal = (name: NodeJS.Signals): void => {
     if (stop.signal.aborted) process.exit(130);
-    stop.abort(new Error('interrupted'));
+    stop.abort(new Error('interrupted', { cause: name }));
   };
   let isPaging = false;
-  process.on('SIGINT', () => {
-    if (!isPaging) onSignal();
+  process.on('SIGINT', (name) => {
+    if (!isPaging) onSignal(name);
   });
   process.on('SIGTERM', onSignal);
   // Notes that nobody can read any more: no reason to stop, and no place to say so.

@@ -23,7 +23,7 @@ export interface ProcessContext {
   readonly onOutputLost?: (error: NodeJS.ErrnoException) => void;
   /** True where stdout and stderr are one file or pipe, as with `2>&1`. Of terminals, `isTTY` says it. */
   readonly isOneFile?: boolean;
-  /** Aborted by the first SIGINT or SIGTERM. */
+  /** Aborted by the first SIGINT or SIGTERM, with an error whose cause is its name. */
   readonly signal: AbortSignal;
   /** Calls the listener at each SIGHUP, which from then on no longer ends the process. */
   readonly onHangup?: (listener: () => void) => void;

@@ -74,7 +74,12 @@ export async function daemon(context: CommandContext, options: DaemonCommandOpti
     if (running === null) return EXIT.done;
     living.daemon = running;
     if (living.isReloadAsked) running.reload();
-    const stop = (): void => void running.stop();
+    const stop = (): void => {
+      const { reason } = context.signal as { readonly reason: unknown };
+      const name = reason instanceof Error && typeof reason.cause === 'string' ? reason.cause : 'a signal';
+      log.info({}, `${name} received: the daemon stops`);
+      void running.stop();
+    };
     if (context.signal.aborted) stop();
     else context.signal.addEventListener('abort', stop, { once: true });
     const code = await running.done;

@@ -194,6 +194,7 @@ describe('the process of a job', () => {
     const { code, stderr } = await daemon.ended;
     expect(code, stderr).toBe(0);
     expect(isAlive(job)).toBe(false);
+    expect(story.count(/^SIGTERM received: the daemon stops$/)).toBe(1);
     expect(story.count(/^stopping: sync is given time to end/)).toBe(1);
     expect(story.count(/^sync was interrupted/)).toBe(1);
     expect(story.lines().at(-1)).toMatchObject({ level: 30, msg: 'daemon stopped' });
