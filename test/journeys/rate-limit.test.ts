@@ -150,6 +150,7 @@ describe('the rate limit of one key', () => {
         /→ the next sync of default waits: the service asked to wait until \S+ \(429 or 503\): sync it then; `tidemark sync/;
       const { stderr, stdout } = await tidemark(['status'], { env });
       expect([stdout, stderr]).toEqual([expect.stringMatching(waits), expect.stringMatching(waits)]);
+      expect(stdout, 'not "until …, 10 s ago"').not.toMatch(/\(429 or 503\), /);
       expect(service.seen).toHaveLength(sent);
       // One that comes to nothing leaves the pause.
       const other = openMirror(env['TIDEMARK_MIRROR'] ?? '', {

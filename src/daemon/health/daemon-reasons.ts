@@ -42,7 +42,10 @@ export function daemonReasons(facts: HealthFacts): HealthReason[] {
   const endOf = (job: EndedJob): string => job.finishedAt ?? job.startedAt;
   return [
     ...(mirrorProblem === null ? [] : [mirrorReason(mirrorProblem)]),
-    ...problems.map(({ message, hint, since }) => degraded('daemon_problem', message, since, hint)),
+    ...problems.map(({ message, hint, since, isWait }) => ({
+      ...degraded('daemon_problem', message, since, hint),
+      ...(isWait === true ? { isWait } : {}),
+    })),
     ...(configProblem === null
       ? []
       : [

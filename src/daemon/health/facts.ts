@@ -121,6 +121,8 @@ export interface HealthFacts {
     readonly message: string;
     readonly hint: string | null;
     readonly since: string;
+    /** Of a source that waits until the time in the message. */
+    readonly isWait?: boolean;
   }[];
   readonly sources: readonly SourceFacts[];
   /** Null where no backups are made. */

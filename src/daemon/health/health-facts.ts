@@ -347,7 +347,8 @@ function lastingProblems(view: HealthView, now: number): HealthFacts['problems']
   return view.problems().flatMap(({ about, since, error }) => {
     if (about === 'config' || about === 'mirror' || about.startsWith('job:')) return [];
     if (about === 'lock' && now - Date.parse(since) < LOCKED_LONG_MS) return [];
-    return [{ message: error.message, hint: error.hint ?? null, since }];
+    const isWait = error.code === 'throttled';
+    return [{ message: error.message, hint: error.hint ?? null, since, ...(isWait ? { isWait } : {}) }];
   });
 }
 

@@ -38,6 +38,8 @@ export interface HealthReason {
   readonly since: string | null;
   /** What a person can do about it. */
   readonly hint: string | null;
+  /** True where the message says until when something waits: since when is not shown behind that. */
+  readonly isWait?: boolean;
   /** Of an overdue backup: the event that reports its cause. */
   readonly follows?: 'sync_overdue' | 'backup_failed';
 }

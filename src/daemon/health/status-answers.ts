@@ -501,9 +501,9 @@ export interface Need extends HealthReason {
   readonly source: string | null;
 }
 
-/** Since when, for a need whose message does not say it. */
-export function sinceOf({ code, since }: Need): string | null {
-  return code === 'stale' ? null : since;
+/** Since when, for a need whose message does not say it, or until when. */
+export function sinceOf({ code, since, isWait }: Need): string | null {
+  return code === 'stale' || isWait === true ? null : since;
 }
 
 const SINCE_FIRST: ReadonlySet<string> = new Set<HealthCode>(['run_failed', 'key_refused']);

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { HealthFacts, SourceFacts } from '../../../src/daemon/health/facts.ts';
 import { assessHealth, type Health } from '../../../src/daemon/health/health.ts';
 import { allowedAgeMs, isBackupOnItsWay } from '../../../src/daemon/health/allowed-age.ts';
-import { needsOf, sinceWords } from '../../../src/daemon/health/status-answers.ts';
+import { needsOf, sinceOf, sinceWords } from '../../../src/daemon/health/status-answers.ts';
 import type { DaemonCells } from '../../../src/daemon/cells.ts';
 import { healthText } from '../../../src/daemon/http/documents.ts';
 import { DRILL_FALL } from '../../../src/daemon/last-jobs.ts';
@@ -715,6 +715,13 @@ it('says when a job failed whose error is in the present tense, in the text for 
   expect(healthText(health, cells)).toContain(
     '  degraded: the last git failed: the disk is full (at 2026-03-01T11:55:00Z) → ',
   );
+});
+
+it('does not say since when something waits behind until when', () => {
+  const problem = { message: 'it waits until 12:00', hint: null, since: '2026-03-01T11:55:00.000Z' };
+  const sincesOf = (isWait: boolean) =>
+    needsOf({ health: assessHealth({ ...FACTS, problems: [{ ...problem, isWait }] }) }).map(sinceOf);
+  expect([sincesOf(true), sincesOf(false)]).toEqual([[null], [problem.since]]);
 });
 
 it('has the sources in the order of their states, the failing first, in the text for people', () => {
