@@ -314,7 +314,7 @@ async function latestOfTargets(
   const [first] = unread;
   if (first !== undefined && all.every(({ state }) => state !== 'whole')) {
     if (isToRestore) throw first.error;
-    // Else one that was found to be damaged is what there is to say.
+    // Else the damaged one is named.
     if (all.every(({ state }) => state !== 'damaged')) throw notListed(first.error);
   }
   const read = listed.filter(({ error }) => error === null);
