@@ -21,6 +21,13 @@ CREATE TABLE `jobs` (
 );
 --> statement-breakpoint
 CREATE INDEX `jobs_of` ON `jobs` (`name`,`source`,`job`);--> statement-breakpoint
+CREATE TABLE `notice_channels` (
+	`channel` text PRIMARY KEY NOT NULL,
+	`problem` text,
+	`read_by` text NOT NULL,
+	`file_hash` text NOT NULL
+) WITHOUT ROWID;
+--> statement-breakpoint
 CREATE TABLE `notice_deliveries` (
 	`notice` integer NOT NULL,
 	`channel` text NOT NULL,

@@ -1,14 +1,17 @@
 /** `tidemark doctor`: what the key reaches, and how this machine's half is. */
 import { hostname } from 'node:os';
+import { NOT_SENT } from '../config/checking.ts';
 import type { Config } from '../config/config.ts';
 import { areBackupsEncrypted, ownerOf } from '../config/mirrors.ts';
 import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
 import { LATEST_BACKUP, namingBackup, RESTORE_HINT } from '../core/hints.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
+import { recordedSilentChannels } from '../daemon/notices/known-channels.ts';
 import { clockProblems, mirrorProblems } from '../doctor/local-problems.ts';
 import { type Problem, bySeverity, doctorExitCode, reachProblems } from '../doctor/problems.ts';
 import type { SourceReach } from '../doctor/source-reach.ts';
+import type { ChannelRow } from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { readConfig, readLoadedConfig } from '../wire.ts';
 import {
@@ -84,13 +87,9 @@ export async function doctor(
         : [{ gravity: 'warning', code: 'other_sources', ...otherSources } as const]),
       ...targetProblems(targets),
       // Of the configuration as a whole: once.
-      ...(context.ofSeveral?.isFirst === false ? [] : config.warnings).map((warning): Problem => ({
-        gravity: 'warning',
-        code: 'config_warning',
-        source: null,
-        message: warning,
-        next: '`tidemark config check` shows the configuration as it was understood',
-      })),
+      ...(context.ofSeveral?.isFirst === false
+        ? []
+        : configWarnings(config, inMirror.ask((each) => each.daemon.channels()) ?? [])),
     ]);
     const isEncrypted = areBackupsEncrypted(config);
     const isRestoreAdvised = found.some(({ next }) => next.includes(RESTORE_HINT));
@@ -124,6 +123,17 @@ export async function doctor(
   } finally {
     opened.mirror?.close();
   }
+}
+
+/** With channels that send nothing as the process that sends has them. */
+function configWarnings(config: Config, channels: readonly ChannelRow[]): Problem[] {
+  const silent = recordedSilentChannels(config, channels);
+  const isOfChannel = (warning: string): boolean => warning.endsWith(NOT_SENT);
+  const next = '`tidemark config check` shows the configuration as it was understood';
+  return [
+    ...config.warnings.filter((each) => !isOfChannel(each)).map((message) => ({ message, next })),
+    ...silent.map(({ why, hint }) => ({ message: `${why}: ${NOT_SENT}`, next: hint ?? next })),
+  ].map((each) => ({ gravity: 'warning', code: 'config_warning', source: null, ...each }));
 }
 
 /** With the damage that `status` finds: it compares with the baseline, and so reads records, where the quick check reads none. */

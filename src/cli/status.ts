@@ -299,6 +299,7 @@ function healthView(
     running: () => (daemon()?.running ?? []).filter(isOwn),
     queued: () => (daemon()?.queued ?? []).filter(isOwn),
     problems: () => problems,
+    readsChannels: true,
   };
 }
 

@@ -183,6 +183,11 @@ export class FilesRead {
     return [...this.#contents.keys()];
   }
 
+  /** Of what was taken from one file; empty for one that was not read. */
+  hashOf(path: string): string {
+    return this.#contents.get(path) ?? '';
+  }
+
   /** @param variables name and value of each variable of the environment that the configuration depends on */
   digest(variables: readonly (readonly [string, string | undefined])[]): string {
     const all = [[...this.#contents], variables.toSorted(([one], [other]) => (one < other ? -1 : 1))];

@@ -236,6 +236,8 @@ export interface Config {
   readonly files: readonly string[];
   /** Of what those files and the environment held: the same for the same configuration, secrets included. Hex. */
   readonly digest: string;
+  /** Of the configuration file alone, without what its variables and other files hold; empty if there is none. Hex. */
+  readonly fileHash: string;
   /** HTTP proxies of the environment. */
   readonly proxies: ProxySettings;
   /** The sources that this call is about. */

@@ -118,6 +118,7 @@ export function loadConfig(options: LoadOptions): LoadedConfig {
     warnings: [...warnings, ...unknownVariables(env, usedVariables)],
     files: files.paths(),
     proxies: checking.proxies,
+    fileHash: file === null ? '' : files.hashOf(file),
     digest: files.digest(
       Object.entries(env).filter(([name]) => name.startsWith('TIDEMARK_') || usedVariables.has(name)),
     ),

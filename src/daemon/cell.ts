@@ -25,6 +25,7 @@ import { registerDaemon, type DaemonRegistration } from './lockfile.ts';
 import { removeLeftPlan } from './plan-directory.ts';
 import { MirrorConnections, type ReaderPool } from './mirror-access.ts';
 import { followUps, logUnfinished, retryTimes, syncsAfterRestores } from './pending-jobs.ts';
+import { channelRows } from './notices/known-channels.ts';
 import { ActiveProblems } from './problems.ts';
 import {
   BEGIN_AGAIN_MS,
@@ -114,7 +115,12 @@ export class Cell {
     this.#scheduleStore = new ScheduleStore(
       effects,
       this.#mirrorAccess,
-      { timetable: this.#timetable, intervals: this.#intervals },
+      {
+        timetable: this.#timetable,
+        intervals: this.#intervals,
+        // Of many mirrors, none has what is of the process.
+        channels: () => (source === null ? channelRows(this.#config, isOnce ? 'once' : 'daemon') : []),
+      },
       this.#problems,
     );
     const context = () => ({ mirrorAccess: this.#mirrorAccess, signal });
@@ -211,6 +217,7 @@ export class Cell {
     const pending = this.#scheduleStore.pending(this.#config, isOnce);
     this.observers.loaded();
     this.#isLoaded = true;
+    this.#scheduleStore.keepChannels();
     return () => {
       this.startDue(!isOnce);
       // After what is due, which may be the sync itself; drift of the source waits for it.
@@ -240,6 +247,7 @@ export class Cell {
     ]);
     this.#rateGroups = new Map(config.sources.map((source) => [source.name, keyFingerprint(source)]));
     this.status.markOld();
+    if (this.#isLoaded) this.#scheduleStore.keepChannels();
   }
 
   /** Starts what is due. `isFirst`: it came while no daemon ran. */

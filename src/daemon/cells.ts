@@ -11,9 +11,9 @@ import {
   type HealthSnapshot,
   NOTHING_READ,
   readHealthSnapshot,
-  silentChannels,
 } from './health/health-facts.ts';
 import { type SourceView, unreadSource } from './health/source-facts.ts';
+import { silentChannels } from './notices/known-channels.ts';
 import type { RunTotals } from './http/run-counter.ts';
 import type { DrillScores, LastJobs } from './last-jobs.ts';
 import type { DaemonProblem, DaemonView, JobRequest, RequestedJob, RequestStatus } from './view.ts';

@@ -4,7 +4,14 @@ import { isoTime } from '../core/clock.ts';
 import { asTidemarkError, EXIT, exitCodeFor } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import { localTime } from '../core/wording.ts';
-import type { IntervalRow, JobEnd, JobName, JobRow, ScheduleRow } from '../mirror/daemon-store.ts';
+import type {
+  ChannelRow,
+  IntervalRow,
+  JobEnd,
+  JobName,
+  JobRow,
+  ScheduleRow,
+} from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { DaemonEffects } from './effects.ts';
 import { limitHolderText } from './health/waits.ts';
@@ -35,6 +42,7 @@ export class ScheduleStore {
   readonly #mirrorAccess: MirrorConnections;
   readonly #timetable: Timetable;
   readonly #intervals: Intervals;
+  readonly #channels: () => readonly ChannelRow[];
   readonly #problems: ActiveProblems;
   /** Jobs whose process died wait to be marked in the mirror. */
   #hasMarkedDeadJobs = false;
@@ -42,13 +50,22 @@ export class ScheduleStore {
   constructor(
     effects: DaemonEffects,
     mirrorAccess: MirrorConnections,
-    { timetable, intervals }: { readonly timetable: Timetable; readonly intervals: Intervals },
+    {
+      timetable,
+      intervals,
+      channels,
+    }: {
+      readonly timetable: Timetable;
+      readonly intervals: Intervals;
+      readonly channels: () => readonly ChannelRow[];
+    },
     problems: ActiveProblems,
   ) {
     this.#effects = effects;
     this.#mirrorAccess = mirrorAccess;
     this.#timetable = timetable;
     this.#intervals = intervals;
+    this.#channels = channels;
     this.#problems = problems;
   }
 
@@ -127,6 +144,22 @@ export class ScheduleStore {
     }
     const intervals = this.#intervals.rows();
     if (JSON.stringify(state.intervals()) !== JSON.stringify(intervals)) state.saveIntervals(intervals);
+    if (this.#hasNewChannels(mirror)) state.saveChannels(this.#channels());
+  }
+
+  #hasNewChannels({ daemon }: Mirror): boolean {
+    return JSON.stringify(daemon.channels()) !== JSON.stringify(this.#channels());
+  }
+
+  /** Writes down at once which channels can send, if that is new: `status` asks the mirror for it. */
+  keepChannels(): void {
+    try {
+      if (!this.#hasNewChannels(this.#mirrorAccess.reader())) return;
+    } catch {
+      // Who works on the mirror next says why it cannot be read.
+      return;
+    }
+    this.keepNow();
   }
 
   /** The same where the mirror can be had at once. */

@@ -33,6 +33,7 @@ import {
 import {
   intervals,
   jobs,
+  noticeChannels,
   noticeDeliveries,
   noticeStates,
   notices,
@@ -41,6 +42,7 @@ import {
 
 export type ScheduleRow = typeof schedules.$inferSelect;
 export type IntervalRow = Readonly<typeof intervals.$inferSelect>;
+export type ChannelRow = Readonly<typeof noticeChannels.$inferSelect>;
 
 export type DaemonStore = ReturnType<typeof daemonStore>;
 
@@ -49,6 +51,8 @@ export function daemonStore(access: MirrorAccess) {
     ...access.reads({
       schedules: (connection) => SCHEDULES(connection).all(),
       intervals: (connection): IntervalRow[] => INTERVALS(connection).all(),
+      /** In order of their names. */
+      channels: (connection): ChannelRow[] => CHANNELS(connection).all(),
       /** Newest first. */
       jobs: (connection, { name, source, limit = -1 }: JobFilter = {}): JobRow[] => {
         const isOfAny = source === undefined ? 1 : 0;
@@ -86,6 +90,8 @@ export function daemonStore(access: MirrorAccess) {
       dropSchedule: (writer, schedule: string) => void DROP_SCHEDULE(writer).run({ schedule }),
       /** Replaces the rows of all intervals. */
       saveIntervals,
+      /** Replaces the rows of all channels. */
+      saveChannels,
       beginJob,
       finishJob,
       /** Marks jobs that were running when their process died. Call it when no other daemon can be running. */
@@ -128,6 +134,23 @@ function saveIntervals(writer: Connection, rows: readonly IntervalRow[]): void {
     .transaction((): void => {
       DROP_INTERVALS(writer).run();
       for (const row of rows) ADD_INTERVAL(writer).run({ ...row });
+    })
+    .immediate();
+}
+
+const CHANNELS = prepared((db) =>
+  db.select().from(noticeChannels).orderBy(asc(noticeChannels.channel)).prepare(),
+);
+
+const DROP_CHANNELS = prepared((db) => db.delete(noticeChannels).prepare());
+
+const ADD_CHANNEL = prepared((db) => db.insert(noticeChannels).values(paramsOf(noticeChannels)).prepare());
+
+function saveChannels(writer: Connection, rows: readonly ChannelRow[]): void {
+  writer
+    .transaction((): void => {
+      DROP_CHANNELS(writer).run();
+      for (const row of rows) ADD_CHANNEL(writer).run({ ...row });
     })
     .immediate();
 }

@@ -122,6 +122,8 @@ const TABLES: readonly MovedTable[] = [
   },
   { name: 'schedules', own: 'false', common: 'true', key: 'schedule' },
   { name: 'intervals', own: 'false', common: 'true', key: 'interval' },
+  // Another configuration is in force there: its daemon writes them again.
+  { name: 'notice_channels', own: 'false', key: 'channel' },
   {
     ...{ name: 'notice_states', common: `source = ''`, key: 'source, subject' },
     refsIn: { detail: { restore: 'restore', run: 'run' } },

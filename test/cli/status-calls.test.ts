@@ -127,3 +127,43 @@ ${notices}`,
   });
   expect(await once()).toMatchObject({ code: 3, stderr: '' });
 });
+
+it('a channel that sends nothing is judged by what `daemon --once` had, not by the variables of this shell', async () => {
+  const service = await FakeService.start();
+  const cwd = scratch();
+  const env = environment(service.url, cwd);
+  Reflect.deleteProperty(env, 'TIDEMARK_BASE_URL');
+  Reflect.deleteProperty(env, 'TIDEMARK_API_KEY');
+  const withHook = { ...env, HOOK: `${service.url}/hook` };
+  const said = async (command: 'status' | 'doctor', shell: Record<string, string>): Promise<string> =>
+    (await commandLine([command], { env: shell, cwd })).stdout;
+  const once = async (cron: Record<string, string>): Promise<unknown> =>
+    await commandLine(['daemon', '--once', '--quiet'], { env: cron, cwd });
+  writeFileSync(join(cwd, 'key'), 'phx_key', { mode: 0o600 });
+  const yaml = `schedules: { sync: { cron: "* * * * * *" }, verify: { cron: off }, drill: { cron: off } }
+sources: [{ name: a, baseUrl: "${service.url}", apiKeyFile: key, kinds: { include: [organizations] } }]
+notices: [{ name: hook, type: webhook, url: "\${HOOK}" }]
+`;
+  writeFileSync(join(cwd, 'tidemark.yaml'), yaml);
+  expect((await commandLine(['sync'], { env, cwd })).code).toBe(0);
+  expect(await said('status', env)).toMatch(
+    /^ {2}channel hook sends nothing: .*\$\{HOOK\} is not set in this shell$/m,
+  );
+
+  await once(withHook);
+  expect(await said('status', env)).not.toContain('sends nothing');
+  expect(await said('doctor', env)).not.toContain('HOOK');
+
+  await once(env);
+  const silent = /\$\{HOOK\} is not set in the environment of the last call of `daemon --once`/;
+  expect(await said('status', withHook)).toMatch(silent);
+  expect(await said('status', withHook)).toContain('`tidemark.env`');
+  expect(await said('doctor', withHook)).toMatch(silent);
+
+  service.lists.delete('/api/organizations/');
+  await once(env);
+  expect(await said('status', withHook)).toMatch(/`daemon --once`; 1 notice waits for it, just now$/m);
+
+  writeFileSync(join(cwd, 'tidemark.yaml'), `${yaml}# another one\n`);
+  expect(await said('status', withHook)).not.toContain('sends nothing');
+});

@@ -97,12 +97,12 @@ export function daemonReasons(facts: HealthFacts): HealthReason[] {
       degraded('backup_emptied', emptiedError(address, holdsOthers).message, null, EMPTIED_HINT),
     ),
     ...(unlike === null ? [] : [degraded('backup_contradicts', unlike, null, CONTRADICTING_HINT)]),
-    ...silentChannels.map(({ name, why }) =>
+    ...silentChannels.map(({ name, why, hint, waiting }) =>
       degraded(
         'notices_undelivered',
-        `${name} ${name === 'pings' ? 'are not all called' : 'sends nothing'}: ${why}`,
-        null,
-        'set it, or correct the configuration; `tidemark config check` reads it again',
+        `${name} ${name === 'pings' ? 'are not all called' : 'sends nothing'}: ${why}${waiting === undefined ? '' : `; ${plural(waiting.count, 'notice')} ${waiting.count === 1 ? 'waits' : 'wait'} for it`}`,
+        waiting?.since ?? null,
+        hint ?? 'set it, or correct the configuration; `tidemark config check` reads it again',
       ),
     ),
     ...failingChannels.map(({ channel, pending, since, error }) =>

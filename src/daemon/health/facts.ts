@@ -1,6 +1,7 @@
 /** The facts that the health of the daemon and of its sources follows from, as `health-facts.ts` gathers them. */
 import type { SourceStatus } from '../../state/source-status.ts';
 import type { UnendedRestore } from '../../mirror/unfinished-restore.ts';
+import type { SilentChannel } from '../notices/known-channels.ts';
 import type { IntervalChange } from '../schedule/intervals.ts';
 
 interface EndedRun {
@@ -190,5 +191,8 @@ export interface HealthFacts {
     readonly error: string | null;
   }[];
   /** Channels and pings without a secret that they need, and why: nothing is sent through them. */
-  readonly silentChannels: readonly { readonly name: string; readonly why: string }[];
+  readonly silentChannels: readonly (SilentChannel & {
+    /** Notices that wait for it, and since when. */
+    readonly waiting?: { readonly count: number; readonly since: string };
+  })[];
 }

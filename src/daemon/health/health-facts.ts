@@ -3,13 +3,14 @@ import type { Config } from '../../config/config.ts';
 import { areBackupsEncrypted, ownerOf } from '../../config/mirrors.ts';
 import { isoTime } from '../../core/clock.ts';
 import { asTidemarkError } from '../../core/errors.ts';
-import type { Delivery, JobRow } from '../../mirror/daemon-store.ts';
+import type { ChannelRow, Delivery, JobRow } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { backupsShown, backupToName, type BackupsShown } from '../../backup/known-backups.ts';
 import { begunByMistake, type BegunByMistake } from '../../backup/earlier.ts';
 import { LATEST_BACKUP, namingBackup, withSource } from '../../core/hints.ts';
 import { hasBackupFailed, standingFailure } from '../backup-failure.ts';
 import { hasEmptiedTarget } from '../jobs/summaries.ts';
+import { recordedSilentChannels, silentChannels } from '../notices/known-channels.ts';
 import { driftWaitsSince } from '../notices/perhaps-open.ts';
 import type { DaemonView } from '../view.ts';
 import { contradictionsOf } from './contradictions.ts';
@@ -52,6 +53,7 @@ interface MirrorFacts {
 /** What health needs beside it. */
 interface HealthInputs extends MirrorFacts, SourceInputs {
   readonly recent: readonly Delivery[];
+  readonly channels: readonly ChannelRow[];
   readonly backups: Omit<NonNullable<HealthFacts['backups']>, keyof BackupWork | 'everyMs'> | null;
   /** Why the mirror may have been begun by mistake, without its history. */
   readonly begunByMistake: BegunByMistake | null;
@@ -156,6 +158,7 @@ export function readHealthInputs(
       drillScores: readDrillScores(mirror, lastJobs),
       pending: mirror.daemon.pendingDeliveries(),
       recent: mirror.daemon.deliveries(DELIVERIES_READ),
+      channels: mirror.daemon.channels(),
       backups: backupFacts(view, mirror, now),
       begunByMistake: begunByMistake(config, view.backups.remembered(config.backup?.targets ?? []), mirror),
       wholeSyncs: new Map(
@@ -239,6 +242,7 @@ function withUnwrittenJobs(view: HealthView, inputs: HealthInputs): HealthInputs
 function healthFrom(view: HealthView, inputs: HealthInputs, now: number): Health {
   const { sourceStatuses, lastJobs, pending, recent, backups, begunByMistake: anew } = inputs;
   const config = view.config();
+  const silent = silentNow(view, inputs);
   const health = assessHealth({
     now,
     startedAt: view.startedAt,
@@ -260,9 +264,11 @@ function healthFrom(view: HealthView, inputs: HealthInputs, now: number): Health
     contradictions: inputs.contradictions,
     damage: inputs.damage,
     planted: inputs.planted ?? null,
-    failingChannels: failingChannels(pending, recent, now),
-    // With a mirror per source, they are of the process.
-    silentChannels: config.configured.length > config.sources.length ? [] : silentChannels(config),
+    failingChannels: failingChannels(pending, recent, now).filter(
+      ({ channel }) =>
+        !silent.some(({ name, waiting }) => name === `channel ${channel}` && waiting !== undefined),
+    ),
+    silentChannels: silent,
   });
   return toRun(health, view);
 }
@@ -406,18 +412,20 @@ function standingOf(view: HealthView, row: JobRow): JobRow | null {
   return standingFailure(row, backup, view.backups.remembered(backup?.targets ?? []));
 }
 
-/** Channels and pings through which nothing is sent, since a secret of theirs is missing. */
-export function silentChannels({
-  notices,
-  pings,
-}: Pick<Config, 'notices' | 'pings'>): HealthFacts['silentChannels'] {
-  const ofPings = pings.flatMap(({ problem }) => problem ?? []);
-  return [
-    ...notices.flatMap(({ name, problem }) =>
-      problem === null ? [] : [{ name: `channel ${name}`, why: problem }],
-    ),
-    ...(ofPings.length === 0 ? [] : [{ name: 'pings', why: ofPings.join('; ') }]),
-  ];
+/** Channels and pings through which nothing is sent, as the process that sends has it, with the notices that wait for them. */
+function silentNow(view: HealthView, { channels, pending }: HealthInputs): HealthFacts['silentChannels'] {
+  const config = view.config();
+  // With a mirror per source, they are of the process.
+  if (config.configured.length > config.sources.length) return [];
+  const silent =
+    view.readsChannels === true ? recordedSilentChannels(config, channels) : silentChannels(config);
+  return silent.map((each) => {
+    const times = pending
+      .flatMap(({ channel, about }) => (`channel ${channel}` === each.name ? [about.at] : []))
+      .sort();
+    const [since] = times;
+    return since === undefined ? each : { ...each, waiting: { count: times.length, since } };
+  });
 }
 
 /** Channels whose newest finished delivery was given up, or that have had a pending one for too long. */

@@ -44,7 +44,10 @@ export type HealthView = Pick<
   | 'unwritten'
   | 'queued'
   | 'problems'
->;
+> & {
+  /** For the command line, which sends no notices: the mirror has what the daemon or `daemon --once` knows of channels. */
+  readonly readsChannels?: true;
+};
 
 /** What a source is assessed by beside its mirror. */
 export type SourceView = Pick<

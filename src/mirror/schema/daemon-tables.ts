@@ -32,6 +32,18 @@ export const intervals = sqliteTable('intervals', {
   beforeMs: integer('before_ms'),
 });
 
+/** What sends notices and calls pings, as the daemon or the last `daemon --once` had it: another process may have other variables. */
+export const noticeChannels = sqliteTable('notice_channels', {
+  /** `channel NAME` or `pings`. */
+  channel: text('channel').primaryKey(),
+  /** Why nothing is sent through it, such as a variable that is not set; NULL if it can send. */
+  problem: text('problem'),
+  /** `daemon`, or `once` for a call of `daemon --once`. */
+  readBy: text('read_by').notNull().$type<'daemon' | 'once'>(),
+  /** `Config.fileHash` of the configuration that was read. */
+  fileHash: text('file_hash').notNull(),
+});
+
 /** One thing that the daemon did, for one source or for the mirror as a whole. The oldest rows are dropped. */
 export const jobs = sqliteTable(
   'jobs',
