@@ -149,7 +149,7 @@ export const SOURCE = section('One remote service.', {
     maxRecords: t.wholeNumber(0, 10_000_000).prefault(10).meta({
       unit: 'records',
       description:
-        'Removals of one collection in one run beyond this and beyond maxShare are held. Each collection counts alone: many short ones may each lose a few, and drift names them all.',
+        'Removals of one collection in one run beyond this and beyond maxShare are held. Each collection counts alone: many short ones may each lose a few, and drift names them all. A collection of which all records are missing is always held.',
       example: 10,
     }),
     maxShare: t.share.prefault(0.1).meta({
