@@ -349,7 +349,9 @@ CREATE UNIQUE INDEX `collections_key` ON `collections` (`source`,`kind`,`scope`)
 CREATE TABLE `sources` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`name` text NOT NULL,
-	`base_url` text NOT NULL
+	`base_url` text NOT NULL,
+	`moved_from` text,
+	`moved_run` integer
 );
 --> statement-breakpoint
 CREATE UNIQUE INDEX `sources_name_unique` ON `sources` (`name`);--> statement-breakpoint

@@ -24,7 +24,7 @@ import { isPublished, previousRun } from '../state/runs.ts';
 import { type RecreatedCount, recreatedIn, RecreatedBetween } from '../state/recreated.ts';
 import { RestoreWrites } from '../state/written-by-restore.ts';
 import type { SweepReport } from '../sync/outcome.ts';
-import { heldCommands, heldUntilText } from '../sync/removals.ts';
+import { heldCommands, heldUntilText, movedLine } from '../sync/removals.ts';
 import type { RunReport } from '../sync/run.ts';
 import { collectionsText, groupAlike, groupText, newlyReadLines } from './plan-reason.ts';
 import { renderTable } from '../report/table.ts';
@@ -39,6 +39,8 @@ export interface ReportedRun {
   readonly createdAgain: readonly RecreatedCount[];
   /** What waits in the mirror now, also in lists that the run did not read. */
   readonly held: readonly NamedRemovals[];
+  /** That it was the first to read the source at another address; null where it was not. */
+  readonly moved: string | null;
 }
 
 /** A run that ended, with facts from the mirror. */
@@ -51,7 +53,14 @@ export function reportedRun(mirror: Mirror, report: RunReport, config: Config): 
     firstReads: isPublishedRun ? firstReadsIn(readNewlyReadCollections(mirror, [run.run], null), run) : [],
     createdAgain: recreatedInRun(mirror, report.run),
     held: namedRemovals(mirror, report.source, sourceLookup(config)),
+    moved: isPublishedRun ? movedIn(mirror, run) : null,
   };
+}
+
+/** The line about the address, of the first run that read its source at another one; null for any other run. */
+export function movedIn(mirror: Mirror, run: RunRow): string | null {
+  const move = mirror.runs.moveOf(run.run);
+  return move === undefined ? null : movedLine(run.source, move, previousRun(mirror, run)?.run);
 }
 
 /** The report with the reason from the mirror, for a failed run of another process. */
@@ -111,7 +120,7 @@ export function crashedRunNote(mirror: Pick<Mirror, 'runs'>, source: string): st
  * reason and what to do.
  */
 export function renderRun(
-  { report, schemaChanges, firstReads, createdAgain, held }: ReportedRun,
+  { report, schemaChanges, firstReads, createdAgain, held, moved }: ReportedRun,
   {
     mirrorPath,
     isQuiet,
@@ -146,6 +155,7 @@ export function renderRun(
     );
   }
   lines.push(...schemaChangeLines(schemaChanges));
+  if (moved !== null) lines.push(moved);
   if (!isQuiet) lines.push(`mirror: ${mirrorPath}`);
   return `${lines.join('\n')}\n`;
 }

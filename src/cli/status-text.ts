@@ -44,7 +44,7 @@ import { isColoured, type CommandContext, terminalWidth, toRun, withConfigOption
 import { age, runFailure } from './export-notes.ts';
 import { groupAlike, groupText, oldestOf } from './plan-reason.ts';
 import { pauseText, stepNow } from './status-reason.ts';
-import { schemaChangeLines } from './run.ts';
+import { movedIn, schemaChangeLines } from './run.ts';
 
 interface StatusFacts {
   readonly config: Config;
@@ -221,6 +221,7 @@ function sourceLines(
   const kept = live?.kept ?? (isAtWork ? pauseText(status.source, config) : '');
   const read = live === undefined ? kept : `${progressText(live.progress)}${kept}`;
   const isTold = isVerbose || steps.length > 0 || writer === null || kept !== '';
+  const moved = lastRun === null ? null : movedIn(mirror, lastRun);
   const changes = recentSchemaChanges(mirror, status.source, now);
   return [
     ...(isTold
@@ -230,6 +231,7 @@ function sourceLines(
     ...unreadLines(status, now, isVerbose),
     ...(isTold && isVerbose && steps.length > 0 ? [''] : []),
     ...steps,
+    ...(moved === null ? [] : ['', moved]),
     ...schemaLines(changes, now),
   ];
 }

@@ -204,7 +204,9 @@ async function syncHere(
         progress.stop();
         const run = reportedRun(mirror, report, config);
         runs.push(run);
-        if (context.options.json !== true) await printRun(context, mirror.path, run);
+        // The log has it on stderr.
+        const shown = isOneOutput(context) ? { ...run, moved: null } : run;
+        if (context.options.json !== true) await printRun(context, mirror.path, shown);
       } finally {
         progress.stop();
         await client.close();

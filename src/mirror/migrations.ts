@@ -221,7 +221,7 @@ function named(key: string): { readonly type: string; readonly name: string } {
  * opening a mirror. A test says what it has to be.
  * @internal
  */
-export const SCHEMA_DIGEST = 'd0283a522ae0de95cdcd3f22d11b89d93443a5762629942601bb760363640415';
+export const SCHEMA_DIGEST = '47261b290d418dd5bdb7f5fec949d4ddcda493a8ac8d1970ea65c8dda1d8110a';
 
 /** True if the file has just what the migrations make. False where another program only added something, too. */
 export function isAsMigrated(connection: Connection): boolean {

@@ -62,7 +62,12 @@ const BY_RESTORE = `restore IN (SELECT restore FROM $.restores WHERE ${BY_NAME})
 const TABLES: readonly MovedTable[] = [
   // Before what depends on it: the first file's.
   { name: 'fingerprint_key', own: 'false', common: 'true', key: 'id' },
-  { name: 'sources', own: 'name IN (SELECT name FROM temp.own)', refs: { id: 'source' }, key: 'id' },
+  {
+    name: 'sources',
+    own: 'name IN (SELECT name FROM temp.own)',
+    refs: { id: 'source', moved_run: 'run' },
+    key: 'id',
+  },
   {
     ...{ name: 'collections', own: BY_ID, key: 'id' },
     refs: {

@@ -3,7 +3,7 @@
  * that yields after each slice, so that the event loop is never blocked for long; meanwhile the transaction stays open
  * on a connection that nothing else uses.
  */
-import { type Column, type SQL, and, desc, eq, isNotNull, lt, sql } from 'drizzle-orm';
+import { type Column, type SQL, and, desc, eq, isNotNull, lt, ne, sql } from 'drizzle-orm';
 import { scopeKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Actor } from '../core/actor.ts';
@@ -98,7 +98,8 @@ export function* publishSteps(
   // again to compute its checksums, half a second for a million records.
   for (const { id, kind, scope, isNew } of facts.collections)
     if (isNew) ADD_COLLECTION(writer).run({ id, source: facts.source.id, kind, scope });
-  if (facts.baseUrl !== null) SET_ADDRESS(writer).run({ id: facts.source.id, baseUrl: facts.baseUrl });
+  if (facts.baseUrl !== null)
+    SET_ADDRESS(writer).run({ id: facts.source.id, baseUrl: facts.baseUrl, run: facts.run });
   const totals: PublishedTotals = { added: 0, changed: 0, removed: 0, unchanged: 0, root: null };
   const record = prepareSweepRecorder(writer, facts, changesRecords);
   for (const [index, collection] of facts.collections.entries()) {
@@ -311,7 +312,11 @@ const ADD_RECORDS = prepared((db) =>
 
 const SET_ADDRESS = prepared((db) => {
   const { id, baseUrl } = paramsOf(sources);
-  return db.update(sources).set({ baseUrl }).where(eq(sources.id, id)).prepare();
+  return db
+    .update(sources)
+    .set({ baseUrl, movedFrom: sql`${sources.baseUrl}`, movedRun: sql`${param('run')}` })
+    .where(and(eq(sources.id, id), ne(sources.baseUrl, baseUrl)))
+    .prepare();
 });
 
 const RETIRE = prepared((db) => {

@@ -73,6 +73,23 @@ export function readAddress(connection: Connection, source: string): string | un
   return ADDRESS(connection).get({ source })?.baseUrl;
 }
 
+const MOVED = prepared((db) =>
+  db
+    .select({ from: sources.movedFrom, to: sources.baseUrl })
+    .from(sources)
+    .where(eq(sources.movedRun, param('run')))
+    .prepare(),
+);
+
+/** The addresses of a source where the run was the first to read it at another one than the runs before; else undefined. */
+export function readMove(
+  connection: Connection,
+  run: number,
+): { readonly from: string; readonly to: string } | undefined {
+  const row = MOVED(connection).get({ run });
+  return row?.from == null ? undefined : { from: row.from, to: row.to };
+}
+
 /** A condition on a run: its state is what the mirror holds of then. */
 export const IS_PUBLISHED = sql`${isNotNull(runs.root)} AND ${inArray(runs.outcome, ['complete', 'partial'])}`;
 

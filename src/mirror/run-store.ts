@@ -19,6 +19,7 @@ import {
   readKindStatuses,
   readRuns,
   readAddress,
+  readMove,
   readSources,
   readSweeps,
   readUnreadCollections,
@@ -41,6 +42,7 @@ export function runStore(access: MirrorAccess) {
   const reads = access.reads({
     sources: readSources,
     addressOf: readAddress,
+    moveOf: readMove,
     list: readRuns,
     sweeps: readSweeps,
     sweepsAsOf: readSweepsAsOf,

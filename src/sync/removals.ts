@@ -47,6 +47,12 @@ export function movedText({ from, to }: MovedAddress): string {
   return `none of what was read at ${from} before is at ${to}, which seems to be a different account`;
 }
 
+/** Of the first run at another address where the same organizations are: a copy, or the service under a new name. */
+export function movedLine(source: string, { from, to }: MovedAddress, until: number | undefined): string {
+  const last = until === undefined ? '' : ` until run ${until}`;
+  return `${source} was read at ${from}${last}; this run reads ${to}: if that is a copy, give it a source of its own`;
+}
+
 export const MOVED_HINT = 'if that is a mistake, correct baseUrl and sync again; nothing was removed';
 
 /** Until when removals are held, unless a person accepts them. */

@@ -16,7 +16,7 @@ import { narrowedKinds } from './run-extent.ts';
 import type { SweepContext, SyncOptions } from './options.ts';
 import { failureOf, runOutcome, type RunReport, type SweepReport } from './outcome.ts';
 import { SyncRun } from './sync-run.ts';
-import { acceptCommand, AcceptedRemovals, movedAddress } from './removals.ts';
+import { acceptCommand, AcceptedRemovals, movedAddress, movedLine } from './removals.ts';
 import { redactionWith } from './redaction.ts';
 
 export type { RunReport } from './outcome.ts';
@@ -103,6 +103,16 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
       accepted: context.accepted,
       isAddressKnown: !place.isOther && sweeps.some((sweep) => isRootRead(sweep, context)),
     });
+    const move = mirror.runs.moveOf(run.run);
+    if (move !== undefined) {
+      const [before] = mirror.runs.list({
+        source: source.name,
+        isPublished: true,
+        upTo: run.run - 1,
+        limit: 1,
+      });
+      context.log.warn(move, movedLine(source.name, move, before?.run));
+    }
     // The run is published: the next opening for writing cleans up.
     if (cleanupError !== null)
       context.log.warn(

@@ -708,6 +708,20 @@ describe('a source at another address', () => {
     expect((await run('status')).stdout).not.toContain('held');
   });
 
+  it('with the same records: the first run there, its log and `status` say so, and no later one', async () => {
+    const { run, elsewhere, service } = await moved();
+    for (const [path, list] of service.lists) elsewhere.lists.set(path, list);
+    for (const [path, object] of service.objects) elsewhere.objects.set(path, object);
+    const line = `was read at ${service.url}/ until run 1; this run reads ${elsewhere.url}/: if that is a copy, give it a source of its own`;
+    const first = await run('sync');
+    expect(first.stdout).toContain(line);
+    expect(first.stderr).toContain(line);
+    expect((await run('status')).stdout).toContain(line);
+    const second = await run('sync');
+    expect(second.stdout + second.stderr).not.toContain('was read at');
+    expect((await run('status')).stdout).not.toContain('was read at');
+  });
+
   it('with some of its organizations: the limits hold as always', async () => {
     const { organizations, elsewhere, env } = await moved();
     elsewhere.lists.set('/api/organizations/', [named(ORG)]);

@@ -17,6 +17,9 @@ export const sources = sqliteTable('sources', {
   name: text('name').notNull().unique(),
   /** Where its records were read: a run that finds none of the known organizations at another address leaves it as it was. */
   baseUrl: text('base_url').notNull(),
+  /** Where they were read before, and the first run that read them at `base_url`; NULL if that never changed. */
+  movedFrom: text('moved_from'),
+  movedRun: integer('moved_run'),
 });
 
 /** One list endpoint in one scope of one source. */
