@@ -305,8 +305,9 @@ function stepsFor(status: SourceStatus, hasOthers: boolean, isAtWork: boolean): 
       errorCode === 'not_found' &&
       status.unread.some((parents) => parents.kind === definitionOf(kind).discovery.from),
   );
-  for (const kind of new Set(below.map((each) => each.kind)))
-    steps.push(`${kind}: ${parentMissing(definitionOf(kind))}`);
+  const kindsBelow = [...new Set(below.map(({ kind }) => kind))];
+  for (const [advice, kinds] of Map.groupBy(kindsBelow, (kind) => parentMissing(definitionOf(kind))))
+    steps.push(`${kinds.length > 3 ? `${kinds.length} kinds` : kinds.join(', ')}: ${advice}`);
   const codes = new Set(
     status.unread
       .filter((each) => each.outcome !== 'held' && !below.includes(each))

@@ -441,6 +441,23 @@ describe('status', () => {
     expect((await run('status')).stdout).toContain('kinds.exclude');
   });
 
+  it('an organization that is gone: what is missing below it is one line', async () => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    const env = environment(service.url, directory);
+    const run = (...args: string[]): ReturnType<typeof commandLine> =>
+      commandLine(args, { env, cwd: directory });
+    expect((await run('sync')).code).toBe(0);
+    for (const path of service.lists.keys()) service.lists.delete(path);
+    service.lists.set('/api/organizations/', []);
+    await run('sync');
+    const { stdout } = await run('status');
+    const advice =
+      'no list of the run shows the organization that it belongs to: look at organizations first';
+    expect(stdout).toMatch(new RegExp(`^ {2}→ \\d+ kinds: ${advice}$`, 'm'));
+    expect(stdout.split(`${advice}\n`).length).toBe(2);
+  });
+
   it('a removal that is held of a kind whose fields the profile cannot write: no command whose plan is blocked', async () => {
     const service = await FakeService.start();
     const directory = scratch();
