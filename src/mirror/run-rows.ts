@@ -87,7 +87,8 @@ export function readMove(
   run: number,
 ): { readonly from: string; readonly to: string } | undefined {
   const row = MOVED(connection).get({ run });
-  return row?.from == null ? undefined : { from: row.from, to: row.to };
+  const from = row?.from ?? null;
+  return row === undefined || from === null ? undefined : { from, to: row.to };
 }
 
 /** A condition on a run: its state is what the mirror holds of then. */
