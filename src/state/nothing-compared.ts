@@ -53,7 +53,9 @@ export function nothingCompared(
           ? 'check apiKey or apiKeyFile of the source: `tidemark doctor` tries it'
           : `give the key the permission ${permission ?? 'to read'}, or look at \`tidemark status\` for what it may read`
         : failed !== undefined
-          ? 'run `tidemark doctor`: it tries the service and says what fails'
+          ? failed.code === 'throttled'
+            ? 'compare again once requests are accepted: `tidemark status` shows until when the service asked to wait'
+            : 'run `tidemark doctor`: it tries the service and says what fails'
           : asked !== ''
             ? 'correct the filter, or leave it out'
             : 'look at `tidemark status` for what could not be read',

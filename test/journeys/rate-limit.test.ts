@@ -169,6 +169,27 @@ describe('the rate limit of one key', () => {
     },
   );
 
+  it('of a service that asks to wait for an hour: a live comparison leads to what says until when', async () => {
+    const service = await FakeService.start();
+    const cwd = scratch();
+    const env = environment(service.url, cwd);
+    const run = async (...args: string[]): Promise<string> => {
+      const { stdout, stderr } = await commandLine(args, { env, cwd });
+      return stdout + stderr;
+    };
+    await run('sync');
+    await run('snapshots', 'pin', 'start', '--baseline');
+    service.quirks.push((_request, response) =>
+      respond(response, 429, '{"detail":"slow down"}', { 'retry-after': '3600' }),
+    );
+    for (const _round of ['refused', 'paused']) {
+      const drift = await run('drift', '--live');
+      expect(drift).toContain('`tidemark status` shows until when');
+      expect(drift).not.toContain('tidemark doctor');
+    }
+    expect(await run('status')).toMatch(/asked .* until/);
+  });
+
   it('that is used up for the hour: sync says until when, and begins no run', async () => {
     const service = await FakeService.start();
     const cwd = scratch();
