@@ -195,7 +195,12 @@ function callLines({ mirror, schedules, snapshot }: StatusFacts): string[] {
   const ends = health.sources.flatMap(({ source, reasons }) => {
     const [job] = mirror.daemon.jobs({ name: 'sync', source, limit: 1 });
     if (job === undefined || job.outcome === 'done' || job.outcome === 'running') return [];
-    const hint = reasons.find(({ code }) => ENDS.has(code))?.hint ?? '`tidemark runs` shows the runs';
+    const reason = reasons.find(({ code }) => ENDS.has(code));
+    // What to do about them is among the reasons, and below.
+    const hint =
+      reason?.code === 'removals_held'
+        ? 'removals are held'
+        : (reason?.hint ?? '`tidemark runs` shows the runs');
     const ago = age(job.finishedAt ?? job.startedAt, now);
     return `  → the last call of \`tidemark daemon --once\` that synced ${source}, ${ago}, ${END_WORDS[job.outcome]}: ${hint}`;
   });

@@ -126,6 +126,14 @@ ${notices}`,
     stderr: expect.stringContaining('2 of 3 records') as string,
   });
   expect(await once()).toMatchObject({ code: 3, stderr: '' });
+  const long = at(-5 * HOUR_MS);
+  alterFile(
+    join(cwd, 'mirror.db'),
+    `UPDATE runs SET finished_at = '${long}', started_at = '${long}' WHERE run = 1`,
+  );
+  expect((await commandLine(['status'], { env, cwd })).stdout).toMatch(
+    /that synced a, (?:just now|\S+ s ago), was partial: removals are held$/m,
+  );
 });
 
 it('a channel that sends nothing is judged by what `daemon --once` had, not by the variables of this shell', async () => {
