@@ -159,7 +159,7 @@ interface Missing {
 export function lookCommands(
   held: readonly Missing[],
   source: string | null,
-): { readonly look: string; readonly restoring: (them: 'it' | 'them') => string } {
+): { readonly look: string; readonly restoring: (them: 'it' | 'them' | 'all') => string } {
   const closed = new Set(held.flatMap(({ uncreatable = [] }) => uncreatable));
   const open = kindsMissing(held).filter((kind) => !closed.has(kind));
   // Of these the plan has no request without it.

@@ -436,7 +436,7 @@ function sourceHtml(mirror: Mirror, { drift, records }: ShownSource, options: So
   const ignoredText = ignored.length === 0 ? '' : `; ${plural(ignored.length, 'finding')} ignored by rule`;
   const rest =
     more > 0
-      ? markup`<p class="faint">and ${plural(more, 'more record')}: narrow the filter, or <code>tidemark drift</code> shows all</p>`
+      ? markup`<p class="faint">and ${plural(more, 'more record')}: narrow the filter, or <code>tidemark drift</code> shows all, <code>tidemark restore baseline --source ${source}</code> plans to restore all</p>`
       : NOTHING;
   const findings = Map.groupBy(drift.open, (finding) => selectionOf(finding));
   const articles = articlesOf(mirror, drift, records.slice(0, RECORDS_SHOWN), {
@@ -458,7 +458,7 @@ function sourceHtml(mirror: Mirror, { drift, records }: ShownSource, options: So
     },
   });
   return markup`<section id="of-${encodeURIComponent(source)}">${heading}<p class="faint">${comparedText(document)}${ignoredText}</p>
-${unreadRestoreHtml(unreadRestores(mirror, source)[0])}${severitiesHtml(records)}${resultHtml(mirror, drift, options)}${leftOutHtml(drift)}${planForm(mirror, drift, now)}
+${unreadRestoreHtml(unreadRestores(mirror, source)[0])}${severitiesHtml(records)}${resultHtml(mirror, drift, options)}${leftOutHtml(drift)}${planForm(mirror, drift, now, more > 0 ? records.slice(0, RECORDS_SHOWN) : null)}
 ${articles}
 ${rest}${formsHtml(drift)}${acceptedHtml(drift, options)}</section>`;
 }
@@ -474,13 +474,25 @@ function contradictedHtml({ definitions }: SourceDrift, findings: readonly OpenF
 }
 
 /** Takes the records that are selected below; without one it says what to do. The script shows the box that selects all. */
-function planForm(mirror: Mirror, drift: SourceDrift, now: number): Html {
+function planForm(
+  mirror: Mirror,
+  drift: SourceDrift,
+  now: number,
+  /** Null where all are shown. */
+  shown: readonly DriftRecord[] | null,
+): Html {
   const { source, open, accepted } = drift;
   if (open.length === 0) return NOTHING;
   const keep = accepted.length > 0 || hasAcceptedOfRemoved(mirror, drift, now) ? keepHtml(true) : NOTHING;
+  const offered = shown?.filter(({ original }) => !isSecretId(drift.definitions(original.kind))).length ?? 0;
   return markup`<form class="search" id="${planId(source)}" method="get" action="/restore">
-<input type="hidden" name="source" value="${source}">${keep}<label class="pick" data-all hidden><input type="checkbox">Select all</label>
+<input type="hidden" name="source" value="${source}">${keep}<label class="pick" data-all hidden><input type="checkbox">${selectAllText(offered, shown !== null)}</label>
 <button>Plan a restore of the selected records</button></form>`;
+}
+
+/** Beside the box that selects what the page shows. */
+export function selectAllText(shown: number, hasMore: boolean): string {
+  return hasMore ? `Select all ${count(shown)} shown` : 'Select all';
 }
 
 /** Whether fields were accepted of a record that is removed: a restore creates it again with or without them. */

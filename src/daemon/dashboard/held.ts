@@ -7,9 +7,19 @@ import { isSecretId, maskedId, withMaskedId } from '../../report/mask.ts';
 import { nameText } from '../../report/value-text.ts';
 import { firstHeld, heldAdvice, namedRemovals, sourceLookup } from '../../state/held-names.ts';
 import { parentNames } from '../../state/parent-names.ts';
-import { heldUntilText, isCreatable } from '../../sync/removals.ts';
-import { capital, faint, hintHtml, nameHtml, placeOf, recordPath, section, tableHtml } from './components.ts';
-import { selectionOf } from './drift.ts';
+import { heldUntilText, isCreatable, lookCommands } from '../../sync/removals.ts';
+import {
+  capital,
+  faint,
+  hintHtml,
+  nameHtml,
+  placeOf,
+  recordPath,
+  section,
+  tableHtml,
+  withCommands,
+} from './components.ts';
+import { selectAllText, selectionOf } from './drift.ts';
 import { type HtmlPart, markup, NOTHING } from './html.ts';
 
 interface HeldOptions {
@@ -39,31 +49,37 @@ export function heldSection(
     .filter(({ removals }) => removals.length > 0);
   if (held.length === 0) return NOTHING;
   const all = held.flatMap(({ removals }) => removals).reduce((sum, { records }) => sum + records, 0);
-  const selectable = new Set<string>();
+  /** By source, the records that are listed, and those of them that can be selected. */
+  const listed = new Map<string, number>();
+  const selectable = new Map<string, number>();
   const rows = held
     .flatMap(({ source }) => {
       const definitions = definitionsFor(config, source);
       const parentName = parentNames(mirror, source, definitions);
-      return firstHeld(mirror, source, definitions, most).map((each) => {
-        const definition = definitions(each.kind);
-        const { name } = withMaskedId(each, definition);
-        const path = recordPath(each.kind, maskedId(each.id, definition), each.record);
-        const isOffered = canSelect && isCreatable(definition) && !isSecretId(definition);
-        if (isOffered) selectable.add(source);
-        const box = isOffered
-          ? markup`<label class="pick"><input type="checkbox" name="record" form="${formId(source)}" value="${selectionOf(each)}">Select</label>`
-          : NOTHING;
-        return [
-          markup`<a href="${path}">${nameHtml(nameText(name))}</a>`,
-          capital(definition.title.one),
-          faint(placeOf(each.scope, definitions, parentName)),
-          ...(sources.length > 1 ? [nameHtml(source)] : []),
-          markup`missing since <a href="/runs/${each.since}">run ${each.since}</a>, held`,
-          ...(canSelect ? [box] : []),
-        ];
-      });
+      return firstHeld(mirror, source, definitions, most).map((each) => ({
+        ...{ source, each, definitions, parentName },
+      }));
     })
-    .slice(0, most);
+    .slice(0, most)
+    .map(({ source, each, definitions, parentName }) => {
+      const definition = definitions(each.kind);
+      listed.set(source, (listed.get(source) ?? 0) + 1);
+      const { name } = withMaskedId(each, definition);
+      const path = recordPath(each.kind, maskedId(each.id, definition), each.record);
+      const isOffered = canSelect && isCreatable(definition) && !isSecretId(definition);
+      if (isOffered) selectable.set(source, (selectable.get(source) ?? 0) + 1);
+      const box = isOffered
+        ? markup`<label class="pick"><input type="checkbox" name="record" form="${formId(source)}" value="${selectionOf(each)}">Select</label>`
+        : NOTHING;
+      return [
+        markup`<a href="${path}">${nameHtml(nameText(name))}</a>`,
+        capital(definition.title.one),
+        faint(placeOf(each.scope, definitions, parentName)),
+        ...(sources.length > 1 ? [nameHtml(source)] : []),
+        markup`missing since <a href="/runs/${each.since}">run ${each.since}</a>, held`,
+        ...(canSelect ? [box] : []),
+      ];
+    });
   const more = all - rows.length;
   const columns = [
     { head: 'Record', style: 'wraps' },
@@ -74,11 +90,17 @@ export function heldSection(
     ...(canSelect ? [{ head: 'Plan', style: 'below' }] : []),
   ];
   const forms = [...selectable].map(
-    (source) => markup`<form class="search" id="${formId(source)}" method="get" action="/restore">
-<input type="hidden" name="source" value="${source}"><input type="hidden" name="${HELD}" value="1"><label class="pick" data-all hidden><input type="checkbox">Select all</label>
+    ([source, offered]) => markup`<form class="search" id="${formId(source)}" method="get" action="/restore">
+<input type="hidden" name="source" value="${source}"><input type="hidden" name="${HELD}" value="1"><label class="pick" data-all hidden><input type="checkbox">${selectAllText(offered, more > 0)}</label>
 <button>Plan a restore of the selected records${sources.length > 1 ? markup` of ${nameHtml(source)}` : NOTHING}</button></form>`,
   );
-  const rest = more > 0 ? markup`<p class="faint">and ${count(more)} more</p>` : NOTHING;
+  const rest = held.map(({ source, removals }) => {
+    const left = removals.reduce((sum, { records }) => sum + records, 0) - (listed.get(source) ?? 0);
+    if (left === 0) return NOTHING;
+    const isMoved = removals.some(({ until }) => (until?.moved ?? null) !== null);
+    const plans = isMoved ? '' : `: ${lookCommands(removals, source).restoring('all')}`;
+    return markup`<p class="faint">and ${count(left)} more${sources.length > 1 ? markup` of ${nameHtml(source)}` : NOTHING}${withCommands(plans)}</p>`;
+  });
   const commands = held.map(({ source, removals }) => {
     return hintHtml(
       `${capital(`${heldUntilText(removals)}; ${heldAdvice(removals, sources.length > 1 ? source : null, 'them')}`)}.`,

@@ -5,7 +5,7 @@ import { maskedMessage } from '../../config/known-secrets.ts';
 import { definitionsFor, type Present, presentIn } from '../../config/source.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { shellWord } from '../../core/hints.ts';
-import { plural } from '../../core/wording.ts';
+import { count, plural } from '../../core/wording.ts';
 import { type RecordChange, recordName } from '../../diff/change.ts';
 import { compareBodies, placeOf as fieldPlace } from '../../diff/compare.ts';
 import { continuedIds } from '../../diff/found-again.ts';
@@ -97,6 +97,11 @@ export async function restorePage({
     };
   }
   const baseline = mirror.snapshots.baseline();
+  const drifted = new Set(drift.open.map(selectionOf)).size;
+  const part =
+    changes.length < drifted
+      ? `: ${count(changes.length)} of the ${plural(drifted, 'record')} with drift`
+      : '';
   const articles = driftArticles(mirror, drift, { only: selected });
   const planned = await plannedHtml({ mirror, config, now, asked }, drift.source, {
     reference: 'baseline',
@@ -105,7 +110,7 @@ export async function restorePage({
   });
   const args = withKept(restoreArgs(drift.source, changes, planned), asked);
   const body = markup`${crumbs}
-<p class="faint">Back to ${baseline?.name ?? 'the baseline'}, run ${baseline?.run ?? 0}.</p>
+<p class="faint">Back to ${baseline?.name ?? 'the baseline'}, run ${baseline?.run ?? 0}${part}.</p>
 ${planned.html}
 ${applyHtml(planned, args, asked)}
 <section><h2>What drifted</h2>${articles}</section>`;
@@ -119,9 +124,8 @@ export async function heldPlanPage(
 ): Promise<RestoreContent> {
   const { mirror, config, selected, asked } = facts;
   const definitions = definitionsFor(config, source);
-  const held = firstHeld(mirror, source, definitions, Infinity).filter((each) =>
-    selected.includes(selectionOf(each)),
-  );
+  const all = firstHeld(mirror, source, definitions, Infinity);
+  const held = all.filter((each) => selected.includes(selectionOf(each)));
   const title = 'Restore plan';
   const crumbs = markup`<p class="crumbs faint"><a href="/drift">Drift</a></p><h1>${title}</h1>`;
   if (held.length === 0) {
@@ -151,7 +155,11 @@ export async function heldPlanPage(
     filter: { kinds, ids },
     removals: 0,
   });
-  const body = markup`${crumbs}<p>The service no longer shows ${plural(held.length, 'record')}, of which the mirror has the last state.</p>
+  const what =
+    held.length === all.length
+      ? `The service no longer shows ${plural(held.length, 'record')}, of which the mirror has the last state.`
+      : `This plan has ${count(held.length)} of the ${plural(all.length, 'record')} that the service no longer shows; the mirror has their last state.`;
+  const body = markup`${crumbs}<p>${what}</p>
 ${planned.html}${below}${applyHtml(planned, args, asked)}`;
   return { content: { title, body }, command: { source, args } };
 }
@@ -175,11 +183,23 @@ ${actionForm('plan', [['query', query.toString()]], markup`<button>Make the plan
   return markup`<section><h2>Apply it</h2>
 <p>Run this where you have the key with write access: it reads the service again, shows the plan, and asks before it
 sends anything. This page does not know that key: the command names the permissions that it lacks, if the service reports them.</p>
-<pre class="body command" tabindex="0">${commandHtml([...args, ...invites, '--apply'])}</pre>${form}</section>`;
+${commandPart([...args, ...invites, '--apply'])}${form}</section>`;
+}
+
+/** More are folded: what the page is about comes first. */
+const IDS_SHOWN = 10;
+
+/** The command, to be copied. */
+export function commandPart(args: readonly string[]): Html {
+  const command = markup`<pre class="body command" tabindex="0">${commandHtml(args)}</pre>`;
+  const ids = args.filter((arg) => arg.startsWith('--id=')).length;
+  return ids <= IDS_SHOWN
+    ? command
+    : markup`<details class="rest"><summary>The command, with ${plural(ids, 'id')}</summary>${command}</details>`;
 }
 
 /** As a person would type it; no line ends within an option. */
-export function commandHtml(args: readonly string[]): Html {
+function commandHtml(args: readonly string[]): Html {
   const words = args.map((arg) => {
     const [, option, value] = /^(--[\w-]+)=([^-].*)$/s.exec(arg) ?? [];
     const word =

@@ -39,7 +39,7 @@ import {
 import { unreadRestoreHtml } from './drift.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
-import { commandHtml, lackingHtml, secretsHtml, sentArticles } from './restore-plan.ts';
+import { commandPart, lackingHtml, secretsHtml, sentArticles } from './restore-plan.ts';
 
 const STEPS_SHOWN = 500;
 const RESTORES_SHOWN = 100;
@@ -60,7 +60,7 @@ export function plannedRestorePage(restore: PageRestore, { mirror, config, now }
   const definitions = definitionsFor(config, source);
   const head = markup`${CRUMBS}<h1>Restore plan</h1>
 <p class="faint">For ${nameHtml(source)}, by ${byText(restore)}, ${ageHtml(madeAt, now)}.</p>
-<pre class="body command" tabindex="0">${commandHtml(args)}</pre>`;
+${commandPart(args)}`;
   const isWorking = state === 'planning' || state === 'applying';
   const body = markup`${head}${stateHtml(restore, mirror, definitions)}${plan === null ? NOTHING : stepsHtml(maskedPlan(plan, definitions), { definitions, present: presentIn(config, source) }, sentArticles(maskedPlan(plan, definitions), mirror, source, definitions))}`;
   return { title: 'Restore plan', body, isWorking, ...(isWorking ? { everySeconds: SOON_SECONDS } : {}) };

@@ -93,7 +93,7 @@ it('is not offered for a plan of several where the profile cannot create it', as
   const [, value = ''] = /name="record" form="held-default" value="([^"]*)"/.exec(html) ?? [];
   const query = new URLSearchParams({ source: 'default', held: '1', record: value });
   const plan = await wordsAt(`/restore?${query.toString()}`);
-  expect(plan).toMatch(/The service no longer shows 1 record.* create domain /);
+  expect(plan).toMatch(/This plan has 1 of the 2 records that the service no longer shows.* create domain /);
   expect(plan).toMatch(/tidemark restore latest --source default --kind domains --id \S+/);
 });
 
@@ -121,4 +121,34 @@ it('is planned as the restore will plan it: a member comes back by an invite onl
     expect(plan).toMatch(/tidemark restore (latest|run:1) .* --id \S+ --invite-missing --apply/);
     expect(plan).not.toMatch(/creates it again|\+ create/);
   }
+});
+
+it('says where all are planned if not all are listed, and folds a command with many ids', async () => {
+  const domains = `/api/organizations/${KITTIWAKE_ID}/domains/`;
+  const names = Array.from({ length: 205 }, (_, n) => `many${n}.example`);
+  for (const domain of names) await world.send('POST', domains, { domain });
+  await world.sync();
+  const made = [...world.mirror().records.read({ kinds: ['domains'] })].filter(({ body }) =>
+    /"many\d+\.example"/.test(body),
+  );
+  for (const { id } of made) await world.send('DELETE', `${domains}${id}/`, undefined);
+  await world.sync(undefined, undefined, 0);
+  const html = await (await fetch(`${url}/drift`, { headers: { accept: 'text/html' } })).text();
+  const selected = [...html.matchAll(/name="record" form="held-default" value="([^"]*)"/g)].map(
+    ([, value]) => value ?? '',
+  );
+  const held = world.mirror().runs.heldRecords('default').length;
+  expect(selected.length).toBeGreaterThan(100);
+  const drift = await wordsAt('/drift');
+  expect(drift).toContain(`Select all ${selected.length} shown`);
+  const [rest = ''] = /and \d+ more.{0,300}/.exec(drift) ?? [];
+  expect(rest).toMatch(new RegExp(`^and ${held - 200} more: `));
+  expect(rest).toMatch(/tidemark restore .*--source default .*plans to restore (all|the others)/);
+  const query = new URLSearchParams({ source: 'default', held: '1' });
+  for (const value of selected) query.append('record', value);
+  const plan = await wordsAt(`/restore?${query.toString()}`);
+  expect(plan).toContain(
+    `This plan has ${selected.length} of the ${held} records that the service no longer shows`,
+  );
+  expect(plan).toContain(`The command, with ${selected.length} ids`);
 });
