@@ -105,6 +105,11 @@ function namedHeld(
   return { ...held, name, record: row?.record ?? null };
 }
 
+/** E.g. `335 records and 250 below them`: together what `--accept-removals` has to allow. */
+export function withBelow(text: string, records: number, below: number): string {
+  return below === 0 ? text : `${text} and ${formatInteger(below)} below ${records === 1 ? 'it' : 'them'}`;
+}
+
 /** A line for each collection that holds some, e.g. `2 batch exports are missing, their removal is held: Redshift, Leads`. */
 export function heldLines(
   held: readonly NamedRemovals[],
@@ -112,9 +117,10 @@ export function heldLines(
 ): string[] {
   return held.map((each) => {
     const { one, many } = definitions(each.kind).title;
-    const rest = each.records === 1 ? 'is missing, its' : 'are missing, their';
+    const rest = each.records + each.below === 1 ? 'is missing, its' : 'are missing, their';
     const names = namesText(each);
-    return `${plural(each.records, one, many)} ${rest} removal is held${names === '' ? '' : `: ${names}`}`;
+    const what = withBelow(plural(each.records, one, many), each.records, each.below);
+    return `${what} ${rest} removal is held${names === '' ? '' : `: ${names}`}`;
   });
 }
 
@@ -135,7 +141,10 @@ export function heldReport(
   const sync = `tidemark sync --accept-removals ${ceiling}${source === null ? '' : ` --source ${source}`}`;
   const [them, were] = sum === 1 ? (['it', 'it was'] as const) : (['them', 'they were'] as const);
   return {
-    lead: others.length === 0 ? line : `${plural(sum, 'record')} are missing, their removal is held`,
+    lead:
+      others.length === 0
+        ? line
+        : `${withBelow(plural(sum, 'record'), sum, ceiling - sum)} are missing, their removal is held`,
     lines: others.length === 0 ? [] : [line, ...others],
     next: [
       `${heldAdvice(held, source, them, 'what is missing')}; if ${were} really removed: \`${sync}\` (${heldUntilText(held)})`,

@@ -17,7 +17,14 @@ import { withWriter } from '../mirror/lock.ts';
 import { heldUntilText } from '../sync/removals.ts';
 import { deniedAdvice, parentMissing } from '../sync/sweep.ts';
 import { errorDocument, runDocument, type RunProgress } from './documents.ts';
-import { type NamedRemovals, heldAdvice, namedRemovals, namesText, sourceLookup } from './held-names.ts';
+import {
+  type NamedRemovals,
+  heldAdvice,
+  namedRemovals,
+  namesText,
+  sourceLookup,
+  withBelow,
+} from './held-names.ts';
 import {
   EXCLUDED,
   kindsNeverRead,
@@ -295,7 +302,7 @@ function stepsFor(status: SourceStatus, hasOthers: boolean, isAtWork: boolean): 
     const them = held === 1 ? 'it' : 'them';
     const names = status.held.map(namesText).filter((text) => text !== '');
     steps.push(
-      `the service no longer shows ${plural(held, 'record')}, whose removal is ${heldUntilText(status.held)}${names.length === 0 ? '' : ` (${names.join('; ')})`}: ` +
+      `the service no longer shows ${withBelow(plural(held, 'record'), held, ceiling - held)}, whose removal is ${heldUntilText(status.held)}${names.length === 0 ? '' : ` (${names.join('; ')})`}: ` +
         `${heldAdvice(status.held, hasOthers ? status.source : null, them)}; if ${them === 'it' ? 'it was' : 'they were'} really removed, remove ${them} here with \`${sync} --accept-removals ${ceiling}\``,
     );
   }

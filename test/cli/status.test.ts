@@ -178,6 +178,7 @@ describe('status', () => {
       { kind: 'domains', records: 20, below: 0 },
     ]);
     expect(text).toContain('last complete run: 1');
+    expect(text).toContain('the service no longer shows 21 records and 2 below them');
     const command = /`tidemark (sync --accept-removals \d+)`/.exec(text)?.[1] ?? '';
     expect(command).toBe('sync --accept-removals 23');
     expect(text).toMatch(

@@ -11,6 +11,7 @@ import { count, duration, percent, plural } from '../../core/wording.ts';
 import { severityCounts } from '../../report/drift-document.ts';
 import { uncomparedCollections } from '../../report/notes.ts';
 import type { SourceDrift } from '../../state/drift.ts';
+import { type NamedRemovals, withBelow } from '../../state/held-names.ts';
 import { isCreatable } from '../../sync/removals.ts';
 import { type UnreadRestore, unreadRestoreText } from '../../state/runs.ts';
 import { unaskedLines } from '../../state/unasked.ts';
@@ -101,9 +102,11 @@ function neverReadText(snapshot: Pick<HealthSnapshot, 'sourceStatuses'>): string
 
 /** Records whose removal is held. */
 export function heldCount(snapshot: HealthSnapshot): number {
-  return configuredOf(snapshot)
-    .flatMap(({ held }) => held)
-    .reduce((sum, { records }) => sum + records, 0);
+  return heldOf(snapshot).reduce((sum, { records }) => sum + records, 0);
+}
+
+function heldOf(snapshot: HealthSnapshot): readonly NamedRemovals[] {
+  return configuredOf(snapshot).flatMap(({ held }) => held);
 }
 
 /** Names the sources that the mirror holds and the configuration does not have, in one sentence; null if it holds no others. */
@@ -348,10 +351,12 @@ function foundDrift(snapshot: HealthSnapshot, drift: DriftCounts | null): Answer
     ...(drift.uncompared === 0 ? [] : [`${plural(drift.uncompared, 'collection')} could not be compared, `]),
   ].join('');
   const removals = heldCount(snapshot);
+  const below = heldOf(snapshot).reduce((sum, each) => sum + each.below, 0);
+  const missed = withBelow(plural(removals, 'record'), removals, below);
   const held =
     removals === 0
       ? ''
-      : `${plural(removals, 'record is missing, its', 'records are missing, their')} removal is held; `;
+      : `${missed} ${removals + below === 1 ? 'is missing, its' : 'are missing, their'} removal is held; `;
   const when = `${held}${missing}${as}`;
   if (drift.open === 0 && drift.unknown !== null)
     return { tone: 'warn', word: 'Unknown', line: drift.unknown.brief, whole: drift.unknown.reason };
