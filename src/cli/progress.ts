@@ -85,10 +85,15 @@ export function isSilent({ quiet, json }: CommandContext['options']): boolean {
 }
 
 /** Writes a line each half minute until stopped. */
-export async function repeatLine(clock: Clock, stopped: AbortSignal, line: () => void): Promise<void> {
+export async function repeatLine(
+  clock: Clock,
+  stopped: AbortSignal,
+  line: () => void,
+  everyMs = LINE_MS,
+): Promise<void> {
   for (;;) {
     // Ends early at the stop.
-    await clock.sleep(LINE_MS, stopped).catch((): void => undefined);
+    await clock.sleep(everyMs, stopped).catch((): void => undefined);
     if (stopped.aborted) return;
     line();
   }

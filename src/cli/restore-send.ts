@@ -167,6 +167,8 @@ function leavingText(restore: number): string {
 }
 
 const STEPS_NAMED = 3;
+/** Between two of them. */
+const LINE_MS = 10_000;
 
 /** The line of a restore whose progress is not drawn. E.g. `1 of 5 steps done; in progress: create Nightly (no answer came: looking whether it was done)`. @internal */
 export function restoreProgressText({
@@ -195,7 +197,7 @@ export function restoreProgressText({
   return `${count(done)} of ${count(steps)} steps done${failures}${silent}${atWork}`;
 }
 
-/** Shows the bar until `stop`, or off a terminal a line each half minute; when the command is interrupted, one line says what happens next. */
+/** Shows the bar until `stop`, or off a terminal a line each ten seconds; when the command is interrupted, one line says what happens next. */
 function showRestoreProgress(
   context: Pick<CommandContext, 'stderr' | 'signal'>,
   options: { readonly clock: Clock; readonly stats: () => RequestStats; readonly isDrawn: boolean },
@@ -237,10 +239,15 @@ function showRestoreProgress(
   context.signal.addEventListener('abort', onAbort);
   if (options.isDrawn) void keepDrawing(clock, over.signal, frame);
   else
-    void repeatLine(clock, over.signal, () => {
-      const view = { ...state, underWay: [...underWay.values()], lookedUp, silentMs: silence() };
-      context.stderr.write(`tidemark: ${restoreProgressText(view)}\n`);
-    });
+    void repeatLine(
+      clock,
+      over.signal,
+      () => {
+        const view = { ...state, underWay: [...underWay.values()], lookedUp, silentMs: silence() };
+        context.stderr.write(`tidemark: ${restoreProgressText(view)}\n`);
+      },
+      LINE_MS,
+    );
   return {
     events: {
       started: (restore, steps) => {
