@@ -84,4 +84,6 @@ export interface Wanted {
   readonly against?: LoadedState;
   /** The latest state that the mirror has of the source, where that is another one. */
   readonly latest?: LoadedState;
+  /** Records that are looked up if no list shows them, whatever their number. */
+  readonly isNamed?: NonNullable<LiveOptions['isNamed']>;
 }

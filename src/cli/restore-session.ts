@@ -15,6 +15,7 @@ import type { Reference } from '../state/reference.ts';
 import type { LoadedState } from '../state/state.ts';
 import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
 import { type CommandContext, printNote } from './context.ts';
+import type { Wanted } from './live-opener.ts';
 import { StateOpener } from './state-opener.ts';
 import { verificationNote } from './verification-note.ts';
 import { openExistingMirror, sayingRestored, type Wait, whenFree } from './when-free.ts';
@@ -29,8 +30,7 @@ export interface RestoreSession {
   readonly parentName: ((kind: Kind, id: string) => string | undefined) | undefined;
   /** A state of the source; closed with the session. */
   open(reference: Reference, filter: StateFilter): Promise<LoadedState>;
-  /** `against`: the state that live is held against; left out, the mirror's latest. */
-  readLive(filter: StateFilter, against?: LoadedState): Promise<LoadedState>;
+  readLive(filter: StateFilter, wanted?: Pick<Wanted, 'against' | 'isNamed'>): Promise<LoadedState>;
   close(): void;
 }
 
@@ -91,11 +91,8 @@ export async function openSession(context: CommandContext, options: SessionOptio
     mirror,
     parentName: mirror === null ? undefined : parentNames(mirror, source.name, definitions),
     open: (reference, filter) => opener.open(reference, source.name, { filter }),
-    readLive: (filter, against) =>
-      opener.open({ form: 'live', text: 'live' }, source.name, {
-        filter,
-        ...(against === undefined ? {} : { against }),
-      }),
+    readLive: (filter, wanted = {}) =>
+      opener.open({ form: 'live', text: 'live' }, source.name, { filter, ...wanted }),
     close: () => opener.close(),
   };
 }

@@ -229,7 +229,7 @@ async function planFor(
   return await makePlan({
     request,
     desired,
-    readLive: (filter) => session.readLive(filter, desired),
+    readLive: (filter) => session.readLive(filter, { against: desired }),
     source,
     definitions,
     idMap: mirror?.restores.idMap(source.name) ?? [],

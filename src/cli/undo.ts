@@ -27,6 +27,7 @@ import { undoneState } from '../restore/undo/state.ts';
 import {
   planUndo,
   undoKinds,
+  undoNamed,
   undoneInWords,
   type UndoOptions,
   existingNamesakes,
@@ -154,7 +155,7 @@ async function readForUndo(
 }> {
   const { source, definitions } = session;
   const filter = { kinds: undoKinds(mirror, restore, definitions) };
-  const known = await session.readLive(filter);
+  const known = await session.readLive(filter, { isNamed: undoNamed(mirror, restore) });
   const live = planSide(known, filter);
   const notes: string[] = [];
   return {

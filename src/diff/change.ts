@@ -81,6 +81,8 @@ export interface Skipped {
   readonly reason: string;
   /** Display name of the records, where only these and not their collection are left out. */
   readonly name?: string;
+  /** How many records that is, where it is known. */
+  readonly records?: number;
   /** True where records are missing from a complete list of live and were not all looked up one by one: they count as missing. */
   readonly unconfirmed?: true;
 }

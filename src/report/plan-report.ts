@@ -310,7 +310,7 @@ function sentMembers(body: JsonObject): FieldChange[] {
   }));
 }
 
-/** E.g. `12 to create, 1 to update, 2 blocked; 340 unchanged`. */
+/** E.g. `12 to create, 1 to update, 2 blocked; 340 unchanged`. Where something could not be compared, `nothing to do` is about the rest only. */
 export function planSummary(plan: Plan): string {
   const { summary, steps } = plan;
   const continued = continuedIds(plan);
@@ -323,10 +323,13 @@ export function planSummary(plan: Plan): string {
     count(summary.remove, `to remove${finalText(steps)}`),
     count(summary.blocked, 'blocked'),
     count(summary.manual, summary.manual === 1 ? 'needs manual work' : 'need manual work'),
+    count(summary.not_known ?? 0, 'not known'),
     ...(continued === 0 ? [] : [`${plural(continued, 'new id')} to record`]),
   ].filter((part) => part !== null);
   if (continued > 0 && steps.length === 0) parts.unshift('nothing to send');
   const unchanged = `${formatInteger(summary.unchanged)} unchanged`;
+  if (parts.length === 0 && plan.skipped !== undefined)
+    return `nothing to do in what could be compared; ${unchanged}`;
   return parts.length === 0 ? `nothing to do; ${unchanged}` : `${parts.join(', ')}; ${unchanged}`;
 }
 

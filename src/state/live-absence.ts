@@ -19,7 +19,7 @@ import { confirmAbsent, proofOfAbsence } from '../sync/absence.ts';
 import { type StateFilter, filterParts, selectsRecord } from './filter.ts';
 import type { LoadedState } from './state.ts';
 
-/** Records looked up per collection, one request each. Further ones count as absent, and the collection as stale. */
+/** Ids looked up per collection, one request each. Further ones count as absent, and the collection as stale. */
 export const MAX_LOOKUPS = 200;
 /** Records compared before the event loop gets control. */
 const RECORDS_PER_STEP = 1000;
@@ -32,7 +32,9 @@ export interface Absence extends CollectionKey {
   readonly found: readonly RecordState[];
   /** Ids of those whose look-up failed. */
   readonly unknown: ReadonlySet<string>;
-  /** How many were not looked up (`MAX_LOOKUPS`). */
+  /** How many the list did not show. */
+  readonly count: number;
+  /** How many of them were not looked up (`MAX_LOOKUPS`). */
   readonly unconfirmed: number;
   /** The first error of a look-up. */
   readonly error: TidemarkError | null;
@@ -62,6 +64,8 @@ export interface AbsenceOptions {
    * looked up; else both are.
    */
   readonly newIdOf?: (kind: Kind, id: string) => string | undefined;
+  /** Records that are looked up whatever their number. */
+  readonly isNamed?: (record: Pick<RecordKey, 'kind' | 'id'>) => boolean;
   readonly log: Logger;
   readonly signal: AbortSignal;
 }
@@ -102,7 +106,16 @@ async function resolvePart(live: LiveLists, options: AbsenceOptions, filter: Sta
         { kind, scope, records: leaked },
         'a list that was read completely did not show records that its second reading did',
       );
-      live.settle({ kind, scope, leaked, found: [], unknown: new Set(), unconfirmed: 0, error: null });
+      live.settle({
+        kind,
+        scope,
+        leaked,
+        found: [],
+        unknown: new Set(),
+        count: 0,
+        unconfirmed: 0,
+        error: null,
+      });
     }
   }
   for (const absent of all) if (absent.proof === 'retrieve') await lookUpEach(live, options, absent);
@@ -112,7 +125,7 @@ async function resolvePart(live: LiveLists, options: AbsenceOptions, filter: Sta
 async function lookUpEach(
   live: LiveLists,
   { source, client, log, signal }: AbsenceOptions,
-  { kind, scope, ids, count, definition }: Absent & { readonly definition: ResourceDefinition },
+  { kind, scope, ids, count, lookedUp, definition }: Absent & { readonly definition: ResourceDefinition },
 ): Promise<void> {
   const reader = { client, concurrency: Math.max(1, source.rate.concurrency), signal, log };
   const found: RecordState[] = [];
@@ -121,7 +134,7 @@ async function lookUpEach(
     exists: (id, body) => found.push({ kind, scope, id, body }),
     isUnknown: (id) => unknown.add(id),
   });
-  live.settle({ kind, scope, leaked, unconfirmed: count - ids.length, found, unknown, error });
+  live.settle({ kind, scope, leaked, count, unconfirmed: count - lookedUp, found, unknown, error });
 }
 
 /**
@@ -155,7 +168,7 @@ async function settleNamesakes(live: LiveLists, options: AbsenceOptions): Promis
         if (from === undefined || to !== undefined || known.has(from.id)) continue;
         const { scope, id } = from;
         if (live.pagesOf(kind, scope) === null || !lost.has(nameOf(from))) continue;
-        addAbsent(namesakes, { kind, scope, id });
+        addAbsent(namesakes, { kind, scope, id }, options);
       }
     }
     for (const absent of namesakes.values()) await lookUpEach(live, options, { ...absent, definition });
@@ -163,26 +176,41 @@ async function settleNamesakes(live: LiveLists, options: AbsenceOptions): Promis
 }
 
 interface Absent extends CollectionKey {
-  /** The first ones. */
-  readonly ids: string[];
+  /** The first ones, and those that are named. */
+  readonly ids: Set<string>;
+  /** Records, of which one that was recreated has two ids. */
   count: number;
+  /** How many of them have their ids in `ids`. */
+  lookedUp: number;
 }
 
-function addAbsent(absent: Map<string, Absent>, { kind, scope, id }: RecordKey): void {
+/** @param now the id of the record since it was recreated */
+function addAbsent(
+  absent: Map<string, Absent>,
+  { kind, scope, id }: RecordKey,
+  { isNamed }: Pick<AbsenceOptions, 'isNamed'>,
+  now: string | null = null,
+): void {
   const key = collectionKey({ kind, scope });
-  const own = absent.get(key) ?? { kind, scope, ids: [], count: 0 };
+  const own = absent.get(key) ?? { kind, scope, ids: new Set<string>(), count: 0, lookedUp: 0 };
   absent.set(key, own);
+  const ids = now === null ? [id] : [id, now];
   // A state may have a record under its old id and under the new one.
-  if (own.ids.includes(id)) return;
-  own.count += 1;
-  if (own.ids.length < MAX_LOOKUPS) own.ids.push(id);
+  const isCounted = own.ids.has(id);
+  if (!isCounted) own.count += 1;
+  const isLookedUp =
+    isCounted || own.ids.size < MAX_LOOKUPS || ids.some((each) => isNamed?.({ kind, id: each }) === true);
+  if (!isLookedUp) return;
+  if (!isCounted) own.lookedUp += 1;
+  for (const each of ids) own.ids.add(each);
 }
 
 async function absentFrom(
   live: LiveLists,
-  { against, newIdOf, signal }: AbsenceOptions,
+  options: AbsenceOptions,
   filter: StateFilter,
 ): Promise<ReadonlyMap<string, Absent>> {
+  const { against, newIdOf, signal } = options;
   const absent = new Map<string, Absent>();
   const parts = filterParts(filter, against, live);
   /** Records that were recreated, with their new ids. */
@@ -198,7 +226,7 @@ async function absentFrom(
         if (definitionOf(kind).reading === 'each' || live.pagesOf(kind, scope) === null) continue;
         if (live.unknownIn(kind, scope)?.covers(id) === true) continue;
         const now = newIdOf?.(kind, id);
-        if (now === undefined) addAbsent(absent, from);
+        if (now === undefined) addAbsent(absent, from, options);
         else recreated.push({ record: { kind, scope, id }, now });
       }
     }
@@ -216,9 +244,8 @@ async function absentFrom(
     }
     for (const { record, now } of recreated) {
       if (!hidden.has(`${record.kind} ${now}`)) continue;
-      addAbsent(absent, record);
-      const again = { ...record, id: now };
-      if (whole.some((part) => selectsRecord(part, again))) addAbsent(absent, again);
+      const isSelected = whole.some((part) => selectsRecord(part, { ...record, id: now }));
+      addAbsent(absent, record, options, isSelected ? now : null);
     }
     return undefined;
   };

@@ -15,13 +15,7 @@ import type { SweepReport } from '../sync/outcome.ts';
 import { redactionWith } from '../sync/redaction.ts';
 import { syncSource, type RunReport } from '../sync/run.ts';
 import { type StateFilter, selectsRecord } from './filter.ts';
-import {
-  type Absence,
-  type AbsenceOptions,
-  type LiveLists,
-  MAX_LOOKUPS,
-  resolveLiveAbsences,
-} from './live-absence.ts';
+import { type Absence, type AbsenceOptions, type LiveLists, resolveLiveAbsences } from './live-absence.ts';
 import { LiveParents, projectsIn } from './live-parents.ts';
 import type { UnknownRecord, Coverage, LoadedState } from './state.ts';
 import { type Reader, type TemporaryMirror, openTemporaryMirror } from './temporary-mirror.ts';
@@ -186,12 +180,14 @@ class LiveState implements LoadedState, LiveLists {
   settle(absence: Absence): void {
     const key = collectionKey(absence);
     const before = this.#absences.get(key);
-    const { leaked, unknown, unconfirmed, error } = absence;
+    const { leaked, unknown, error } = absence;
+    const { count, unconfirmed } =
+      absence.unconfirmed >= (before?.unconfirmed ?? 0) ? absence : (before ?? absence);
     this.#absences.set(key, {
       ...absence,
       leaked: leaked + (before?.leaked ?? 0),
       unknown: unknown.union(before?.unknown ?? new Set()),
-      unconfirmed: Math.max(unconfirmed, before?.unconfirmed ?? 0),
+      ...{ count, unconfirmed },
       error: before?.error ?? error,
     });
     this.#found = sortRecords([...this.#found, ...absence.found.map((record) => this.#redacted(record))]);
@@ -305,9 +301,9 @@ class LiveState implements LoadedState, LiveLists {
 function staleness(
   absence: Absence | undefined,
 ): Pick<Extract<Coverage, { how: 'read' }>, 'stale' | 'leak' | 'isUnconfirmed'> {
-  const { leaked = 0, unconfirmed = 0 } = absence ?? {};
+  const { leaked = 0, count = 0, unconfirmed = 0 } = absence ?? {};
   const leak = `the list did not show ${plural(leaked, 'record')} that ${leaked === 1 ? 'exists' : 'exist'}`;
-  const rest = `${plural(unconfirmed, 'record')} that it did not show were not looked up (at most ${MAX_LOOKUPS} are)`;
+  const rest = `of ${plural(count, 'record')} that the list does not show, ${formatInteger(count - unconfirmed)} were looked up, ${formatInteger(unconfirmed)} ${unconfirmed === 1 ? 'was' : 'were'} not`;
   const parts = [...(leaked > 0 ? [leak] : []), ...(unconfirmed > 0 ? [rest] : [])];
   if (parts.length === 0) return {};
   return { stale: parts.join('; '), ...(leaked === 0 ? { isUnconfirmed: true } : { leak }) };

@@ -76,7 +76,11 @@ export function staleReading(
     return [{ kind, scope, side, ...limited, reason: coverage.limited }];
   }
   const partial = coverage.isPartial === true ? { is_partial: true as const } : {};
-  return [{ kind, scope, side, ...partial, reason: coverage.stale }];
+  const consequence =
+    coverage.isUnconfirmed === true
+      ? `: they count as ${side === 'to' ? 'removed' : 'added'}, since a complete list does not show them`
+      : '';
+  return [{ kind, scope, side, ...partial, reason: `${coverage.stale}${consequence}` }];
 }
 
 /** Why the state's run did not ask for a collection that earlier ones knew: nothing is known of it as of that run. */

@@ -82,4 +82,20 @@ describe('an undo of what somebody created again by hand', () => {
     await story.applied(0, 'undo', '1', '--apply');
     expect(await called(story, name)).toHaveLength(old.length + 1);
   });
+
+  it('says of what is below a blocked record where to look', async () => {
+    const story = await Story.start({ TIDEMARK_PROFILE: 'svc-writable' });
+    const path = `${ORGANIZATION}roles/`;
+    const { id } = await story.call('POST', path, { name: 'Squad' });
+    const { id: uuid } = await story.member('Farid');
+    await story.call('POST', `${path}${String(id)}/role_memberships/`, { user_uuid: uuid });
+    const kinds = ['--kind', 'roles', '--kind', 'role_memberships'];
+    await story.applied(0, 'restore', ...kinds, '--prune', '--max-removals', '2', '--apply');
+    await story.call('POST', path, { name: 'Squad' });
+    const plan = JSON.parse((await story.expectRun(3, 'undo', '1', '--json')).stdout) as PlanJson;
+    expect(plan.steps.map(({ kind, action, reason }) => [kind, action, reason])).toEqual([
+      ['role_memberships', 'blocked', 'its role is blocked: see Squad'],
+      ['roles', 'blocked', expect.stringContaining('somebody created a role of that name') as string],
+    ]);
+  });
 });

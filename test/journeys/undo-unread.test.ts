@@ -75,12 +75,15 @@ describe('an undo that may not read a list', () => {
     deny(story, /\/roles\//, 'organization:read');
     const { stdout } = await story.expectRun(3, 'undo', '3');
     expect(stdout).toContain('1 not compared, so this may not be everything:');
+    expect(stdout).toContain('2 to update, 1 not known');
+    expect(stdout).toContain('once that can be read, `tidemark undo 3` plans the rest');
     expect(stdout).toContain(`the current state of ${role} is not known: denied`);
     expect(stdout).toContain('403');
     expect(stdout).toContain('2 to update');
     expect(stdout).not.toMatch(GONE);
     const plan = JSON.parse((await story.expectRun(3, 'undo', '3', '--json')).stdout) as SkippedJson;
-    expect(plan.skipped).toMatchObject([{ kind: 'roles', name: role }]);
+    expect(plan.skipped).toMatchObject([{ kind: 'roles', name: role, records: 1 }]);
+    expect(plan.summary).toMatchObject({ not_known: 1 });
     expect(plan.steps.map(({ kind }) => kind)).toEqual(['batch_exports', 'batch_exports']);
     // All that restore 1 wrote.
     expect((await story.expectRun(5, 'undo', '1')).stderr).toContain('organization:read');
@@ -129,4 +132,48 @@ describe('an undo that may not read a list', () => {
     expect(stdout).not.toContain('not compared');
     expect((await story.expectRun(0, 'undo', '1')).stdout).toContain('it no longer exists');
   });
+});
+
+describe('an undo of more records of one list than are looked up', () => {
+  it('knows what is gone: it takes back a removal of all, and says that what it created is gone', async () => {
+    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
+    const names = Array.from({ length: 204 }, (_, n) => `Team ${n}`);
+    for (const name of names) await story.call('POST', `${ORGANIZATION}roles/`, { name });
+    await story.expectRun(0, 'sync', '--quiet');
+    const removeAll = async (): Promise<void> => {
+      for (const { id, name } of await story.list('roles'))
+        if (names.includes(String(name))) await story.call('DELETE', `${ORGANIZATION}roles/${String(id)}/`);
+    };
+    await removeAll();
+    const plan = JSON.parse(
+      (await story.expectRun(3, 'restore', '--kind', 'roles', '--json')).stdout,
+    ) as SkippedJson;
+    expect(plan.summary).toMatchObject({ create: 204 });
+    expect(plan.skipped).toMatchObject([
+      {
+        unconfirmed: true,
+        reason:
+          'of 204 records that the list does not show, 200 were looked up, 4 were not: each is looked up before it is created',
+      },
+    ]);
+    await story.applied(0, 'restore', '--kind', 'roles', '--apply');
+    await story.applied(0, 'undo', '1', '--apply');
+    const again = JSON.parse((await story.expectRun(2, 'undo', '2', '--json')).stdout) as SkippedJson;
+    expect(again.summary).toMatchObject({ create: 204 });
+    expect(again.skipped).toBeUndefined();
+    const sent = story.proxy.requests.length;
+    await story.applied(0, 'undo', '2', '--apply');
+    const requests = story.proxy.requests.slice(sent);
+    const created = requests.findIndex(({ method }) => method === 'POST');
+    expect(requests.filter(({ method }) => method === 'POST')).toHaveLength(204);
+    // Each was looked up once more before it was created.
+    const byId = (from: number): number =>
+      requests.slice(from).filter(({ method, path }) => method === 'GET' && /\/roles\/[^/?]+\/$/.test(path))
+        .length;
+    expect(byId(created)).toBeGreaterThanOrEqual(204);
+
+    await removeAll();
+    const { stdout } = await story.expectRun(0, 'undo', '3');
+    expect(stdout).toMatch(/204 roles \(.*: it no longer exists/);
+  }, 120_000);
 });

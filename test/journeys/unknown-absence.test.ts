@@ -219,7 +219,11 @@ describe('a live list that leaves a record out', () => {
     const document = await found.diff(3, 'latest', 'live', '--kind', 'batch_exports');
     expect(document.summary).toMatchObject({ removed: 203 });
     expect(document.stale).toMatchObject([
-      { side: 'to', reason: '3 records that it did not show were not looked up (at most 200 are)' },
+      {
+        side: 'to',
+        reason:
+          'of 203 records that the list does not show, 200 were looked up, 3 were not: they count as removed, since a complete list does not show them',
+      },
     ]);
   });
 

@@ -448,10 +448,8 @@ function doubtfulCollections(
     if (then.how !== 'read' || now.how !== 'read') continue;
     const name = definitions(kind).title.many;
     const unknown = live.unknownIn(kind, scope);
-    if (now.stale !== undefined) {
-      const unconfirmed = now.isUnconfirmed === true ? { unconfirmed: true as const } : {};
-      doubtful.push({ kind, scope, name, reason: now.stale, ...unconfirmed });
-    }
+    if (now.stale !== undefined)
+      doubtful.push({ kind, scope, name, ...doubtOf(now.stale, now.isUnconfirmed) });
     if (unknown?.isUnproven === true) doubtful.push({ kind, scope, name, reason: unknown.reason });
     // Records that the desired state may have held are not removed.
     if (request.prune === null || hasAllRecords(then) || !extra.has(collectionKey({ kind, scope }))) continue;
@@ -481,9 +479,16 @@ function leadingLists(
     if (reason !== undefined) return [{ kind, scope, reason }];
     const [, now] = sides;
     if (now.how !== 'read' || now.stale === undefined) return [];
-    const unconfirmed = now.isUnconfirmed === true ? { unconfirmed: true as const } : {};
-    return [{ kind, scope, name: definitions(kind).title.many, reason: now.stale, ...unconfirmed }];
+    const name = definitions(kind).title.many;
+    return [{ kind, scope, name, ...doubtOf(now.stale, now.isUnconfirmed) }];
   });
+}
+
+/** `returned` (`apply/precondition.ts`) looks each up. */
+function doubtOf(stale: string, isUnconfirmed = false): Pick<Skipped, 'reason' | 'unconfirmed'> {
+  return isUnconfirmed
+    ? { reason: `${stale}: each is looked up before it is created`, unconfirmed: true }
+    : { reason: stale };
 }
 
 function collectionsOf(...states: readonly LoadedState[]): Iterable<CollectionKey> {

@@ -242,7 +242,11 @@ export interface Plan {
   readonly lacking?: readonly Lacking[];
   /** What to know before it is sent, a line each; left out if empty. */
   readonly warnings?: readonly string[];
-  readonly summary: Readonly<Record<StepAction, number>> & { readonly unchanged: number };
+  readonly summary: Readonly<Record<StepAction, number>> & {
+    readonly unchanged: number;
+    /** Records of which it is not known whether the service has them (`skipped`); left out if there are none. */
+    readonly not_known?: number;
+  };
   /** `minutes`: the least that the rate allows; 0 when all fits in one burst. */
   readonly cost: {
     readonly requests: number;
@@ -462,6 +466,8 @@ export interface PlanInput {
   readonly contradictions?: readonly string[];
   /** What was requested and could not be read, for the plan. */
   readonly skipped?: readonly Skipped[];
+  /** The name of a record that the plan blocks without a step of the planner: what needs it is blocked with it. None when left out. */
+  readonly blockedName?: (kind: Kind, id: string) => string | undefined;
   /** True in a drill: live is a sandbox, and what it gives is of no use elsewhere. */
   readonly isPractice?: true;
   /** Milliseconds since the epoch. */

@@ -81,6 +81,7 @@ export function planRestore(input: PlanInput): Plan {
     ...(input.contradictions ?? []).map((line) => `not counted as accepted: ${line}`),
     ...listedOnlyWarnings(steps, input.definitions),
   ];
+  const notKnown = (input.skipped ?? []).reduce((sum, { records = 0 }) => sum + records, 0);
   const plan = {
     from: input.desired.reference,
     to: input.live.reference,
@@ -97,7 +98,7 @@ export function planRestore(input: PlanInput): Plan {
     ...(input.skipped === undefined || input.skipped.length === 0 ? {} : { skipped: input.skipped }),
     ...(lacking.length === 0 ? {} : { lacking }),
     ...(warnings.length === 0 ? {} : { warnings }),
-    summary: { ...countsOf(steps), unchanged },
+    summary: { ...countsOf(steps), unchanged, ...(notKnown === 0 ? {} : { not_known: notKnown }) },
     cost: costOf(steps, input.options.rate),
   };
   return { ...plan, hash: planHash(plan) };

@@ -90,6 +90,8 @@ export function referencesOf(input: PlanInput, matching: Matching): References {
     } else if (liveKeys.has(`${kind} ${id}`)) {
       return { value: id };
     }
+    const blockedName = input.blockedName?.(kind, id);
+    if (blockedName !== undefined) return { unknown: `its ${title.one} is blocked: see ${blockedName}` };
     const reason = readKinds.has(kind)
       ? `${title.one} ${id} is neither in the desired state nor live: \`tidemark log ${kind} ${id}\` shows when it was, and a restore from that state recreates it`
       : `${title.many} were not read, so ${id} is not known to exist`;

@@ -127,7 +127,7 @@ class BeforeRestore {
       changed: [...this.#changed.values()],
       gone: [...this.#gone.values()],
       settled: [...this.#settled.values()],
-      skipped: this.#unread.skipped(),
+      skipped: this.#unread.skipped(`tidemark undo ${this.#restore}`),
     };
   }
 
@@ -383,7 +383,10 @@ type LiveKnowledge = Pick<LoadedState, 'coverage' | 'unknownIn'>;
 class UndoUnread {
   readonly #live: LiveKnowledge | null;
   readonly #unread: UnreadList[] = [];
-  readonly #skipped = new Map<string, Omit<Skipped, 'name'> & { readonly names: Set<string> }>();
+  readonly #skipped = new Map<
+    string,
+    Omit<Skipped, 'name' | 'records'> & { readonly names: Set<string>; readonly ids: Set<string> }
+  >();
   #isAnyKnown = false;
 
   /** @param live null if all of it is known */
@@ -406,8 +409,8 @@ class UndoUnread {
       if (reason === null) continue;
       const { kind, scope } = place;
       const key = `${kind} ${scopeKey(scope)} ${reason}`;
-      const entry = this.#skipped.get(key) ?? { kind, scope, reason, names: new Set<string>() };
-      this.#skipped.set(key, { ...entry, names: entry.names.add(name) });
+      const entry = this.#skipped.get(key) ?? { kind, scope, reason, names: new Set(), ids: new Set() };
+      this.#skipped.set(key, { ...entry, names: entry.names.add(name), ids: entry.ids.add(place.id) });
       return false;
     }
     this.#isAnyKnown = true;
@@ -416,16 +419,23 @@ class UndoUnread {
 
   /**
    * What could not be compared, with the names of the records.
+   * @param command plans the undo again
    * @throws TidemarkError as the service refused or failed, where nothing at all of what was asked for could be read
    */
-  skipped(): Skipped[] {
+  skipped(command: string): Skipped[] {
     const entries = [...this.#skipped.values()];
     if (entries.length > 0 && !this.#isAnyKnown) {
       throw nothingCompared({ skipped: entries }, { filter: {}, unread: this.#unread });
     }
-    return entries.map(({ kind, scope, reason, names }) => {
+    return entries.map(({ kind, scope, reason, names, ids }) => {
       const name = listed(names);
-      return { kind, scope, name, reason: `the current state of ${name} is not known: ${reason}` };
+      return {
+        kind,
+        scope,
+        name,
+        records: ids.size,
+        reason: `the current state of ${name} is not known: ${reason}; once that can be read, \`${command}\` plans the rest`,
+      };
     });
   }
 
@@ -439,7 +449,8 @@ class UndoUnread {
     this.#isAnyKnown = true;
     const spot = this.#live.unknownIn(kind, scope);
     if (spot?.covers(id) === true) return spot.reason;
-    return coverage.stale ?? null;
+    // Of the records of an undo, each was looked up, or a restore of the chain read that it is gone (`undoNamed`).
+    return coverage.isUnconfirmed === true ? null : (coverage.stale ?? null);
   }
 }
 

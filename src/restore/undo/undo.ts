@@ -5,6 +5,7 @@
 import type { Kind } from '../../catalog/kinds.ts';
 import { MASK, withoutUrlSecrets } from '../../catalog/masks.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
+import type { RecordKey } from '../../catalog/order.ts';
 import { getOwn } from '../../core/json.ts';
 import { plural } from '../../core/wording.ts';
 import { type ParsedRecord, recordName } from '../../diff/change.ts';
@@ -74,6 +75,25 @@ export function undoKinds(
 }
 
 /**
+ * True for the ids of records that a restore wrote and that neither it nor an undo of it has removed since, and read that they are gone: an
+ * undo has to know of each whether it is there.
+ * @throws TidemarkError as `planUndo`
+ */
+export function undoNamed(
+  mirror: RestoreRows,
+  restore: number,
+): (record: Pick<RecordKey, 'kind' | 'id'>) => boolean {
+  const { row, steps } = appliedSteps(mirror, restore);
+  const chain = undoChain(mirror, row);
+  const named = new Set(
+    steps
+      .filter((step) => !chain.left(step).isGone)
+      .flatMap((step) => chain.places(step).map(({ kind, id }) => `${kind} ${id}`)),
+  );
+  return ({ kind, id }) => named.has(`${kind} ${id}`);
+}
+
+/**
  * The plan that undoes what a restore applied, for `applyPlan` with `undoes: restore`. A record that is not as the restore
  * left it is blocked (`changed_since`) unless `forceChanged`. A record that already is as before needs no step. Records
  * whose existence in live is unknown (`options.known`) are `skipped`.
@@ -85,6 +105,7 @@ export function planUndo(mirror: RestoreRows, restore: number, options: UndoOpti
   const applied = appliedSteps(mirror, restore);
   const overwritten = overwrittenSecrets(applied.steps, options.definitions);
   const reported = new Set(overwritten.flatMap(({ key, places }) => places.map((place) => key + place)));
+  const blocked = new Map(changed.map(({ kind, id, name }) => [`${kind} ${id}`, name]));
   const plan = planRestore({
     desired: state,
     live: options.live,
@@ -110,6 +131,7 @@ export function planUndo(mirror: RestoreRows, restore: number, options: UndoOpti
     accepted: options.accepted ?? [],
     contradictions: options.contradictions ?? [],
     skipped,
+    blockedName: (kind, id) => blocked.get(`${kind} ${id}`),
     now: options.now,
   });
   extent.require(plan);
