@@ -44,7 +44,8 @@ import {
   printShownReason,
   type CommandContext,
 } from './context.ts';
-import { neverReadNotes, recordFilter, requireEverKnown, type FilterOptions } from './export-notes.ts';
+import { neverReadNotes, recordFilter, type FilterOptions } from './export-notes.ts';
+import { requireEverKnown } from './known-ids.ts';
 import { statesAt } from './named-parents.ts';
 import { withRealIds } from './real-ids.ts';
 import { sourcesToRead } from './record.ts';
@@ -128,7 +129,8 @@ export async function changes(context: CommandContext, options: ChangesOptions):
     const isEmpty = found.length === 0 && unread.every(({ runs }) => runs.length === 0);
     if (isEmpty && sources.every((source) => mirror.runs.latest(source) === undefined))
       pointOf(mirror, LATEST, {});
-    requireEverKnown(mirror, filter, resolved, neverReadNotes(mirror, config, sources, resolved.kind));
+    const unasked = neverReadNotes(mirror, config, sources, resolved.kind);
+    requireEverKnown(resolved, filter, { mirror, config, sources, unasked });
     const leftOut = ({ source, run }: RunRow): LeftOut[] =>
       leftOutOfRun(
         mirror,

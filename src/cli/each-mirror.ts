@@ -126,13 +126,17 @@ export async function inTheOneMirror(
 ): Promise<ExitCode> {
   const having: string[] = [];
   const away: Failure[] = [];
+  const unread: Failure[] = [];
   for (const source of sources) {
     const config = readConfig(context, { ...context.options, source: [source] }, 'unused');
     try {
       if (hasIt(config, (mirror) => isIn(mirror, config), context.pid)) having.push(source);
     } catch (thrown) {
-      if (asTidemarkError(thrown).code !== 'mirror_missing') throw thrown;
-      away.push({ source, error: asTidemarkError(await explainMissing(context, thrown)) });
+      const error = asTidemarkError(thrown);
+      // It may be in a list that this one lacks: that matters where no other has it.
+      if (error.code === 'never_read') unread.push({ source, error });
+      else if (error.code !== 'mirror_missing') throw thrown;
+      else away.push({ source, error: asTidemarkError(await explainMissing(context, thrown)) });
     }
   }
   const [source, ...others] = having;
@@ -143,6 +147,7 @@ export async function inTheOneMirror(
   }
   const [first] = away;
   if (first !== undefined && (source === undefined || isWritten)) throw awayError(first, what, source);
+  if (source === undefined && unread[0] !== undefined) throw awayError(unread[0], what, source);
   if (source === undefined) {
     throw new TidemarkError(
       'reference_unknown',

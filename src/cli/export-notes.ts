@@ -23,9 +23,7 @@ import {
   unaskedKinds,
   unaskedLines,
 } from '../state/unasked.ts';
-import { UnknownParent } from './named-parents.ts';
 import { groupAlike, groupText, oldestOf } from './plan-reason.ts';
-import { idsOfRecords } from './record.ts';
 
 /** A collection that the latest look at it did not read completely. */
 export interface StaleCollection {
@@ -373,60 +371,6 @@ export function unpublishedSources(mirror: Mirror, sources: readonly string[]): 
   throw new TidemarkError('mirror_missing', `${mirror.path} holds no published run${of}: ${why}`, {
     hint: `run \`tidemark sync${hasOthers ? ` --source ${source}` : ''}\`; what it reads can be exported then`,
   });
-}
-
-/**
- * An id that nobody knows is a mistake and not an empty result: one that `read` (the state or the history asked for,
- * filtered) does not hold.
- * @param unread lines that say of what the mirror has nothing
- * @throws TidemarkError `reference_unknown` that names each unknown one
- */
-export function requireKnown(
-  options: FilterOptions,
-  of: 'state' | 'history',
-  read: Iterable<{ readonly id: string }>,
-  unread: readonly string[],
-): void {
-  if (options.id === undefined) return;
-  const missing = new Set(options.id);
-  for (const { id } of read) missing.delete(id);
-  if (missing.size === 0) return;
-  const others = filterText({ ...options, id: [] });
-  const unknown = `${[...missing].join(', ')}${others === '' ? '' : ` (with ${others})`}`;
-  const message =
-    of === 'state'
-      ? `no record has the id ${unknown} in this state of the mirror`
-      : `no record of the mirror has, or had, the id ${unknown}`;
-  throw new UnknownParent('reference_unknown', [message, ...unread].join('\n'), {
-    hint:
-      of === 'state'
-        ? 'it may be another kind, or removed: `--at run:N` shows an earlier state, `tidemark runs` lists them'
-        : 'it may be another kind, or in another place: `tidemark export --history` has every record of the mirror',
-  });
-}
-
-/** The same of the mirror's history, removed records included, and earlier ids. @throws TidemarkError `reference_unknown` */
-export function requireEverKnown(
-  mirror: Mirror,
-  filter: ReturnType<typeof recordFilter>,
-  options: FilterOptions,
-  unread: readonly string[],
-): void {
-  const { id: ids = [], kind: kinds = KINDS } = options;
-  const idsOf = idsOfRecords(mirror);
-  const isKnown = (source: string, kind: Kind, id: string): boolean =>
-    mirror.records.find(kind, id, { ...filter, sources: [source] }).length > 0;
-  const known = ids.filter((id) =>
-    filter.sources.some((source) =>
-      kinds.some((kind) => idsOf(source, kind, id).some((each) => isKnown(source, kind, each))),
-    ),
-  );
-  requireKnown(
-    options,
-    'history',
-    known.map((id) => ({ id })),
-    unread,
-  );
 }
 
 // Short forms for people: ages, how runs ended.

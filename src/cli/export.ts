@@ -34,8 +34,6 @@ import {
   neverReadNotes,
   newestOnlyText,
   recordFilter,
-  requireEverKnown,
-  requireKnown,
   sampledNotes,
   staleCollections,
   staleText,
@@ -44,6 +42,7 @@ import {
   unreadText,
   type FilterOptions,
 } from './export-notes.ts';
+import { requireEverKnown, requireKnown } from './known-ids.ts';
 import { statesAt } from './named-parents.ts';
 import { withRealIds } from './real-ids.ts';
 import { formerIdNote } from './record-heading.ts';
@@ -133,8 +132,9 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     });
     const filter = { ...recordFilter(sources, options), followsIds: isHistory };
     const neverRead = neverReadNotes(mirror, config, sources, options.kind);
-    if (isHistory) requireEverKnown(mirror, filter, options, neverRead);
-    else requireKnown(options, 'state', content.look(), neverRead);
+    const place = { mirror, config, sources, unasked: neverRead };
+    if (isHistory) requireEverKnown(options, filter, place);
+    else requireKnown(options, 'state', content.look(), { ...place, run });
 
     const isAsked = askedCollections(mirror, sources, options, run);
     const altered = alteredHistory(mirror, {

@@ -23,6 +23,7 @@ import type { NamedRecord } from '../state/state.ts';
 import { LATEST } from '../state/reference.ts';
 import { EXCLUDED, neverAsked } from '../state/unasked.ts';
 import { kindName, type Located } from './command-row.ts';
+import { doubtsAbout, idsOfRecords, requireTurn } from './known-ids.ts';
 import {
   bestNamed,
   damageFoundBy,
@@ -148,9 +149,13 @@ export function lookUpRecord(
     const near = hasNames(definition) ? nearest(mirror, config, definition, question.id, filter) : undefined;
     // One that another program altered may have another name by now.
     const damage = hasNames(definition) ? damageOf(mirror, config, kind, filter) : undefined;
-    requireTurn(mirror, definition, question.id, filter);
-    const unread = linesIfUnread(mirror, config, definition, sources);
-    throw unknownRecord(definition, question.id, near, { isCut: search.isCut, damage, unread });
+    requireTurn(mirror, [kind], question.id, filter);
+    const unasked = linesIfUnread(mirror, config, definition, sources);
+    const doubts = doubtsAbout(
+      { mirror, config, sources, run: null },
+      { kind: [kind], ...(organization && { organization }), ...(project && { project }) },
+    );
+    throw unknownRecord(definition, question.id, near, { isCut: search.isCut, damage, unasked, ...doubts });
   }
   const others = [...new Set(removed.map(({ row }) => row.source))].join(', ');
   const namesakes =
@@ -433,16 +438,6 @@ function partlyNamed(
   return atLatestId(mirror, kind, found);
 }
 
-/** All ids that a record of a source had, or got when a restore created it again, its own included. */
-export function idsOfRecords(mirror: Mirror): (source: string, kind: Kind, id: string) => readonly string[] {
-  const bySource = new Map<string, RecreatedIds>();
-  return (source, kind, id) => {
-    const recreated = bySource.get(source) ?? new RecreatedIds(mirror.restores.idMap(source));
-    bySource.set(source, recreated);
-    return recreated.all(kind, id);
-  };
-}
-
 /** Each record once that was created again, and so has several ids: under the latest of those given, if it
  * can be one that is there. */
 function atLatestId<T extends Key>(mirror: Mirror, kind: Kind, keys: readonly T[]): T[] {
@@ -517,20 +512,6 @@ function ambiguous(found: readonly FoundRecord[], text: string, verb: string): T
   );
 }
 
-/** @throws TidemarkError `reference_unknown` for a record that is read by the id of another, which the mirror has, and was not read yet */
-function requireTurn(
-  mirror: Mirror,
-  { kind, title, reading, discovery }: ResourceDefinition,
-  id: string,
-  filter: RecordFilter,
-): void {
-  if (reading !== 'each' || discovery.from === 'root') return;
-  if (!mirror.records.find(discovery.from, id, filter).some(({ isRemoved }) => !isRemoved)) return;
-  throw new TidemarkError('reference_unknown', `the ${title.one} ${quotedName(id)} has not been read yet`, {
-    hint: `runs read some at a time, \`tidemark status\` says how many ${kind} were read`,
-  });
-}
-
 function unknownRecord(
   definition: ResourceDefinition,
   text: string,
@@ -538,12 +519,15 @@ function unknownRecord(
   {
     isCut,
     damage,
+    unasked,
     unread,
+    stale,
+    hint,
   }: {
     readonly isCut: boolean;
     readonly damage: TidemarkError | undefined;
-    readonly unread: readonly string[];
-  },
+    readonly unasked: readonly string[];
+  } & ReturnType<typeof doubtsAbout>,
 ): TidemarkError {
   const word = quotedName(text);
   const { title } = definition;
@@ -553,15 +537,23 @@ function unknownRecord(
   const note = isCut
     ? `; of more than ${count(REMOVED_READ)} removed ones, only the first were looked through for the name`
     : '';
+  const meant = near === undefined ? '' : `; did you mean ${quotedName(near)}?`;
+  const more = [...(damage === undefined ? [] : [damage.message]), ...unread, ...stale, ...unasked];
+  const ofDamage = damage?.hint === undefined ? '' : `${damage.hint}; `;
+  if (unread.length > 0)
+    return new TidemarkError(
+      'never_read',
+      [
+        `no ${title.one} ${what} ${word} was read, and whether there is one is not known${meant}`,
+        ...more,
+      ].join('\n'),
+      { hint: `${ofDamage}${hint}` },
+    );
   return new TidemarkError(
     'reference_unknown',
-    [
-      `the mirror has no ${title.one} ${what} ${word}${near === undefined ? '' : `; did you mean ${quotedName(near)}?`}`,
-      ...(damage === undefined ? [] : [damage.message]),
-      ...unread,
-    ].join('\n'),
+    [`the mirror has no ${title.one} ${what} ${word}${meant}`, ...more].join('\n'),
     {
-      hint: `${damage?.hint === undefined ? '' : `${damage.hint}; `}${naming}${listCommand(definition)} lists them; \`tidemark status\` says how fresh they are${note}`,
+      hint: `${ofDamage}${naming}${listCommand(definition)} lists them; \`tidemark status\` says how fresh they are${note}`,
     },
   );
 }

@@ -83,7 +83,12 @@ describe('a period', () => {
     }
     expect((await run('export', '--history', ...kind)).stderr).toContain(note);
     const turn = await run('show', 'recording_sharing', 'r1');
-    expect([turn.code, turn.stderr]).toEqual([4, expect.stringContaining('"r1" has not been read yet')]);
+    // Not read, so nobody knows: as of any list that was not read, and for each command that looks for it.
+    expect([turn.code, turn.stderr]).toEqual([3, expect.stringContaining('"r1" has not been read yet')]);
+    for (const command of ['export', 'changes']) {
+      const { code, stderr } = await run(command, ...kind, '--id', 'r1');
+      expect([code, stderr], command).toEqual([3, turn.stderr]);
+    }
     expect((await run('show', 'recording_sharing', 'r9')).stderr).toContain('the mirror has no');
     expect((await run('export', '--kind', 'session_recordings')).stderr).not.toContain('read so far');
     expect((await run('sync')).code).toBe(0);

@@ -97,7 +97,7 @@ function runHtml(facts: ChangesFacts, { run, previous, changes, summary }: RunCh
   const heading = markup`<h2>${link}${source}${when}</h2>`;
   if (previous === null) {
     const kept = mirror.retention.forgottenBefore(run.run) === undefined ? '' : ' that is kept';
-    const text = `of ${run.source}${kept}: ${plural(summary.added, 'record')}, all new.`;
+    const text = `of ${run.source}${kept}: ${summary.added === 0 && facts.kind !== null ? 'no records of this kind were read' : `${plural(summary.added, 'record')}, all new`}.`;
     return markup`<section>${heading}${emptyHtml('The first run', text)}</section>`;
   }
   if (changes === null) {

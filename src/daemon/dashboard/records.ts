@@ -2,6 +2,7 @@
 import { CATALOG, definitionOf } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
+import { kindsAbove } from '../../catalog/lineage.ts';
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { count, plural } from '../../core/wording.ts';
@@ -73,7 +74,7 @@ ${searchForm(facts, counts)}${content}`;
   return { title, body };
 }
 
-/** What the mirror never read of the kind, or of all: a line for each source and reason. */
+/** What the mirror never read of the kind, or of all, and of which kinds it read a part: a line for each source and reason. */
 export function unreadLines({
   mirror,
   config,
@@ -87,10 +88,69 @@ export function unreadLines({
     const never = [...kindsNeverRead(mirror, config, name)].filter(
       ([each]) => kind === null || each === kind,
     );
-    return [...Map.groupBy(never, ([, reason]) => reason === EXCLUDED)].map(([isExcluded, same]) => {
-      const titles = same.map(([each]) => definitionOf(each).title.many).join(', ');
-      return `${capital(titles)}${of}: ${isExcluded ? 'excluded by the configuration' : 'not read yet'}`;
-    });
+    const line = (kinds: readonly Kind[], text: string): string =>
+      `${capital(kinds.map((each) => definitionOf(each).title.many).join(', '))}${of}: ${text}`;
+    const asked = kind === null ? null : [...kindsAbove([kind]), kind];
+    // Whoever looks for the id of one that waits for its turn finds the record that it is read of.
+    const doubts = kindDoubts(mirror, name).filter((doubt) =>
+      asked === null ? !doubt.isSampled : asked.includes(doubt.kind),
+    );
+    // The answer of the service is of one kind: a list of many has the outcome.
+    const textOf = ({ text, error }: KindDoubt): string =>
+      kind === null || error === null ? text : `${text}: ${error}`;
+    return [
+      ...[...Map.groupBy(never, ([, reason]) => reason === EXCLUDED)].map(([isExcluded, same]) =>
+        line(
+          same.map(([each]) => each),
+          isExcluded ? 'excluded by the configuration' : 'not read yet',
+        ),
+      ),
+      ...[...Map.groupBy(doubts, textOf)].map(([text, same]) =>
+        line(
+          same.map((each) => each.kind),
+          text,
+        ),
+      ),
+    ];
+  });
+}
+
+/** A kind of which the number of records says less than it seems to. */
+interface KindDoubt {
+  readonly kind: Kind;
+  /** `not read: denied`, `1 of 2 lists not read: failed`, `200 of 3,000 read so far` */
+  readonly text: string;
+  /** What the service answered; null where it was not asked, or nothing is wrong. */
+  readonly error: string | null;
+  /** True where all that is wrong is that records wait for their turn. */
+  readonly isSampled: boolean;
+}
+
+/** Kinds with lists that no run of the source read completely, and kinds that are read some records in each run. */
+function kindDoubts(mirror: Mirror, source: string): KindDoubt[] {
+  const lists = mirror.runs.collections(source).filter(({ retiredRun }) => retiredRun === null);
+  const byKind = Map.groupBy(lists, ({ kind }) => kind);
+  const recordsOf = (kind: Kind): number =>
+    (byKind.get(kind) ?? []).reduce((sum, { records }) => sum + records, 0);
+  return [...byKind].flatMap(([kind, own]): KindDoubt[] => {
+    const unread = own.filter(
+      ({ lastCompleteRun, lastOutcome }) => lastCompleteRun === null && lastOutcome !== 'complete',
+    );
+    const [first] = unread;
+    if (first !== undefined) {
+      const many =
+        unread.length === own.length ? '' : `${count(unread.length)} of ${plural(own.length, 'list')} `;
+      const outcomes = [...new Set(unread.map(({ lastOutcome }) => lastOutcome ?? 'not asked for'))];
+      return [
+        { kind, text: `${many}not read: ${outcomes.join(', ')}`, error: first.lastError, isSampled: false },
+      ];
+    }
+    const { reading, discovery } = definitionOf(kind);
+    if (reading !== 'each' || discovery.from === 'root') return [];
+    const [read, of] = [recordsOf(kind), recordsOf(discovery.from)];
+    return read < of
+      ? [{ kind, text: `${count(read)} of ${count(of)} read so far`, error: null, isSampled: true }]
+      : [];
   });
 }
 
@@ -129,14 +189,23 @@ ${selectHtml('Kind', 'kind', [['', 'all kinds'], ...kinds], kind ?? '')}${source
 <button>Search</button></form>`;
 }
 
-function kindsHtml({ source }: RecordsFacts, counts: ReadonlyMap<string, number>): Html {
+function kindsHtml({ mirror, source, sources }: RecordsFacts, counts: ReadonlyMap<string, number>): Html {
   if (counts.size === 0)
     return emptyHtml('Nothing copied yet.', 'The first sync fills this; `tidemark sync` starts one now.');
+  const doubts = (source === null ? sources : [source]).flatMap((name) =>
+    kindDoubts(mirror, name).map(({ kind, text }) => ({
+      kind,
+      text: sources.length > 1 && source === null ? `${name}: ${text}` : text,
+    })),
+  );
   const rows = CATALOG.flatMap(({ kind, title }) => {
     const records = counts.get(kind);
     if (records === undefined) return [];
     const path = `/records${queryText({ kind, source })}`;
-    return [[markup`<a href="${path}">${capital(title.many)}</a>`, count(records)]];
+    const own = doubts.filter((doubt) => doubt.kind === kind).map(({ text }) => text);
+    const number = records === 0 && own.length > 0 ? NOTHING : count(records);
+    const note = own.length === 0 ? NOTHING : markup` ${faint(own.join('; '))}`;
+    return [[markup`<a href="${path}">${capital(title.many)}</a>${note}`, number]];
   });
   return tableHtml('Kinds', [{ head: 'Kind' }, { head: 'Records', style: 'num' }], rows);
 }

@@ -1,7 +1,7 @@
 /** The routes of the dashboard: each page complete, or only its content for a page that is open already. */
 import type { HttpBindings } from '@hono/node-server';
 import { Hono, type Context } from 'hono';
-import { CATALOG } from '../../catalog/catalog.ts';
+import { CATALOG, definitionOf } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import { definitionsFor } from '../../config/source.ts';
@@ -384,7 +384,15 @@ function record(parts: DashboardParts, context: Context): PageContent {
   const [row] = rows;
   if (row === undefined) {
     const unread = unreadLines({ mirror, config, kind, source, sources });
-    throw new TidemarkError('reference_unknown', ['Record not found', ...unread].join('. '), {
+    const { reading, discovery } = definitionOf(kind);
+    const waits =
+      reading === 'each' &&
+      discovery.from !== 'root' &&
+      findRows(parts, discovery.from, '', context.req.param('id') ?? '', source).some(
+        (each) => !each.isRemoved,
+      );
+    const what = waits ? 'Record not read yet' : 'Record not found';
+    throw new TidemarkError('reference_unknown', [what, ...unread].join('. '), {
       hint: 'search for its name or the beginning of its id under Records',
     });
   }

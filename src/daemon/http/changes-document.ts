@@ -100,7 +100,7 @@ export async function changesShown(
       at: run.finishedAt ?? run.startedAt,
       previous,
       forgotten,
-      summary,
+      summary: previous === null ? null : summary,
       left_out: leftOut(run),
       first_read: firstReadsIn(collections, run),
       changes,

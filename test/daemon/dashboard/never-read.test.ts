@@ -4,11 +4,15 @@ import { loadConfig } from '../../../src/config/load.ts';
 import { onlyMirrorConfig } from '../../../src/config/mirrors.ts';
 import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
 import { scratch } from '../../journeys/harness.ts';
-import { FULL_KEY, sourcesFile, World } from '../http/world.ts';
+import { FULL_KEY, NARROW_KEY, sourcesFile, World } from '../http/world.ts';
 
 /** The text of pages of a mirror whose first source was read without these kinds. */
 async function pages(isExcluded: boolean, ...more: string[]): Promise<(path: string) => Promise<string>> {
   const { url } = await served(isExcluded, ...more);
+  return pageOf(url);
+}
+
+function pageOf(url: string): (path: string) => Promise<string> {
   return async (path) => {
     const html = await (await fetch(url + path, { headers: { accept: 'text/html' } })).text();
     return html
@@ -85,6 +89,48 @@ it('a kind that is still excluded is shown as excluded', async () => {
   expect(await page('/records/roles/no-such-id?source=beta')).not.toContain('excluded');
   expect(await page(`/records/organizations/${KITTIWAKE_ID}`)).toContain('2 records with this id');
   expect(await page(`/records/organizations/${KITTIWAKE_ID}?source=beta`)).not.toContain('2 records');
+});
+
+it('a list that every run was denied is not empty, and what is read in turns is not complete', async () => {
+  const config = sourcesFile({ alpha: 'exclude: []', beta: 'exclude: []' });
+  const world = await World.create({ TIDEMARK_CONFIG: config });
+  await world.sync(NARROW_KEY, 'alpha');
+  await world.sync(FULL_KEY, 'beta');
+  const { url } = await world.listen({});
+  const page = pageOf(url);
+  const alpha = await page('/records?source=alpha');
+  expect(alpha).toMatch(/Batch exports +not read: denied +[A-Z]/);
+  expect(alpha).not.toMatch(/ 0 /);
+  expect(await page('/records')).toMatch(/Batch exports +alpha: not read: denied +\d/);
+  const denied = await page('/records?kind=batch_exports&source=alpha');
+  expect(denied).toMatch(
+    /Batch exports of alpha: not read: denied: .*No records +of this kind in what was read\./,
+  );
+  expect(denied).not.toContain('0 records');
+  expect(await page('/records?kind=recording_sharing&source=alpha')).toContain(
+    'Session recordings of alpha: not read: denied',
+  );
+  expect(await page('/records?q=no-such-name&source=alpha')).toMatch(
+    /Batch exports, .*of alpha: not read: denied\.[^]*Nothing found in what was read\./,
+  );
+  expect(await page('/records/batch_exports/no-such-id?source=alpha')).toMatch(
+    /Record not found\. Batch exports of alpha: not read: denied: /,
+  );
+  expect(await page('/records/batch_exports/no-such-id?source=beta')).not.toContain('not read');
+  expect(await page('/changes?kind=batch_exports')).toContain('of alpha: no records of this kind were read.');
+
+  const beta = await page('/records?source=beta');
+  expect(beta).toMatch(/Recording sharings +5 of 20 read so far +5/);
+  const mirror = world.mirror();
+  const read = new Set(
+    [...mirror.records.keys({ sources: ['beta'], kinds: ['recording_sharing'] })].map(({ id }) => id),
+  );
+  const [waits] = [...mirror.records.keys({ sources: ['beta'], kinds: ['session_recordings'] })].filter(
+    ({ id }) => !read.has(id),
+  );
+  expect(await page(`/records/recording_sharing/${waits?.id ?? ''}?source=beta`)).toContain(
+    'Record not read yet. Recording sharings of beta: 5 of 20 read so far',
+  );
 });
 
 it('samples of several sources are counted together', async () => {
