@@ -4,7 +4,7 @@ import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { withoutFallbackPointers } from '../catalog/shown-fields.ts';
 import type { Config } from '../config/config.ts';
-import { excludedKinds } from '../config/mirrored-kinds.ts';
+import { excludedKinds, isExcludedBy } from '../config/mirrored-kinds.ts';
 import { mirrorConfigs, namesItsSource } from '../config/mirrors.ts';
 import { definitionsFor } from '../config/source.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
@@ -109,6 +109,7 @@ export async function diff(context: CommandContext, options: DiffOptions): Promi
           [sides.from, sides.to],
           filter,
         ),
+        isExcluded: isExcludedBy(config, source ?? ''),
         ...(isOfMirror(from) && isOfMirror(to) ? { mirror: opener.mirror() } : {}),
         ...(options.id === undefined ? {} : { typedIds: options.id }),
         idMap: source === null ? [] : (opener.mirrorIfAny()?.restores.idMap(source) ?? []),

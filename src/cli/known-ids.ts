@@ -76,7 +76,7 @@ export function doubtsAbout(
     stale: named(
       read.map(
         (list) =>
-          `not in ${text(list)} when it was last read completely, in run ${list.lastComplete?.run ?? ''}; not read since (${whyText(list)})`,
+          `not in ${text(list)} when it was last read completely, in ${runText(mirror, list)}; not read since (${whyText(list)})`,
       ),
     ),
     hint: `${advice}; \`tidemark doctor\` shows what the key can read`,
@@ -89,6 +89,11 @@ function named(lines: readonly string[]): string[] {
     ...lines.slice(0, NAMED),
     ...(more > 0 ? [`and ${plural(more, 'more list')}: see \`tidemark status\``] : []),
   ];
+}
+
+function runText(mirror: Mirror, { lastComplete }: StaleCollection): string {
+  const run = lastComplete?.run ?? 0;
+  return mirror.runs.get(run) === undefined ? 'a run that was forgotten' : `run ${run}`;
 }
 
 function whyText({ outcome, error }: StaleCollection): string {

@@ -260,7 +260,11 @@ export function recordBlame(
       {
         path,
         value: held,
-        since: { run: since.run, at: since.at },
+        since: {
+          ...{ run: since.run, at: since.at },
+          // A change of a forgotten run is of the next kept one.
+          ...(options.seenBy?.(since).may_be_earlier === true ? { may_be_earlier: true } : {}),
+        },
         last_seen_before: lastSeenBefore(since, parsed[index + 1], options),
       },
     ];

@@ -56,6 +56,8 @@ interface ComparisonRequest {
   readonly definitions: (kind: Kind) => ResourceDefinition;
   /** Kinds that this comparison is not about, each with the reason. */
   readonly leaveOut?: ReadonlyMap<Kind, string>;
+  /** True for kinds that the configuration of the source excludes: a sync would not read them. */
+  readonly isExcluded?: (kind: Kind) => boolean;
   /** The mirror that both states are of, where they are: then the cost follows the changes. */
   readonly mirror?: Mirror;
   /** Which records came back under which ids; those that the mirror knows when left out. */
@@ -158,7 +160,7 @@ async function compareChecked(asked: ComparisonRequest): Promise<DiffDocument> {
   if (asked.isUnasked === true) return document;
   if (document.compared.collections === 0 && document.compared.records === 0) {
     const question = { filter, unread, sides: [from, to], typedIds: asked.typedIds } as const;
-    throw neverRead({ from, to }, document.skipped) ?? nothingCompared(document, question);
+    throw neverRead({ from, to }, document.skipped, asked.isExcluded) ?? nothingCompared(document, question);
   }
   requireComparedFields(document, { fields, mode, definitions, states: [from, to], parts });
   const unknown = unknownIds(asked, filter, asked.typedIds);

@@ -4,7 +4,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import { isSetOnCreation } from '../catalog/volatile-names.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
-import { mirroredKinds } from '../config/mirrored-kinds.ts';
+import { isExcludedBy, mirroredKinds } from '../config/mirrored-kinds.ts';
 import { definitionsFor } from '../config/source.ts';
 import { type DiffDocument, type RecordChange, compareRecords, overlapsPointer } from '../diff/change.ts';
 import { type ComparisonMode, type FieldChange, isComparedMember } from '../diff/compare.ts';
@@ -107,6 +107,7 @@ export async function driftBetween(
       ...kindsOfNeither(configured, [sides.from, sides.to], filter),
       ...(filter.kinds === undefined ? left.map((kind) => [kind, why(kind)] as const) : []),
     ]),
+    isExcluded: isExcludedBy(config, source),
     ...(areOfMirror && mirror !== null ? { mirror } : {}),
     idMap,
     ...(extent.typedIds === undefined ? {} : { typedIds: extent.typedIds }),

@@ -264,12 +264,12 @@ class MirrorState implements LoadedState {
         return { how: 'read', ...(part === undefined ? {} : { part }) };
       }
       const reason = `run ${this.point.run} was limited to ${limitedTo.join(', ')}`;
-      return { how: 'read', limited: `${reason}; last read by run ${lastRun}` };
+      return { how: 'read', limited: `${reason}; last read by ${this.#runText(lastRun)}` };
     }
     if (completeRun === null && definitionOf(kind).reading !== 'each') {
       return { how: 'read', stale: `${why}; no earlier run had read it completely`, isPartial: true };
     }
-    const since = readRun === null || readRun === lastRun ? '' : `; last read by run ${readRun}`;
+    const since = readRun === null || readRun === lastRun ? '' : `; last read by ${this.#runText(readRun)}`;
     return { how: 'read', stale: `${why}${since}` };
   }
 
@@ -297,7 +297,12 @@ class MirrorState implements LoadedState {
     const full = read.map((each) => this.#lastFullRun(each, run) ?? 0);
     const oldest = Math.min(...full);
     const orLater = full.some((each) => each > oldest) ? ' or later' : '';
-    return `run ${run} read only the newest${oldest === 0 ? '' : `; last read completely by run ${oldest}${orLater}`}`;
+    return `run ${run} read only the newest${oldest === 0 ? '' : `; last read completely by ${this.#runText(oldest)}${orLater}`}`;
+  }
+
+  /** Retention may have dropped it: then no command shows it. */
+  #runText(run: number): string {
+    return this.#mirror.runs.get(run) === undefined ? 'a run that was forgotten' : `run ${run}`;
   }
 
   /** Null where all were asked for: a request for each. */

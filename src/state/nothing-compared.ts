@@ -1,5 +1,6 @@
 /** A comparison that compared nothing is an error, never "no changes" (design.md, invariant 10). */
 import { scopeText } from '../catalog/catalog.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { CollectionKey, RecordKey } from '../catalog/order.ts';
 import { type ErrorCode, TidemarkError } from '../core/errors.ts';
 import { formatInteger, plural } from '../core/wording.ts';
@@ -137,6 +138,7 @@ const SYNC_FIRST = 'run `tidemark sync`, and compare with its run';
 export function neverRead(
   sides: { readonly from: LoadedState; readonly to: LoadedState },
   skipped: DiffDocument['skipped'],
+  isExcluded: (kind: Kind) => boolean = () => false,
 ): TidemarkError | undefined {
   const how = (state: LoadedState): Coverage['how'][] =>
     skipped.map(({ kind, scope }) => state.coverage(kind, scope).how);
@@ -146,7 +148,9 @@ export function neverRead(
   const [never] = skipped.filter(({ kind }) => (to.neverAsked?.(kind) ?? null) !== null);
   if (never !== undefined)
     return new TidemarkError('never_read', `nothing was compared: ${never.kind}: ${never.reason}`, {
-      hint: SYNC_FIRST,
+      hint: isExcluded(never.kind)
+        ? 'leave the kind in (kinds.include, kinds.exclude, recordings.sharingPerRun), then run `tidemark sync`'
+        : SYNC_FIRST,
     });
   const lacking =
     isAll(from, 'unread') && isAll(to, 'read')

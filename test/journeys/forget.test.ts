@@ -130,6 +130,17 @@ describe('forget', () => {
     // Run 1, which may have been the first to see it, is part of run 2.
     for (const command of ['show', 'blame'])
       expect((await run(command, 'roles', 'r1')).stdout).toMatch(/first seen +run 2, \S+ or earlier\n/);
+    // What run 5 changed may be what run 3 or 4 did; what run 6 changed is its own.
+    expect((await run('blame', 'roles', 'r1', '--at', 'run:5')).stdout).toMatch(/name .*run 5 or earlier/);
+    expect((await run('blame', 'roles', 'r1')).stdout).toMatch(/name .*run 6 (?!or earlier)/);
+    expect(await json('blame', 'roles', 'r1', '--at', 'run:5')).toMatchObject({
+      fields: expect.arrayContaining([
+        expect.objectContaining({
+          path: '/name',
+          since: { run: 5, at: expect.any(String) as string, may_be_earlier: true },
+        }),
+      ]) as unknown,
+    });
     const before = await run('show', 'roles', 'r1', '--at', '2026-03-01T13:30:00Z');
     expect(before.code).toBe(4);
     expect(before.stderr).toMatch(/first run that it keeps ended at .*; run 1 was dropped .* part of run 2/);

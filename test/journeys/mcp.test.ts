@@ -125,6 +125,9 @@ describe('tidemark mcp', () => {
     const { description = '' } = tools.find(({ name }) => name === 'sql') ?? {};
     for (const table of [...KINDS, 'runs', 'changes', 'gone', 'run_lists'])
       expect(description).toMatch(RegExp(`\\b${table}\\b`));
+    expect(description).toMatch(
+      /A list that no run read .* has no rows, .*\nempty: run_lists has the result/,
+    );
     const call = callOf(client);
     expect((await call('sql', { query: 'select 9007199254740993, -9007199254740991' })).data).toMatchObject({
       rows: [['9007199254740993', -9007199254740991]],

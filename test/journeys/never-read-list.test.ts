@@ -78,4 +78,14 @@ it('each command that looks for a record says which list was never read', async 
     expect(text, args.join(' ')).toMatch(said);
     expect(ended.code, `${args.join(' ')}\n${text}`).toBe(code);
   }
+
+  // The run that read domains last is one that no command shows any more.
+  await run('sync', '--quiet');
+  expect((await run('forget', '--keep-last', '2')).code).toBe(0);
+  expect((await run('show', 'domains', 'd9')).stderr).toContain(
+    'completely, in a run that was forgotten; not',
+  );
+  const { stdout } = await run('diff', 'run:2', 'run:3', '--kind', 'domains');
+  expect(stdout).toContain('last read by a run that was forgotten');
+  expect(stdout).not.toContain('run 1');
 });

@@ -95,6 +95,11 @@ it('each command says what was never read', async () => {
     [1, NO_RUN, 'diff', '--source', 'c'],
     [1, NO_RUN, 'diff', '--source', 'a', '--to-source', 'c'],
     [1, NO_RUN, 'drift', '--source', 'c'],
+    ...[['drift'], ['diff', 'run:2', 'latest']].map((command): Case => [
+      3,
+      /→ leave the kind in \(kinds\.include.*then run `tidemark sync`/,
+      ...[...command, '--kind', 'domains', '--source', 'b'],
+    ]),
     [1, NO_RUN, 'restore', '--source', 'c'],
     [1, NO_RUN, 'drill', '--source', 'c'],
     [1, NO_RUN, 'snapshots', 'pin', 'own', '--source', 'c'],

@@ -262,7 +262,7 @@ function fieldsHtml(fields: readonly BlameField[], definition: ResourceDefinitio
   const rows = fields.map(({ path, value, since, changed_by: by, is_unknown_before: isUnknown }) => [
     markup`<code>${breakable(nameText(maskedPlace(path, definition).replace(/^\/(?!$)/, '')))}</code>`,
     markup`<code>${foldedValue(maskedAt(path, value, definition), VALUE_LIMIT)}</code>`,
-    markup`${ageHtml(since.at, now)} ${faint(`run ${since.run}${isUnknown === true ? ' or earlier' : ''}${by === undefined ? '' : `, ${restoreText(by)}`}`)}`,
+    markup`${ageHtml(since.at, now)} ${faint(`run ${since.run}${isUnknown === true ? ' or earlier' : earlierText(since)}${by === undefined ? '' : `, ${restoreText(by)}`}`)}`,
   ]);
   const columns = [
     { head: 'Field' },

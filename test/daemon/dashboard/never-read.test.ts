@@ -117,6 +117,8 @@ it('a list that every run was denied is not empty, and what is read in turns is 
     /Record not found\. Batch exports of alpha: not read: denied: /,
   );
   expect(await page('/records/batch_exports/no-such-id?source=beta')).not.toContain('not read');
+  const changes = await (await fetch(`${url}/api/v1/changes`)).json();
+  expect(changes).toMatchObject({ runs: [{ summary: null, changes: null }, { summary: null }] });
   expect(await page('/changes?kind=batch_exports')).toContain('of alpha: no records of this kind were read.');
 
   const beta = await page('/records?source=beta');
