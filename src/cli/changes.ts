@@ -129,8 +129,8 @@ export async function changes(context: CommandContext, options: ChangesOptions):
     const isEmpty = found.length === 0 && unread.every(({ runs }) => runs.length === 0);
     if (isEmpty && sources.every((source) => mirror.runs.latest(source) === undefined))
       pointOf(mirror, LATEST, {});
-    const unasked = neverReadNotes(mirror, config, sources, resolved.kind);
-    requireEverKnown(resolved, filter, { mirror, config, sources, unasked });
+    const neverRead = neverReadNotes(mirror, config, sources, resolved.kind);
+    requireEverKnown(resolved, filter, { mirror, config, sources, neverRead });
     const leftOut = ({ source, run }: RunRow): LeftOut[] =>
       leftOutOfRun(
         mirror,

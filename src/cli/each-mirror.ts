@@ -86,7 +86,7 @@ export async function forEachMirror(context: CommandContext, loop: Loop): Promis
     const others = failures.filter(
       ({ error }) =>
         !(error instanceof UnknownParent) &&
-        !(loop.row.isSearch === true && error.code === 'reference_unknown'),
+        !(loop.row.isSearch === true && ['reference_unknown', 'never_read'].includes(error.code)),
     );
     failures.splice(0, failures.length, ...others);
   }

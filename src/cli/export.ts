@@ -132,7 +132,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     });
     const filter = { ...recordFilter(sources, options), followsIds: isHistory };
     const neverRead = neverReadNotes(mirror, config, sources, options.kind);
-    const place = { mirror, config, sources, unasked: neverRead };
+    const place = { mirror, config, sources, neverRead };
     if (isHistory) requireEverKnown(options, filter, place);
     else requireKnown(options, 'state', content.look(), { ...place, run });
 

@@ -100,7 +100,7 @@ function whyText({ outcome, error }: StaleCollection): string {
   return [outcome ?? 'not asked for', ...(error === null ? [] : [error])].join(': ');
 }
 
-/** `the list of plugins of organization Harbor (0190…)`, with the source where there are several. */
+/** `the list of plugins of organization Harbor (0190…)`, with the source if it is one of several. */
 function listTexts({ mirror, config, sources }: Omit<LookedIn, 'run'>): (list: StaleCollection) => string {
   return ({ source, kind, scope }) => {
     const definitions = definitionsFor(config, source);
@@ -132,14 +132,14 @@ export function requireTurn(
 /**
  * An id that nobody knows is a mistake and not an empty result: one that `read` (the state or the history asked for,
  * filtered) does not hold.
- * @param unasked lines that say of which kinds the mirror has nothing
+ * @param neverRead lines that say of which kinds the mirror has nothing
  * @throws TidemarkError `reference_unknown` that names each unknown one; `never_read` where it may be in a list that was never read
  */
 export function requireKnown(
   options: FilterOptions,
   of: 'state' | 'history',
   read: Iterable<{ readonly id: string }>,
-  { unasked, ...place }: LookedIn & { readonly unasked: readonly string[] },
+  { neverRead, ...place }: LookedIn & { readonly neverRead: readonly string[] },
 ): void {
   if (options.id === undefined) return;
   const missing = new Set(options.id);
@@ -152,13 +152,13 @@ export function requireKnown(
   const { unread, stale, hint } = doubtsAbout(place, options);
   if (unread.length > 0) {
     const message = `no record with the id ${unknown} was read, and whether there is one is not known`;
-    throw new UnknownParent('never_read', [message, ...unread, ...stale, ...unasked].join('\n'), { hint });
+    throw new UnknownParent('never_read', [message, ...unread, ...stale, ...neverRead].join('\n'), { hint });
   }
   const message =
     of === 'state'
       ? `no record has the id ${unknown} in this state of the mirror`
       : `no record of the mirror has, or had, the id ${unknown}`;
-  throw new UnknownParent('reference_unknown', [message, ...stale, ...unasked].join('\n'), {
+  throw new UnknownParent('reference_unknown', [message, ...stale, ...neverRead].join('\n'), {
     hint:
       of === 'state'
         ? 'it may be another kind, or removed: `--at run:N` shows an earlier state, `tidemark runs` lists them'

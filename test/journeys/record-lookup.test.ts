@@ -1,11 +1,11 @@
 /** Which record `show KIND ID` means: by id, by name, by the name that a removed one had. */
-import { writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { commandLine } from './command-line.ts';
 import { environment, scratch } from './harness.ts';
-import { FakeService, ORG } from './service.ts';
+import { FakeService, forbidden, ORG } from './service.ts';
 
 /** As another program. */
 function alterBody(path: string, id: string, from: string, to: string): void {
@@ -125,6 +125,18 @@ it('a record that one mirror has is found beside one that is altered in another 
   await run(0, 'drift', 'accept', 'roles', 'Only two', '--reason', 'x');
   const { stderr } = await run(4, 'show', 'roles', 'Only to', '--source', 'one');
   expect(stderr).toMatch(/`tidemark backup restore [^`]* --source one`/);
+});
+
+it('a record that one mirror has is found beside one whose list was never read; one that none has is not denied', async () => {
+  const { run, two, directory } = await twoSources('{source}.db');
+  for (const end of ['', '-wal', '-shm']) rmSync(join(directory, `two.db${end}`), { force: true });
+  two.quirks.push(({ path }, response) => path.endsWith('/roles/') && forbidden(response, 'role:read'));
+  await run(3, 'sync', '--quiet', '--source', 'two');
+  expect((await run(0, 'show', 'roles', 'Ops')).stdout).toContain('Ops');
+  const { stderr } = await run(3, 'show', 'roles', 'r9');
+  expect(stderr).toMatch(
+    /two: no role .* is not known\n.*the list of roles of organization Quay .* was never read/,
+  );
 });
 
 it('a name that one source has and another one had: log and blame ask, show says it', async () => {
