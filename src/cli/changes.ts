@@ -49,6 +49,7 @@ import { requireEverKnown } from './known-ids.ts';
 import { statesAt } from './named-parents.ts';
 import { withRealIds } from './real-ids.ts';
 import { sourcesToRead } from './record.ts';
+import { unreadQuestion } from './not-known.ts';
 import { newlyReadNotes } from './plan-reason.ts';
 import { changesBetween, recordsAt } from './run.ts';
 import { writeWhole } from './atomic-file.ts';
@@ -123,7 +124,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
       })
       .sort((a, b) => a.run.run - b.run.run);
     const unread = unreadOfSources(mirror, config, {
-      ...{ sources, filter },
+      ...unreadQuestion(context, mirror, all, { sources, options: resolved }),
       isWithin: (run) => isWithin(period, run.finishedAt ?? run.startedAt, run.run),
     });
     const isEmpty = found.length === 0 && unread.every(({ runs }) => runs.length === 0);

@@ -42,6 +42,8 @@ export const COMMAND_GROUPS = ['Set up', 'Back up', 'Look', 'Restore', 'Run', 'M
 export interface MirrorLoop {
   /** Lists of its JSON document that follow one another in the one document of all; left out: one document a line. */
   readonly lists?: readonly string[];
+  /** Lists of kinds: of these, what all have. */
+  readonly commons?: readonly string[];
   /** Objects of counts in it, which are added up. */
   readonly sums?: readonly string[];
   /** Keys of it that are as good for all: those of the first. */

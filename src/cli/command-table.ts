@@ -189,7 +189,8 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
       'tidemark export --format terraform-imports > imports.tf',
     ],
     mirrors: {
-      lists: ['records', 'whole'],
+      lists: ['records', 'whole', 'stale', 'volatile_unknown', 'unread_by_source', 'not_read'],
+      commons: ['unread'],
       isNamed: true,
       formats: ['json', 'ndjson', 'yaml'],
       directoryOption: 'output',

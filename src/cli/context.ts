@@ -2,6 +2,7 @@
 import type { ReadStream } from 'node:tty';
 import { createColors } from 'picocolors';
 import type { Writable } from 'node:stream';
+import type { Kind } from '../catalog/kinds.ts';
 import type { Clock } from '../core/clock.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { shellWord, withSource } from '../core/hints.ts';
@@ -71,6 +72,8 @@ export interface CommandContext extends ProcessContext {
     readonly sources: readonly string[];
     /** What the calls have in common: computed for the first, and the same for the others. */
     readonly once: <Result>(compute: (context: CommandContext) => Result) => Result;
+    /** Called with the kinds of the records that were asked for by id and found. */
+    readonly onFound: (kinds: readonly Kind[]) => void;
   };
   /** Called once stderr says why the command ends as it does. */
   readonly onReasonPrinted?: () => void;
@@ -120,10 +123,10 @@ export async function printCsv({ stdout }: Pick<ProcessContext, 'stdout'>, text:
  * configuration file that was given, as in `printReason`.
  */
 export function printNote(
-  context: Pick<CommandContext, 'stderr' | 'options'>,
+  context: Pick<CommandContext, 'stderr' | 'options' | 'ofSeveral'>,
   lines: readonly string[],
 ): void {
-  if (context.options.quiet !== true) printLines(context, lines.map(toRunHere(context)));
+  if (context.options.quiet !== true) printLines(context, asSaid(context, lines));
 }
 
 /**
@@ -131,16 +134,34 @@ export function printNote(
  * job that redirects stdout reports nothing else. Lines that begin with a space belong to the one before.
  */
 export function printReason(
-  context: Pick<CommandContext, 'stderr' | 'options' | 'onReasonPrinted'>,
+  context: Pick<CommandContext, 'stderr' | 'options' | 'onReasonPrinted' | 'ofSeveral'>,
   lines: readonly string[],
 ): void {
   if (lines.length === 0) return;
-  printLines(context, lines.map(toRunHere(context)));
+  printLines(context, asSaid(context, lines));
   context.onReasonPrinted?.();
 }
 
 function toRunHere({ options }: Pick<CommandContext, 'options'>): (line: string) => string {
   return (line) => toRun(line, options);
+}
+
+function asSaid(
+  context: Pick<CommandContext, 'options' | 'ofSeveral'>,
+  lines: readonly string[],
+): readonly string[] {
+  const source = context.ofSeveral === undefined ? undefined : context.options.source?.[0];
+  return lines.map(toRunHere(context)).map((line) => ofSource(line, source));
+}
+
+/** A line of one of several mirrors, with its source, unless it names that itself or belongs to the line before. */
+function ofSource(line: string, source: string | undefined): string {
+  if (source === undefined || line.startsWith(' ')) return line;
+  const words = line.split(/[\s:,;()]+/);
+  const isNamed = words.some(
+    (word, index) => word === source && (index === 0 || /^(?:of|source)$/.test(words[index - 1] ?? '')),
+  );
+  return isNamed ? line : `${source}: ${line}`;
 }
 
 /** A text whose commands, as `tidemark …` in backticks, can be run as they are: with the source and configuration file that were given. */

@@ -11,6 +11,7 @@ import {
   type ExitCode,
 } from '../core/errors.ts';
 import { getOwn, isJsonObject, type JsonObject, type JsonValue, parseLossless } from '../core/json.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { Config } from '../config/config.ts';
 import { withSource } from '../core/hints.ts';
 import { namesOf } from '../config/mirrors.ts';
@@ -28,6 +29,7 @@ import {
 import { reportFailure } from './failure.ts';
 import { explainMissing } from './missing-mirror.ts';
 import { UnknownParent } from './named-parents.ts';
+import { notKnownLines, UNREAD_HINT, UnknownRecord } from './not-known.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 
 type Options = Readonly<Record<string, unknown>>;
@@ -57,7 +59,11 @@ export async function forEachMirror(context: CommandContext, loop: Loop): Promis
   const failures: Failure[] = [];
   const documents: { source: string; text: string }[] = [];
   let isFirst = true;
-  const once = onceOnly(context);
+  const found = new Set<Kind>();
+  const shared: Shared = {
+    once: onceOnly(context),
+    onFound: (kinds) => kinds.forEach((kind) => found.add(kind)),
+  };
   for (const source of loop.sources) {
     const collected = isJson ? new PassThrough() : null;
     const text$ = collected === null ? null : text(collected);
@@ -66,7 +72,7 @@ export async function forEachMirror(context: CommandContext, loop: Loop): Promis
     try {
       codes.push(
         await loop.action(
-          { ...contextOf(context, source, loop.sources, once), stdout },
+          { ...contextOf(context, source, loop.sources, shared), stdout },
           optionsOf(loop, source),
         ),
       );
@@ -82,12 +88,8 @@ export async function forEachMirror(context: CommandContext, loop: Loop): Promis
     if (document !== '') documents.push({ source, text: document });
   }
   if (failures.length < loop.sources.length) {
-    // Also an organization or project that was named is looked for in all of them.
-    const others = failures.filter(
-      ({ error }) =>
-        !(error instanceof UnknownParent) &&
-        !(loop.row.isSearch === true && ['reference_unknown', 'never_read'].includes(error.code)),
-    );
+    const isNamed = context.options.source !== undefined;
+    const others = failures.flatMap((failure) => ofTheOthers(failure, loop.row, { found, isNamed }));
     failures.splice(0, failures.length, ...others);
   }
   const [failure] = failures;
@@ -111,6 +113,27 @@ export async function forEachMirror(context: CommandContext, loop: Loop): Promis
     context.onReasonPrinted?.();
   }
   return combinedExitCode([...codes, ...failures.map(({ error }) => exitCodeFor(error.code))]);
+}
+
+/**
+ * What still has to be said of a mirror where others have what was asked for, also an organization or project that was named: not that
+ * it has none of it, but that it could not know.
+ */
+function ofTheOthers(
+  { source, error }: Failure,
+  { isSearch }: MirrorLoop,
+  { found, isNamed }: { readonly found: ReadonlySet<Kind>; readonly isNamed: boolean },
+): Failure[] {
+  if (error instanceof UnknownRecord) {
+    const notKnown = error.notKnown.filter(({ kind }) => found.has(kind));
+    if (notKnown.length === 0) return [];
+    const text = notKnownLines(notKnown, false).join('\n');
+    return [{ source, error: new TidemarkError('never_read', text, { hint: UNREAD_HINT }) }];
+  }
+  // Sources that were asked for by name are not left out.
+  if (isSearch === true && error.code === 'never_read') return isNamed ? [{ source, error }] : [];
+  const isNone = error instanceof UnknownParent || (isSearch === true && error.code === 'reference_unknown');
+  return isNone ? [] : [{ source, error }];
 }
 
 /**
@@ -192,10 +215,10 @@ function hasIt(config: Config, isIn: (mirror: Mirror) => boolean, pid: number): 
   }
 }
 
-type Once = NonNullable<CommandContext['ofSeveral']>['once'];
+type Shared = Pick<NonNullable<CommandContext['ofSeveral']>, 'once' | 'onFound'>;
 
 /** Remembers what was computed, by the function. */
-function onceOnly(context: CommandContext): Once {
+function onceOnly(context: CommandContext): Shared['once'] {
   const results = new Map<unknown, unknown>();
   return <Result>(compute: (context: CommandContext) => Result) => {
     if (!results.has(compute)) results.set(compute, compute(context));
@@ -208,10 +231,10 @@ function contextOf(
   context: CommandContext,
   source: string,
   sources: readonly string[],
-  once: Once,
+  shared: Shared,
 ): CommandContext {
   const options = { ...context.options, source: [source], pager: false };
-  return { ...context, options, ofSeveral: { isFirst: source === sources[0], sources, once } };
+  return { ...context, options, ofSeveral: { isFirst: source === sources[0], sources, ...shared } };
 }
 
 /** Files that a single source fills, and formats of which a text holds one document. */
@@ -308,16 +331,25 @@ function reportsIn(document: JsonValue): JsonValue[] {
   return Array.isArray(inner) ? inner : [document];
 }
 
-/** Lists one after another and counts summed up; of what else differs, null. `mirror` is kept in `mirrors`, by source. */
+/** The run of a state, and its time: also where only one of the mirrors has something. */
+const OF_ONE_MIRROR: readonly string[] = ['run', 'at'];
+
+/**
+ * Lists one after another and counts summed up; of what else differs, null. `mirror` is kept in `mirrors`, by source.
+ */
 function joined(
   documents: readonly { readonly source: string; readonly body: JsonObject }[],
-  { lists = [], sums = [], firsts = [] }: MirrorLoop,
+  { lists = [], commons = [], sums = [], firsts = [] }: MirrorLoop,
 ): Record<string, unknown> {
   const keys = [...new Set(documents.flatMap(({ body }) => Object.keys(body)))];
   const result: Record<string, unknown> = {};
   for (const key of keys) {
     const values = documents.map(({ body }) => getOwn(body, key));
     if (lists.includes(key)) result[key] = values.flatMap((value) => (Array.isArray(value) ? value : []));
+    else if (commons.includes(key)) {
+      const common = commonOf(values);
+      if (common.length > 0) result[key] = common;
+    } else if (OF_ONE_MIRROR.includes(key)) result[key] = null;
     else if (sums.includes(key)) result[key] = summed(values);
     else if (firsts.includes(key)) result[key] = values[0] ?? null;
     else
@@ -329,6 +361,11 @@ function joined(
     return mirror === undefined ? [] : [{ source, mirror }];
   });
   return { ...result, ...(mirrors.length === 0 ? {} : { mirrors }) };
+}
+
+function commonOf([first, ...others]: readonly (JsonValue | undefined)[]): JsonValue[] {
+  if (!Array.isArray(first)) return [];
+  return first.filter((each) => others.every((other) => Array.isArray(other) && other.includes(each)));
 }
 
 function summed(values: readonly (JsonValue | undefined)[]): Record<string, number> {

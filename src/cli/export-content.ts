@@ -72,7 +72,9 @@ export function extentOf(
   const published = unreadOf.filter(({ source }) => points.some((each) => each.source === source));
   const unread = KINDS.filter((each) => published.every(({ kinds }) => kinds.includes(each)));
   const bySource = namesSource ? unreadOf.filter(({ kinds }) => kinds.length > 0) : [];
-  const stale = found.flatMap((each) => each.stale).filter((each) => !unread.includes(each.kind));
+  // Of other mirrors the document may have records of the kind.
+  const isJoined = namesSource && sources.length === 1;
+  const stale = found.flatMap((each) => each.stale).filter((each) => isJoined || !unread.includes(each.kind));
   return {
     filter,
     whole,

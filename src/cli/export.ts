@@ -44,6 +44,7 @@ import {
 } from './export-notes.ts';
 import { requireEverKnown, requireKnown } from './known-ids.ts';
 import { statesAt } from './named-parents.ts';
+import { notKnownIn, notKnownLines, unreadQuestion } from './not-known.ts';
 import { withRealIds } from './real-ids.ts';
 import { formerIdNote } from './record-heading.ts';
 import { sourcesToRead } from './record.ts';
@@ -126,7 +127,8 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
         ? named
         : { ...named, id: idsThen(context, { mirror, config, sources, run }, named) };
     // What follows on stdout may be of another mirror's source.
-    const namesSource = others.length > 0 || (context.ofSeveral !== undefined && asked.output === undefined);
+    const isOfSeveral = context.ofSeveral !== undefined && asked.output === undefined;
+    const namesSource = others.length > 0 || isOfSeveral;
     const content = new ExportContent(mirror, recordFilter(sources, options), run, {
       namesSource: format === 'parquet' || namesSource,
     });
@@ -135,6 +137,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     const place = { mirror, config, sources, neverRead };
     if (isHistory) requireEverKnown(options, filter, place);
     else requireKnown(options, 'state', content.look(), { ...place, run });
+    const question = unreadQuestion(context, mirror, all, { sources, options });
 
     const isAsked = askedCollections(mirror, sources, options, run);
     const altered = alteredHistory(mirror, {
@@ -148,7 +151,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     if (isHistory) {
       const since = asked.since === undefined ? undefined : runsSince(mirror, sources, asked.since);
       const unread = unreadOfSources(mirror, config, {
-        ...{ sources, filter: recordFilter(sources, options) },
+        ...question,
         isWithin: since?.isWithin ?? ((): boolean => true),
       });
       const isPartial = unread.some(mayMissChanges);
@@ -174,7 +177,9 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
         ...(since?.notes ?? []),
         ...(revisions > 0
           ? []
-          : [`${isPartial ? 'in what could be read, ' : ''}${nothingText(options, asked.since)}`]),
+          : [
+              `${isPartial ? 'in what could be read, ' : ''}${nothingText(options, { since: asked.since, isAll: !isOfSeveral })}`,
+            ]),
         ...nothingOf(unpublished),
         // What --kind names is a reason below.
         ...(options.kind === undefined ? neverRead : []),
@@ -210,10 +215,14 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       source,
       kinds: held.filter((kind) => kinds.includes(kind)),
     }));
-    // With an id, the record that was asked for was found.
+    const notKnown =
+      options.id === undefined
+        ? []
+        : notKnownIn(mirror, config, question.sources, { ...options, kind: question.filter.kinds });
     const isUnread =
-      (sources.length === 1 || options.id === undefined) &&
+      notKnown.length > 0 ||
       sources.some((source) => {
+        if (options.id !== undefined) return false;
         if (unpublished.includes(source)) return true;
         if (options.kind === undefined || !content.isEmpty({ source })) return false;
         const own = bySource.find((each) => each.source === source)?.kinds ?? unread;
@@ -234,7 +243,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       ...(point?.note === undefined ? [] : [point.note]),
       ...unknownNote(run, shape.extent),
       ...nothingOf(unpublished),
-      ...(content.count > 0 ? [] : [unreadBy ?? nothingText(options)]),
+      ...(content.count > 0 ? [] : [unreadBy ?? nothingText(options, { isAll: !isOfSeveral })]),
       ...(namesFiles ? notMirrored(config, options.kind ?? KINDS, held) : []),
       ...unreadNote(run, stillRead(config, sources, unread)),
       ...bySource.flatMap(({ source, kinds }) =>
@@ -256,6 +265,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       ...limitedText(limited, options, (source) => definitionsFor(config, source), content.hasSource),
       ...newestOnlyText(mirror, sources, options, point),
     ]);
+    printReason(context, notKnownLines(notKnown));
     return exit === EXIT.done && isUnread ? EXIT.partial : exit;
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
@@ -386,11 +396,14 @@ function stateOf(mirror: Mirror, sources: readonly string[], point: Point | null
   return { run, at };
 }
 
-function nothingText(options: FilterOptions, since?: string): string {
+/** @param isAll false where the records of other mirrors follow */
+function nothingText(
+  options: FilterOptions,
+  { since, isAll }: { readonly since?: string | undefined; readonly isAll: boolean },
+): string {
   const filters = filterText(options);
+  const end = isAll ? ': the export is empty' : '';
   if (since !== undefined)
-    return `no run since ${since} changed anything${filters === '' ? '' : ` that matches ${filters}`}: the export is empty`;
-  return filters === ''
-    ? 'the mirror holds no records: the export is empty'
-    : `nothing matches ${filters}: the export is empty`;
+    return `no run since ${since} changed anything${filters === '' ? '' : ` that matches ${filters}`}${end}`;
+  return filters === '' ? `the mirror holds no records${end}` : `nothing matches ${filters}${end}`;
 }

@@ -20,6 +20,7 @@ import {
   staleCollections,
 } from './export-notes.ts';
 import { UnknownParent } from './named-parents.ts';
+import { type NotKnown, notKnownIn, notKnownLines, UNREAD_HINT, UnknownRecord } from './not-known.ts';
 
 /** Lists named at most; `status` has the rest. */
 const NAMED = 4;
@@ -149,16 +150,49 @@ export function requireKnown(
   if (place.run === null) for (const id of missing) requireTurn(place.mirror, kinds, id, below);
   const others = filterText({ ...options, id: [] });
   const unknown = `${[...missing].join(', ')}${others === '' ? '' : ` (with ${others})`}`;
-  const { unread, stale, hint } = doubtsAbout(place, options);
+  const notKnown = notKnownIn(place.mirror, place.config, place.sources, options);
+  const error = unknownRecord(unknown, of, options, {
+    ...doubtsAbout(place, options),
+    notKnown,
+    neverRead,
+    sources: place.sources,
+  });
+  error.notKnown = notKnown;
+  throw error;
+}
+
+function unknownRecord(
+  unknown: string,
+  of: 'state' | 'history',
+  options: FilterOptions,
+  {
+    unread,
+    stale,
+    hint,
+    notKnown,
+    neverRead,
+    sources,
+  }: Doubts & {
+    readonly notKnown: readonly NotKnown[];
+    readonly neverRead: readonly string[];
+    readonly sources: readonly string[];
+  },
+): UnknownRecord {
   if (unread.length > 0) {
     const message = `no record with the id ${unknown} was read, and whether there is one is not known`;
-    throw new UnknownParent('never_read', [message, ...unread, ...stale, ...neverRead].join('\n'), { hint });
+    return new UnknownRecord('never_read', [message, ...unread, ...stale, ...neverRead].join('\n'), { hint });
   }
   const message =
     of === 'state'
       ? `no record has the id ${unknown} in this state of the mirror`
       : `no record of the mirror has, or had, the id ${unknown}`;
-  throw new UnknownParent('reference_unknown', [message, ...stale, ...neverRead].join('\n'), {
+  const isAsked = options.kind !== undefined;
+  if (isAsked && sources.every((own) => notKnown.some(({ source }) => source === own)))
+    return new UnknownRecord('never_read', [message, ...notKnownLines(notKnown)].join('\n'), {
+      hint: UNREAD_HINT,
+    });
+  const lines = isAsked ? notKnownLines(notKnown) : neverRead;
+  return new UnknownRecord('reference_unknown', [message, ...stale, ...lines].join('\n'), {
     hint:
       of === 'state'
         ? 'it may be another kind, or removed: `--at run:N` shows an earlier state, `tidemark runs` lists them'

@@ -10,7 +10,7 @@ import type { StateReference } from '../diff/change.ts';
 import { idText } from '../diff/match-records.ts';
 import { pointerTo, resolvePointer } from '../core/json-pointer.ts';
 import { type RecordState, sortRecords } from '../diff/states.ts';
-import { type ExportExtent, extentIn, findExport } from './export.ts';
+import { type ExportExtent, extentIn, findExport, requireSaysWhatItLacks } from './export.ts';
 import { type StateFilter, filterParts, isSearched, selectsCollection, selectsRecord } from './filter.ts';
 import { projectsIn } from './live-parents.ts';
 import type { UnknownRecord, Coverage, FilePlace, LoadedState } from './state.ts';
@@ -43,6 +43,7 @@ export async function readExport(choice: ExportChoice): Promise<LoadedState> {
   let isMarked = false;
   for await (const { name, values, document, mistake } of texts) {
     if (mistake !== null) mistakes.push(`${name}:${mistake.line}: ${mistake.message}`);
+    requireSaysWhatItLacks(document, name);
     const about = extentIn(document);
     if (about !== null) extents.push(about);
     for (const { line, value } of values) {

@@ -358,6 +358,25 @@ export interface ExportExtent {
 
 const FILTERS = ['kinds', 'organizations', 'projects', 'ids'] as const;
 
+/** The lists of what an export lacks: left out where it lacks nothing. */
+const LACKING = ['stale', 'unread', 'unread_by_source', 'not_read'] as const;
+
+/**
+ * Null is neither such a list nor its absence: so it is where exports that differ in it were joined without care.
+ * @throws TidemarkError `usage`
+ */
+export function requireSaysWhatItLacks(document: JsonValue, name: string): void {
+  const unknown = LACKING.filter((key) => isJsonObject(document) && getOwn(document, key) === null);
+  if (unknown.length === 0) return;
+  throw new TidemarkError(
+    'usage',
+    `${name} does not say what could not be read when it was written: ${unknown.join(', ')} ${unknown.length === 1 ? 'is' : 'are'} null`,
+    {
+      hint: `export each source again (\`tidemark export --format json --source NAME\`); for the records alone: \`jq -c '.records[]' FILE > FILE.ndjson\``,
+    },
+  );
+}
+
 /** From the members `filter` and `whole` of a manifest or of a JSON export; null where they are missing or unknown. */
 export function extentIn(value: JsonValue): ExportExtent | null {
   if (!isJsonObject(value)) return null;

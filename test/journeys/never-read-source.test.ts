@@ -1,9 +1,10 @@
 /** A mirror of three sources: what was never read of one of them is neither denied nor called complete. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { commandLine, type Ended } from './command-line.ts';
 import { world } from './comparison.ts';
+import { forbidden } from './service.ts';
 
 interface Sources {
   readonly directory: string;
@@ -11,14 +12,14 @@ interface Sources {
 }
 
 /** `a` is complete, the configuration of `b` excludes domains, and `c` was never synced. */
-async function threeSources(): Promise<Sources> {
+async function threeSources(mirror = 'mirror.db'): Promise<Sources> {
   const { directory, env, service } = await world();
   const source = (name: string, more = ''): string =>
     `  - { name: ${name}, baseUrl: ${service.url}, apiKey: '${env['TIDEMARK_API_KEY']}'${more} }\n`;
   const ofB = ', kinds: { exclude: [domains] }';
   writeFileSync(
     join(directory, 'tidemark.yaml'),
-    `mirror: ${env['TIDEMARK_MIRROR']}\nsources:\n${source('a')}${source('b', ofB)}${source('c')}`,
+    `mirror: ./${mirror}\nsources:\n${source('a')}${source('b', ofB)}${source('c')}`,
   );
   const run = async (...args: string[]): Promise<Ended> =>
     await commandLine(args, { env: {}, cwd: directory });
@@ -132,7 +133,7 @@ it('a JSON export names it for each source, and a comparison with the export doe
     'unread_by_source',
   );
   const found = await run('export', '--kind', 'domains', '--id', 'd1');
-  expect([found.code, found.stdout.trim().split('\n').length]).toEqual([0, 1]);
+  expect([found.code, found.stdout.trim().split('\n').length]).toEqual([3, 1]);
   writeFileSync(join(directory, 'joint.json'), (await run('export', '--format', 'json')).stdout);
   await run('sync', '--quiet', '--source', 'c', '--kind', 'domains');
   const compared = await run('diff', 'file:joint.json', 'latest', '--source', 'c');
@@ -150,4 +151,103 @@ it('a source of which only some kinds were read is not complete', async () => {
   const all = await run('status');
   expect(all.stdout).toMatch(/Complete +Not all +14 kinds of c were never read; 13 records/);
   expect([one.code, all.code]).toEqual([3, 3]);
+});
+
+/** `a` is complete, the configuration of `b` excludes domains, and the key of `d` may not read them. */
+async function oneDenied(mirror: string): Promise<Sources> {
+  const { directory, service } = await world();
+  service.quirks.push(
+    ({ path, headers }, response) =>
+      path.endsWith('/domains/') &&
+      headers.authorization === 'Bearer key-of-d' &&
+      forbidden(response, 'organization:read'),
+  );
+  const source = (name: string, more = ''): string =>
+    `  - { name: ${name}, baseUrl: ${service.url}, apiKey: key-of-${name}${more} }\n`;
+  writeFileSync(
+    join(directory, 'tidemark.yaml'),
+    `mirror: ${mirror}\nsources:\n${source('a')}${source('b', ', kinds: { exclude: [domains] }')}${source('d')}`,
+  );
+  const run = async (...args: string[]): Promise<Ended> =>
+    await commandLine(args, { env: {}, cwd: directory });
+  expect((await run('sync', '--quiet')).code).toBe(3);
+  return { directory, run };
+}
+
+describe.each([
+  ['one mirror', './mirror.db'],
+  ['a mirror for each source', './{source}.db'],
+])('%s', (_name, mirror) => {
+  it('each command names the sources that could not know of the record that another one has', async () => {
+    const { run } = await oneDenied(mirror);
+    const domain = ['--kind', 'domains', '--id'];
+    for (const args of [
+      ...['d1', 'one.example'].flatMap((id) => [
+        ['changes', ...domain, id],
+        ['export', ...domain, id],
+        ['export', '--history', ...domain, id],
+      ]),
+      ['changes', '--id', 'd1'],
+      ['export', '--id', 'd1', '--quiet'],
+      ['export', ...domain, 'd1', '--json'],
+      ['export', '--kind', 'domains'],
+    ]) {
+      const { code, stdout, stderr } = await run(...args);
+      expect(code, `${args.join(' ')}\n${stderr}`).toBe(3);
+      expect(stdout, args.join(' ')).toMatch(
+        args[0] === 'changes' ? /run 1 was the first sync of a/ : /"d1"/,
+      );
+      expect(stderr, args.join(' ')).toMatch(/\bb: .*(domains|excludes)|domains of b|of b: domains/);
+      expect(stderr, args.join(' ')).toMatch(/\bd: .*domains|domains of d|of d: domains/);
+      expect(stderr, args.join(' ')).not.toContain('the export is empty');
+    }
+    for (const command of ['changes', 'export']) {
+      const { code, stderr } = await run(command, ...domain, 'd1', '--source', 'd');
+      expect([code, stderr]).toEqual([3, expect.stringContaining('domains of d are not known: ')]);
+      expect((await run(command, '--kind', 'members', '--id', 'u1')).code).toBe(0);
+    }
+  });
+
+  it('the JSON of several sources says what each could not read, and so does a comparison with it', async () => {
+    const { directory, run } = await oneDenied(mirror);
+    const both = ['--json', '--source', 'a', '--source', 'd'];
+    const exported = await run('export', ...both);
+    const document = JSON.parse(exported.stdout) as Record<string, unknown>;
+    expect(document).toMatchObject({
+      stale: [{ source: 'd', kind: 'domains', last_complete: null }],
+      unread_by_source: [{ source: 'd', kinds: ['domains'] }],
+    });
+    expect([document['run'] ?? null, document['at'] ?? null]).toEqual([null, null]);
+    expect(document).not.toHaveProperty('unread');
+    const changed = await run('changes', ...both);
+    expect(changed.code).toBe(3);
+    expect(JSON.parse(changed.stdout)).toMatchObject({
+      not_read: [{ source: 'd', lists: [{ kind: 'domains' }] }],
+      skipped: [{ source: 'd', kind: 'domains' }],
+      stale: [],
+    });
+    writeFileSync(join(directory, 'both.json'), exported.stdout);
+    writeFileSync(
+      join(directory, 'null.json'),
+      JSON.stringify({ ...document, stale: null, unread_by_source: null }),
+    );
+    for (const [source, code] of [
+      ['a', 0],
+      ['d', 3],
+    ] as const)
+      for (const command of [
+        ['diff', 'file:both.json', 'latest'],
+        ['restore', 'file:both.json'],
+      ]) {
+        const ended = await run(...command, '--source', source);
+        expect(ended.code, `${command.join(' ')}\n${ended.stderr}`).toBe(code);
+      }
+    for (const command of [
+      ['diff', 'file:null.json', 'latest'],
+      ['restore', 'file:null.json'],
+    ]) {
+      const { code, stderr } = await run(...command, '--source', 'd');
+      expect([code, stderr]).toEqual([4, expect.stringContaining('stale, unread_by_source are null')]);
+    }
+  });
 });
