@@ -5,6 +5,7 @@ import { EXPRESSION, isReference, PROGRAM } from './connection-secrets.ts';
 /**
  * Names that objects of no fixed shape (a destination's `config`) give to secrets, whatever the letter case and the
  * separators, also as the last words of a longer name: the catalog lists those that are documented, and a service may have others.
+ * @internal
  */
 export const SECRET_NAMES: readonly string[] = (
   'password db_password ssl_password sslkey_password passwd passphrase pwd pw secret secret_key secret_key_base private_key ' +
@@ -13,7 +14,7 @@ export const SECRET_NAMES: readonly string[] = (
   'admin_pass auth_pass db_pass ftp_pass mail_pass smtp_pass user_pass ' +
   'connection_string connection_uri connection_url dsn webhook_url'
 ).split(' ');
-/** Those that mean something else at the end of a longer name (`first_pass`). */
+/** Those that mean something else at the end of a longer name (`first_pass`). @internal */
 export const ENTIRE_NAMES: readonly string[] = ['pass'];
 const SECRET_NAME = new RegExp(`(?:^|_)(?:${SECRET_NAMES.join('|').replaceAll('_', '_?')})$`);
 

@@ -45,6 +45,8 @@ interface Loop {
 interface Failure {
   readonly source: string;
   readonly error: TidemarkError;
+  /** True where it is only said: another mirror has what was looked for, and this one was not asked for by name. */
+  readonly isNote?: boolean;
 }
 
 /**
@@ -112,7 +114,8 @@ export async function forEachMirror(context: CommandContext, loop: Loop): Promis
     });
     context.onReasonPrinted?.();
   }
-  return combinedExitCode([...codes, ...failures.map(({ error }) => exitCodeFor(error.code))]);
+  const counted = failures.filter(({ isNote }) => isNote !== true);
+  return combinedExitCode([...codes, ...counted.map(({ error }) => exitCodeFor(error.code))]);
 }
 
 /**
@@ -130,8 +133,7 @@ function ofTheOthers(
     const text = notKnownLines(notKnown, false).join('\n');
     return [{ source, error: new TidemarkError('never_read', text, { hint: UNREAD_HINT }) }];
   }
-  // Sources that were asked for by name are not left out.
-  if (isSearch === true && error.code === 'never_read') return isNamed ? [{ source, error }] : [];
+  if (isSearch === true && error.code === 'never_read') return [{ source, error, isNote: !isNamed }];
   const isNone = error instanceof UnknownParent || (isSearch === true && error.code === 'reference_unknown');
   return isNone ? [] : [{ source, error }];
 }

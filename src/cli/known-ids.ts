@@ -186,7 +186,8 @@ function unknownRecord(
     of === 'state'
       ? `no record has the id ${unknown} in this state of the mirror`
       : `no record of the mirror has, or had, the id ${unknown}`;
-  const isAsked = options.kind !== undefined;
+  const isAsked =
+    options.kind !== undefined && options.organization === undefined && options.project === undefined;
   if (isAsked && sources.every((own) => notKnown.some(({ source }) => source === own)))
     return new UnknownRecord('never_read', [message, ...notKnownLines(notKnown)].join('\n'), {
       hint: UNREAD_HINT,

@@ -24,7 +24,7 @@ export class UnknownRecord extends UnknownParent {
 }
 
 /** The kinds of the records with these ids, removed ones too. */
-export function kindsOfIds(
+function kindsOfIds(
   mirror: Mirror,
   sources: readonly string[],
   { id: ids = [], kind: kinds = KINDS }: FilterOptions,

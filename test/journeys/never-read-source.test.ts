@@ -6,25 +6,28 @@ import { commandLine, type Ended } from './command-line.ts';
 import { world } from './comparison.ts';
 import { forbidden } from './service.ts';
 
+const OWN = './{source}.db';
+
 interface Sources {
   readonly directory: string;
   readonly run: (...args: string[]) => Promise<Ended>;
 }
 
 /** `a` is complete, the configuration of `b` excludes domains, and `c` was never synced. */
-async function threeSources(mirror = 'mirror.db'): Promise<Sources> {
+async function threeSources(mirror = './mirror.db'): Promise<Sources> {
   const { directory, env, service } = await world();
   const source = (name: string, more = ''): string =>
     `  - { name: ${name}, baseUrl: ${service.url}, apiKey: '${env['TIDEMARK_API_KEY']}'${more} }\n`;
   const ofB = ', kinds: { exclude: [domains] }';
   writeFileSync(
     join(directory, 'tidemark.yaml'),
-    `mirror: ./${mirror}\nsources:\n${source('a')}${source('b', ofB)}${source('c')}`,
+    `mirror: ${mirror}\nsources:\n${source('a')}${source('b', ofB)}${source('c')}`,
   );
   const run = async (...args: string[]): Promise<Ended> =>
     await commandLine(args, { env: {}, cwd: directory });
   for (const name of ['a', 'b']) expect((await run('sync', '--quiet', '--source', name)).code).toBe(0);
-  expect((await run('snapshots', 'pin', 'good', '--baseline')).code).toBe(0);
+  const pinned = await run('snapshots', 'pin', 'good', '--baseline');
+  expect(pinned.code).toBe(mirror === OWN ? 3 : 0);
   return { directory, run };
 }
 
@@ -114,6 +117,33 @@ it('each command says what was never read', async () => {
   }
 });
 
+it('with a mirror for each source, each line says of which, and an export of the others is not called empty', async () => {
+  const { run } = await threeSources(OWN);
+  const ofC = /^tidemark: c: there is no mirror at /m;
+  const ofB = /^tidemark: b: nothing of domains: the configuration excludes the kind$/m;
+  const cases: readonly Case[] = [
+    ...['ndjson', 'json', 'yaml'].flatMap((format): Case[] => [
+      [3, ofC, 'export', '--kind', 'members', '--format', format],
+      [3, ofB, 'export', '--kind', 'domains', '--format', format],
+    ]),
+    [3, ofB, 'export', '--kind', 'domains', '--output', 'tree'],
+    [3, /^tidemark: b: changes may be missing/m, 'export', '--history', '--kind', 'domains'],
+    [3, /^tidemark: b: changes may be missing/m, 'changes', '--kind', 'domains'],
+    [3, ofC, 'changes'],
+    ...['show', 'log', 'blame'].flatMap((command): Case[] => [
+      [3, ofC, command, 'domains', 'd1'],
+      [3, /^tidemark: b: the mirror has not read any domains/m, command, 'domains', 'd1'],
+    ]),
+    [4, '--format csv holds one source', 'export', '--kind', 'members', '--format', 'csv'],
+  ];
+  for (const [code, said, ...args] of cases) {
+    const ended = await run(...args);
+    expect(ended.stderr, args.join(' ')).toMatch(said);
+    expect(ended.code, `${args.join(' ')}\n${ended.stderr}`).toBe(code);
+    if (!args.includes('tree')) expect(ended.stderr, args.join(' ')).not.toContain('the export is empty');
+  }
+});
+
 it('a JSON export names it for each source, and a comparison with the export does not take it for read', async () => {
   const { directory, run } = await threeSources();
   const { stdout } = await run('export', '--kind', 'domains', '--format', 'json');
@@ -176,7 +206,7 @@ async function oneDenied(mirror: string): Promise<Sources> {
 
 describe.each([
   ['one mirror', './mirror.db'],
-  ['a mirror for each source', './{source}.db'],
+  ['a mirror for each source', OWN],
 ])('%s', (_name, mirror) => {
   it('each command names the sources that could not know of the record that another one has', async () => {
     const { run } = await oneDenied(mirror);
@@ -203,7 +233,7 @@ describe.each([
     }
     for (const command of ['changes', 'export']) {
       const { code, stderr } = await run(command, ...domain, 'd1', '--source', 'd');
-      expect([code, stderr]).toEqual([3, expect.stringContaining('domains of d are not known: ')]);
+      expect([code, stderr]).toEqual([3, expect.stringMatching(/the list of domains of .* was never read/)]);
       expect((await run(command, '--kind', 'members', '--id', 'u1')).code).toBe(0);
     }
   });
