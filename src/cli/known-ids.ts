@@ -45,10 +45,8 @@ interface Doubts {
 }
 
 /** Lists of these kinds, and those that lead to them, that may hold what was not found. */
-export function doubtsAbout(
-  { mirror, config, sources, run }: LookedIn,
-  { id: _, ...options }: FilterOptions,
-): Doubts {
+export function doubtsAbout({ mirror, config, sources, run }: LookedIn, asked: FilterOptions): Doubts {
+  const { id: _, ...options } = asked;
   const kinds = options.kind ?? KINDS;
   const above = kindsAbove(kinds);
   const lists = staleCollections(
