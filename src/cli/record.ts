@@ -24,6 +24,7 @@ import { LATEST } from '../state/reference.ts';
 import { EXCLUDED, neverAsked } from '../state/unasked.ts';
 import { kindName, type Located } from './command-row.ts';
 import { doubtsAbout, idsOfRecords, requireTurn } from './known-ids.ts';
+import { notKnownIn, notKnownLines } from './not-known.ts';
 import {
   bestNamed,
   damageFoundBy,
@@ -56,7 +57,7 @@ export interface RecordQuestion {
 export interface FoundRecord {
   readonly row: RecordRow;
   readonly definition: ResourceDefinition;
-  /** Given when the record was found by its name: one line for stderr. */
+  /** Given when the record was found by its name, or other sources may have one: one line for stderr. */
   readonly note?: string;
 }
 
@@ -68,12 +69,28 @@ const REMOVED_READ = 20_000; // removed records whose last name is looked at: ea
 const REPLACED_READ = 50_000; // replaced versions whose name is looked at: each is decoded from its history
 const NEAR_READ = 10_000; // records among which one is sought that was probably meant
 
+/** Finds the record, as `findRecord`; the note also names other sources that may have one, of which no run read it. */
+export function lookUpRecord(
+  mirror: Mirror,
+  config: Config,
+  question: RecordQuestion,
+  places: Partial<NamePlaces> = {},
+): FoundRecord {
+  const found = findRecord(mirror, config, question, places);
+  const { kind, id, source } = found.row;
+  const isBelow = question.organization !== undefined || question.project !== undefined;
+  const others = isBelow ? [] : sourcesToRead(config, mirror).filter((each) => each !== source);
+  const lines = notKnownLines(notKnownIn(mirror, config, others, { id: [id], kind: [kind] }));
+  if (lines.length === 0) return found;
+  return { ...found, note: [...(found.note === undefined ? [] : [found.note]), ...lines].join('; ') };
+}
+
 /**
  * Finds the record.
  * @throws TidemarkError `usage` for an unknown kind, or when several records fit (they are listed); `reference_unknown`
  * when none does, with the nearest id or name; `mirror_corrupt` when none does, or a removed one, and records are deleted
  */
-export function lookUpRecord(
+function findRecord(
   mirror: Mirror,
   config: Config,
   question: RecordQuestion,

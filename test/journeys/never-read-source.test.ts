@@ -54,6 +54,7 @@ it('each command says what was never read', async () => {
       [3, NEVER, command, 'domains', 'd1', '--source', 'c'],
       [3, 'the configuration excludes the kind', command, 'domains', 'd1', '--source', 'b'],
       [4, /domains of b are not known: .*\n.*domains of c are not known/, command, 'domains', 'd9'],
+      [0, /domains of b are not known: .*; domains of c are not known/, command, 'domains', 'd1'],
     ]),
     [3, NEVER, 'changes'],
     [3, /not read: .*members.*: no run read it\n.*`tidemark sync`/, 'changes', '--source', 'c'],

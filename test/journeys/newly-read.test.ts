@@ -253,7 +253,10 @@ it('of a kind that the configuration left out until now is missing until a run r
     expect((await expectRun(3, command, 'members', 'ann@one.example')).stderr).toContain(
       'the mirror has not read any members: the configuration excludes the kind; no run read it',
     );
-  for (const command of [['export', '--kind', 'members'], ['export', '--history'], ['changes']])
+  // As `show` of it: whether there is one is not known.
+  const byId = await expectRun(3, 'export', '--kind', 'members', '--id', 'x1');
+  expect(byId.stderr).toContain('members of default are not known: the configuration excludes the kind');
+  for (const command of [['export', '--history'], ['changes']])
     expect((await expectRun(4, ...command, '--id', 'x1')).stderr, command.join()).toContain(why);
 
   delete env['TIDEMARK_KINDS_EXCLUDE'];
@@ -265,7 +268,9 @@ it('of a kind that the configuration left out until now is missing until a run r
   expect((await expectRun(3, 'export', '--kind', 'members', '--history')).stderr).toContain(unread);
   const yet = 'nothing of members: the mirror has not read it yet';
   expect((await expectRun(0, 'export', '--history')).stderr).toContain(yet);
-  expect((await expectRun(4, 'export', '--kind', 'members', '--id', 'x1')).stderr).toContain(yet);
+  expect((await expectRun(3, 'export', '--kind', 'members', '--id', 'x1')).stderr).toContain(
+    'members of default are not known: no run up to run 1 read it',
+  );
   const changes = await expectRun(3, 'changes', '--kind', 'members');
   expect(changes.stdout).toContain('Nothing changed in what could be read');
   expect(changes.stdout).toContain(`not read: ${unread}`);
