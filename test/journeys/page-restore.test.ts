@@ -1,4 +1,5 @@
 /** A restore from the dashboard of a real daemon: plan, second confirmation, apply, journal; and where it is not allowed. */
+import { selectionOf } from '../../src/daemon/dashboard/drift.ts';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { hostname, userInfo } from 'node:os';
@@ -234,9 +235,10 @@ describe('a restore from the dashboard', () => {
     const now = String((await call('POST', 'batch_exports/', mine))['id']);
     expect((await tidemark(['sync'], { env })).code).toBe(0);
     const pair = `batch export Mine: ${old} → ${now}, found by its name`;
+    const scope = { organization_id: KITTIWAKE_ID };
     const records = [old, now].map((id): [string, string] => [
       'record',
-      `batch_exports {"organization_id":"${KITTIWAKE_ID}"} ${id}`,
+      selectionOf({ kind: 'batch_exports', scope, id }),
     ]);
     const query = new URLSearchParams([['source', 'default'], ...records]).toString();
     const wouldDo = await eventually(() => get(`/restore?${query}`), /What it would do/);
@@ -275,7 +277,8 @@ describe('a restore from the dashboard', () => {
     expect((await tidemark(['snapshots', 'pin', 'good', '--baseline'], { env })).code).toBe(0);
     await call('DELETE', `batch_exports/${id}/`);
     expect((await tidemark(['sync'], { env })).code).toBe(0);
-    const record = `batch_exports {"organization_id":"${KITTIWAKE_ID}"} ${id}`;
+    const scope = { organization_id: KITTIWAKE_ID };
+    const record = selectionOf({ kind: 'batch_exports', scope, id });
     const query = new URLSearchParams([
       ['source', 'default'],
       ['record', record],
