@@ -104,11 +104,13 @@ export function withoutConnectionSecrets(text: string, mask: string): string {
 function connectionValues(text: string): (start: number) => number {
   const forms = [ENCLOSED_VALUE, ESCAPED_VALUE].map((form) => new RegExp(form));
   const valueEnd = new RegExp(VALUE_END);
+  const lastBrace = text.lastIndexOf('}');
   let known = -1;
   return (start) => {
     // What follows directly belongs to a value that only begins so (`{12}34`).
     const isClosed = text[start] === '{' ? /^[\s;,)\]"'\\&<>]?$/ : /^[^\w]?$/;
     for (const form of forms) {
+      if (text[start] === '{' && lastBrace < start) break;
       form.lastIndex = start;
       const end = start + (form.exec(text)?.[0].length ?? 0);
       if (end > start && isClosed.test(text.charAt(end))) return end;
@@ -139,7 +141,7 @@ function connectionSecrets(text: string): (found: FoundPassword) => boolean {
   const isSpaced = (): boolean => (spaced ??= SPACED_PART.test(text) && !isProgram());
   return ({ at, before, name, start, end }) => {
     const first = text.slice(start, start + MOST_OF_EXPRESSION);
-    if (PLACEHOLDER.test(first.slice(0, end - start)) && !first.startsWith('{')) return false;
+    if (!first.startsWith('{') && PLACEHOLDER.test(first.slice(0, end - start))) return false;
     if (FORMAT_PARAMETER.test(first)) return false;
     // A directory of a shell.
     if (/^(?:OLD)?PWD=$/.test(name) && /^[/~]/.test(first) && !isConnection()) return false;

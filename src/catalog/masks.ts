@@ -93,12 +93,13 @@ const CREDENTIALS: readonly RegExp[] = [
   // Such a name within a JSON pointer.
   /(\/(?:[Bb]earer|[Bb]asic)\s+)(?=[^\s/]*(?:\d|[a-z][A-Z]))[\w.~+=-]{16,}/g,
   // The header that many services take a key in; words have no digit.
-  /((?:^|[\s"'])(?:x-(?:\w{1,20}-)?(?:api|auth|access|vault|gitlab)-(?:key|token)|private-token)["'\\]{0,4}\s{0,9}:\s{0,9}["'\\]{0,4})(?=[\w.~+/=-]{0,200}\d)[\w.~+/=-]{8,}/gi,
+  /((?:^|[\s"'])(?:x-(?:\w{1,20}-)?(?:api|auth|access|vault|gitlab)-(?:key|token)|private-token|ocp-apim-subscription-key)["'\\]{0,4}\s{0,9}:\s{0,9}["'\\]{0,4})(?=[\w.~+/=-]{0,200}\d)[\w.~+/=-]{8,}/gi,
   /((?<![\w-])x-amz-security-token["'\\]{0,4}\s{0,9}[=:]\s{0,9}["'\\]{0,4})[\w%/+=-]{16,}/gi,
   // Cookies, to the end of the line or of the quotes.
   /((?:^|[\s"'])(?:set-)?cookie\s{0,9}:\s{0,9})(?=[\w.-]{1,60}=(?=[^\s;"']{0,200}\d)[^\s;"']{6,})[^\n"'`\\]+/gi,
   // What other commands and their files have.
   /((?<![\w-])(?:sshpass\s{1,9}-p\s?|docker login\s(?:[^\n|;]{0,200}?\s)?-p\s))(?![\s[])[^\s"'`\\;]+/g,
+  /((?<![\w-])--from-literal[= ]["']?[\w.-]{0,60}(?:passw(?:or)?d|pwd|token|secret|key|url)=)(?!\[)[^\s"'`]+/gi,
   /((?<![\w-])machine\s{1,9}\S{1,200}\s{1,9}login\s{1,9}\S{1,200}\s{1,9}password\s{1,9})(?!\[)\S+/g,
   /((?<![\w-])jdbc:oracle:\w{1,20}:[^\s/@:]{1,60}\/)(?!\[)[^\s@]+(?=@)/gi,
   // Tokens that their beginning shows: of GitHub, npm, GitLab, OpenAI, Anthropic, Docker Hub, HashiCorp Vault,
@@ -145,11 +146,11 @@ const PUTTY_KEY =
 
 /** A text without any of these has none of `CREDENTIALS`. */
 const CREDENTIAL_WORD =
-  /bearer|basic|authorization|--[\w-]{0,40}(?:token|password|secret|key|bearer)[ =]|private key|private-lines|digest\s|aws4-|x-(?:\w{1,20}-)?(?:api|auth|access|vault|gitlab|amz-security)-|private-token|cookie|sshpass|docker login|\bmachine\s|jdbc:oracle|gh[pousr]_|github_pat_|xox[abeoprs]-|xapp-|eyJ|glpat-|[sr]k_(?:live|test)_|whsec_|phx_|sk-(?:proj|ant)-|sk-[a-z0-9]{48}|age-secret-key-1|shpat_|hf_|dckr_pat_|pypi-age|lin_api_|hvs\.|ya29\.|dop_v1_|curl\s|-u ?[^\s:]{1,100}:|--(?:proxy-)?user|\$\{[\w.]{1,60}(?::?[-=]|:\+)|npm_|aws_s|a[ks]ia[a-z0-9]{16}|sg\.[\w-]{16}|aiza[\w-]{35}/i;
+  /bearer|basic|authorization|--[\w-]{0,40}(?:token|password|secret|key|bearer)[ =]|private key|private-lines|digest\s|aws4-|x-(?:\w{1,20}-)?(?:api|auth|access|vault|gitlab|amz-security)-|private-token|subscription-key|--from-literal|cookie|sshpass|docker login|\bmachine\s|jdbc:oracle|gh[pousr]_|github_pat_|xox[abeoprs]-|xapp-|eyJ|glpat-|[sr]k_(?:live|test)_|whsec_|phx_|sk-(?:proj|ant)-|sk-[a-z0-9]{48}|age-secret-key-1|shpat_|hf_|dckr_pat_|pypi-age|lin_api_|hvs\.|ya29\.|dop_v1_|curl\s|-u ?[^\s:]{1,100}:|--(?:proxy-)?user|\$\{[\w.]{1,60}(?::?[-=]|:\+)|npm_|aws_s|a[ks]ia[a-z0-9]{16}|sg\.[\w-]{16}|aiza[\w-]{35}/i;
 
 /** A text, or its JSON, without any of these has nothing that `withoutUrlSecrets` replaces, as most have not. */
 const SECRET_SIGN = new RegExp(
-  String.raw`[/=~]|\u00|["'] ?:|&(?:quot|apos|#|equals)|%3a%2f%2f|%(?:25)?3d|${CREDENTIAL_WORD.source}|(?:${SECRET_WORD.source})\w{0,20}[*_\x60]{0,3}\s?:[*_\x60]{0,3}(?:\s|\\[nr]|\\*["'])|[\w-]{3}\\*["']\s{0,9},\s{0,9}\\*["']|\bvalue:\s`,
+  String.raw`[/=~]|\u00|["'] ?:|&(?:quot|apos|#|equals)|%3a%2f%2f|%(?:25)?3d|${CREDENTIAL_WORD.source}|(?:${SECRET_WORD.source})\w{0,20}[*_\x60]{0,3}\s?:[*_\x60]{0,3}(?:\s|\\[nr]|\\*["'])|[\w-]{3}\\*["']\s{0,9},\s{0,9}\\*["']|(?:\b|\\[nr])value:(?:\s|\\)`,
   'i',
 );
 

@@ -9,7 +9,7 @@ import { EXPRESSION, isReference, PROGRAM } from './connection-secrets.ts';
  */
 export const SECRET_NAMES: readonly string[] = (
   'password db_password ssl_password sslkey_password passwd passphrase pwd pw secret secret_key secret_key_base private_key ' +
-  'api_key access_key signing_key encryption_key shared_key account_key ssh_key service_account_key service_account_json ' +
+  'api_key access_key signing_key encryption_key shared_key account_key subscription_key ssh_key service_account_key service_account_json ' +
   'token credential credentials credentials_json authorization authorization_header bearer jwt otp cookie ' +
   'admin_pass auth_pass db_pass ftp_pass mail_pass smtp_pass user_pass ' +
   'connection_string connection_uri connection_url dsn webhook_url'
@@ -22,7 +22,7 @@ const SECRET_NAME = new RegExp(`(?:^|_)(?:${SECRET_NAMES.join('|').replaceAll('_
 export function isSecretPair(pair: JsonObject): boolean {
   return ['name', 'key', 'header'].some((member) => {
     const name = getOwn(pair, member);
-    return typeof name === 'string' && !name.includes(' ') && isSecretName(name);
+    return typeof name === 'string' && !name.includes(' ') && isSecretVariable(name);
   });
 }
 
@@ -61,6 +61,21 @@ export function isSecretName(name: string): boolean {
   );
 }
 
+/** Names of variables that hold a secret, beyond those that do so anywhere. */
+const SECRET_VARIABLE = /(?:token|secret|password|[_.-]key|[a-z]Key)$|(?:TOKEN|SECRET|PASSWORD|KEY)$/;
+
+/** The same for a variable, which may have its name in capitals (`STRIPE_KEY`). */
+function isSecretVariable(name: string): boolean {
+  return isSecretName(name) || (isCapitals(name) && SECRET_VARIABLE.test(name));
+}
+
+function isCapitals(name: string): boolean {
+  return name === name.toUpperCase();
+}
+
+/** A name whose value is an address that is a secret: what only looks like a scheme or a path is one too. */
+const ADDRESS_NAME = /(?:url|uri|dsn|connection[\s_.-]?string)$/i;
+
 /**
  * A quoted text, perhaps within one of JSON whose quotes are escaped (`\"`, `\\\"`): its quote, that which ends it, and what is between,
  * in which a quote or a backslash is escaped once more.
@@ -90,9 +105,9 @@ const PAIR_APART = new RegExp(
   String.raw`(${OPEN}${NAME_OF_PAIR}(${NAME})${CLOSE}${BETWEEN}{1,4}?${COMMA}${CLOSE}value${CLOSE}${COLON}${CLOSE})(${REST})`,
   'g',
 );
-/** A header and its value in a list of JSON or a program. */
+/** A header and its value in a list of JSON or a program, or the name of a constant or a variable and its value in a call. */
 const HEADER_TUPLE = new RegExp(
-  String.raw`([[(]\s{0,9}${OPEN}([\w-]{1,60})${CLOSE}${COMMA}${CLOSE})(${REST})(?=${CLOSE}\s{0,9}[\])])`,
+  String.raw`((?:define|[sS]etenv)?[[(]\s{0,9}${OPEN}([\w-]{1,60})${CLOSE}${COMMA}${CLOSE})(${REST})(?=${CLOSE}\s{0,9}[\])])`,
   'g',
 );
 /** A member of JSON that is a list or an object. */
@@ -100,6 +115,8 @@ const NAMED_LIST = new RegExp(
   String.raw`(?<!\?\s?)${OPEN}(?<name>${NAME})${CLOSE}\s{0,9}(?::|=>)\s{0,9}(?=[[{])`,
   'g',
 );
+/** Names of lists of secrets; tokens are also words, and what is counted. */
+const LIST_NAME = /(?:^|[_-])passwords$|Passwords$/;
 /** What such a one consists of. */
 const LIST_PART = new RegExp(
   String.raw`${OPEN}(?<value>${REST})(?:${CLOSE}\s{0,9}(?<name>:|=>)?)?|[[\]{}]`,
@@ -121,9 +138,32 @@ const VALUED_ELEMENT =
 const YAML_LINE =
   /(^[ \t]{0,60}(?:[-*+>][ \t]{1,9}|export[ \t]{1,9}|\/\/\S{1,200}:(?=_))?[*`]{0,3}([a-z_][\w.-]{0,60})[*`]{0,3}[ \t]?(?::[*`]{0,3}(?:[ \t]{0,9}(?:[|>][-+]?[ \t]{0,9})?\r?\n)?[ \t]{1,60}|=(?![=>~])[ \t]?))("(?:\\"|[^"\n]){1,1000}"|'(?:'(?:\\')?'|[^'\n]){1,1000}'|[^\s"']\S{0,1000})(?=[ \t]{0,20}(?:[ \t]#[^\n]*)?\r?$)/gim;
 
-/** The variable of a container in YAML, with its value on the next line. */
-const YAML_PAIR =
-  /(^[ \t]{0,60}(?:-[ \t]{1,9})?(?:name|key|header):[ \t]{1,9}(["']?)([\w.-]{1,60})\2[ \t]{0,9}\r?\n[ \t]{0,60}value:[ \t]{1,60})("(?:\\"|[^"\n]){1,1000}"|'(?:''|[^'\n]){1,1000}'|[^\s"']\S{0,1000})(?=[ \t]{0,20}(?:[ \t]#[^\n]*)?\r?$)/gim;
+/** A value of YAML, in quotes or without a space. */
+const YAML_VALUE = String.raw`"(?:\\"|[^"\n]){1,1000}"|'(?:''|[^'\n]){1,1000}'|[^\s"']\S{0,1000}`;
+const NAME_OF_VARIABLE = String.raw`(?:name|key|header):[ \t]{1,9}["']?(?<name>[\w.-]{1,60})["']?`;
+/** What is before the value of such a variable, which may be on the next line, and a comment behind it. */
+const VALUE_OF_VARIABLE = String.raw`value:(?:[ \t]{0,9}(?:[|>][-+]?[ \t]{0,9})?\r?\n)?[ \t]{1,60}`;
+const END_OF_LINE = String.raw`[ \t]{0,20}(?:[ \t]#[^\n]{0,300})?\r?`;
+/** The next line after comments. */
+const NEXT_LINE = String.raw`${END_OF_LINE}\n(?:[ \t]{0,60}#[^\n]{0,300}\n){0,3}[ \t]{0,60}`;
+const LINE_OF_LIST = String.raw`^[ \t]{0,60}(?:-[ \t]{1,9})?`;
+
+/** The variable of a container in YAML, with its value and its name on two lines, or in braces. */
+const YAML_PAIRS: readonly RegExp[] = [
+  `(?<before>${LINE_OF_LIST}${NAME_OF_VARIABLE}${NEXT_LINE}${VALUE_OF_VARIABLE})(?<value>${YAML_VALUE})(?=${END_OF_LINE}$)`,
+  `(?<before>${LINE_OF_LIST}${VALUE_OF_VARIABLE})(?<value>${YAML_VALUE})(?=${NEXT_LINE}${NAME_OF_VARIABLE}${END_OF_LINE}$)`,
+  String.raw`(?<before>\{[ \t]{0,9}${NAME_OF_VARIABLE}[ \t]{0,9},[ \t]{0,9}value:[ \t]{1,9})(?<value>"[^"\n]{1,1000}"|'[^'\n]{1,1000}'|[^\s"',{}]{1,1000})(?=[ \t]{0,9}[,}])`,
+  String.raw`(?<before>\{[ \t]{0,9}value:[ \t]{1,9})(?<value>"[^"\n]{1,1000}"|'[^'\n]{1,1000}'|[^\s"',{}]{1,1000})(?=[ \t]{0,9},[ \t]{0,9}${NAME_OF_VARIABLE}[ \t]{0,9}[,}])`,
+].map((form) => new RegExp(form, 'gim'));
+
+/** A text that a program gives a name, perhaps with a type or of a map: `const apiKey = 'a'`, `os.environ['API_KEY'] = 'a'`. Not what ends a text of a program. */
+const ASSIGNED = new RegExp(
+  String.raw`((?<![\w.-])([a-z_][\w$.-]{0,100})(?:\\{0,3}["']\]|\[\])?(?:[ \t]?:[ \t]?[a-z&][\w<>.?|]{0,40}|[ \t]string)?[ \t]{0,9}:?=[ \t]{0,9})${OPEN}((?![[\s,+.)(&;:>|}\]"'\x60])${REST})${CLOSE}(?!\k<quote>)`,
+  'gi',
+);
+
+/** A variable within a line: `token=a1b2c3d4`. */
+const VARIABLE = /(?<=^|[\s"'({,])([a-z_][\w.-]{0,60})=([\w~+/-]{8,1000})(?=[\s,;.)"']|$)/gim;
 
 /** A member in braces whose name has no quotes, of YAML or a program, or such a brace. Without quotes a blank is before its value. */
 const FLOW_MEMBER = new RegExp(
@@ -133,6 +173,11 @@ const FLOW_MEMBER = new RegExp(
 
 /** Such a value without quotes that stands for something else: an alias, a tag, a block, a flow, a path, a reference. */
 const YAML_OTHER = /^(?:[*&!|>[%@#/]|\{(?![^\s{}:,]+\}$)|\.{1,2}\/|[a-z][\w+.-]{0,20}:)|[,;({[|]$|\)[,;]?$/i;
+/** The same without addresses and paths. */
+const NO_ADDRESS = /^(?:[*&!|>[%@#]|\{(?![^\s{}:,]+\}$))|[,;({[|]$|\)[,;]?$/;
+/** Two parts of which the second has letters and a digit, as `ann:hunter2`, but not where it is kept: `arn:…`, `vault:…`, `file:…`. */
+const JOINED =
+  /^(?!(?:arn|vault|aws|ssm|kms|gcp|sm|secrets?(?:manager)?|file|env|ref|op|keyring|key|sha\d+|path|see|urn|data|json|base64):)[a-z][\w+.-]{0,20}:(?!\/)(?=[^\s:]*\d)(?=[^\s:]*[a-z])[^\s:]{6,}(?<![,;({[|)])$/i;
 const TIME_OR_NUMBER = /^(?:\d{4}-\d\d-\d\d.*|\d{1,5}(?:%|\/\d{1,5})?)$/;
 /** What a program takes from an object whose name has a number: `user2.token`. */
 const NUMBERED_MEMBER = /^(?:[a-z_$]{1,40}\d{0,3}\.){1,8}[a-z_$]{1,40}$/i;
@@ -143,19 +188,19 @@ const HYPHENED_WORDS =
 /** Signs that lines are not those of YAML: a block, or what programs have. */
 const BLOCK = /[{(]\s{0,9}\r?\n|^[ \t]{0,60}[})]/m;
 
-/** Names of variables that hold a secret, beyond those that do so anywhere. */
-const SECRET_VARIABLE = /(?:token|secret|password|[_.-]key|[a-z]Key)$|(?:TOKEN|SECRET|PASSWORD|KEY)$/;
-
 /**
  * Without quotes, one word of letters may be prose (`token: expired`) or a name in a program (`token: apiToken`).
+ * @param name what the value is of
  * @param isShell true for a variable in capitals: its value is not the name of another
  */
-function isYamlSecret(text: string, isShell: boolean): boolean {
+function isYamlSecret(text: string, name: string, isShell: boolean): boolean {
   const [quote = ''] = /^["']/.exec(text) ?? [];
   const value = quote === '' ? text : text.slice(1, -1);
   if (isReference(value)) return false;
   if (quote !== '') return true;
-  if (YAML_OTHER.test(value) || TIME_OR_NUMBER.test(value) || EXPRESSION.test(value)) return false;
+  const isAddress = ADDRESS_NAME.test(name);
+  if (isAddress ? NO_ADDRESS.test(value) : YAML_OTHER.test(value) && !JOINED.test(value)) return false;
+  if (TIME_OR_NUMBER.test(value) || EXPRESSION.test(value)) return false;
   if (NUMBERED_MEMBER.test(value) || HYPHENED_WORDS.test(value)) return false;
   return value.length >= 4 && (isShell || /[^\p{L}_.-]/u.test(value));
 }
@@ -165,7 +210,10 @@ export function withoutNamedSecrets(text: string, mask: string): string {
   return withoutListSecrets(withoutTextSecrets(text, mask), mask).replaceAll(
     HEADER_TUPLE,
     (whole: string, before: string, _escape, _quote, name: string, value: string) =>
-      !(mask !== '' && value.includes(mask)) && isSecretHeader(name, value) ? before + mask : whole,
+      !(mask !== '' && value.includes(mask)) &&
+      (/^[dsS]/.test(before) ? isSecretVariable(name) && !isReference(value) : isSecretHeader(name, value))
+        ? before + mask
+        : whole,
   );
 }
 
@@ -175,13 +223,15 @@ function withoutTextSecrets(text: string, mask: string): string {
   const apart = text.replaceAll(
     PAIR_APART,
     (whole: string, before: string, _escape, _quote, name: string, value: string) =>
-      isSecretName(unescaped(name)) && isSecretValue(value) ? `${before}${mask}` : whole,
+      isSecretVariable(unescaped(name)) && isSecretValue(value) ? `${before}${mask}` : whole,
   );
   return apart.replaceAll(
     NAMED_TEXT,
     (whole: string, before: string, _escape, _quote, name: string, value: string, after?: string) => {
+      const isPair = /["']\s{0,9},/.test(before);
       const isSecret =
-        isSecretName(unescaped(name)) || (name === 'value' && isSecretName(unescaped(after ?? '')));
+        (isPair ? isSecretVariable : isSecretName)(unescaped(name)) ||
+        (name === 'value' && isSecretVariable(unescaped(after ?? '')));
       // JSON within JSON, or behind a value that does not end.
       if (!isSecret) return /["']/.test(value) ? before + withoutTextSecrets(value, mask) : whole;
       return isSecretValue(value) ? `${before}${mask}` : whole;
@@ -198,7 +248,7 @@ function withoutListSecrets(text: string, mask: string): string {
   for (const { index, 0: head, groups = {} } of text.matchAll(NAMED_LIST)) {
     const name = unescaped(groups['name'] ?? '');
     // Within another.
-    if (index < next || !isSecretName(name)) continue;
+    if (index < next || !(isSecretName(name) || LIST_NAME.test(name))) continue;
     const isHeader = /authorization|cookie/i.test(name);
     const parts = new RegExp(LIST_PART);
     parts.lastIndex = index + head.length;
@@ -223,7 +273,7 @@ function withoutListSecrets(text: string, mask: string): string {
 function isListSecret(value: string, isHeader: boolean, mask: string): boolean {
   if (mask !== '' && value.includes(mask)) return false;
   const own = unescaped(value).replace(SCHEME, '');
-  return isHeader ? !isReference(own) : !/\s|\p{Lo}/u.test(own) && isYamlSecret(own, false);
+  return isHeader ? !isReference(own) : !/\s|\p{Lo}/u.test(own) && isYamlSecret(own, '', false);
 }
 
 /** What a schema says of a member. */
@@ -259,36 +309,61 @@ export function withoutElementSecrets(text: string, mask: string): string {
 export function withoutYamlSecrets(text: string, mask: string, isStrict: boolean): string {
   let program: boolean | undefined;
   const isProgram = (): boolean => (program ??= BLOCK.test(text) || PROGRAM.test(text) || /\(\{/.test(text));
-  const isSecret = (value: string, isShell: boolean): boolean =>
+  const isSecret = (value: string, name: string, isShell: boolean): boolean =>
     !(mask !== '' && value.includes(mask)) &&
-    isYamlSecret(value, isShell) &&
+    isYamlSecret(value, name, isShell) &&
     !(isStrict && !/^["']/.test(value) && !isShell && isProgram());
   const lines = text.replaceAll(YAML_LINE, (whole: string, before: string, name: string, value: string) => {
     const isVariable = before.includes('=');
     // A member of a mapping.
     if (before.includes('\n') && value.endsWith(':')) return whole;
     if (!isSecretName(name) && !(isVariable && SECRET_VARIABLE.test(name))) return whole;
-    return isSecret(value, isVariable && isCapitals(name)) ? `${before}${mask}` : whole;
+    return isSecret(value, name, isVariable && isCapitals(name)) ? `${before}${mask}` : whole;
   });
   const pairs = !lines.includes('value:')
     ? lines
-    : lines.replaceAll(
-        YAML_PAIR,
-        (whole: string, before: string, _quote: string, name: string, value: string) => {
-          const isShell = isCapitals(name);
-          if (!isSecretName(name) && !(isShell && SECRET_VARIABLE.test(name))) return whole;
-          return isSecret(value, isShell) ? `${before}${mask}` : whole;
-        },
+    : YAML_PAIRS.reduce(
+        (shown, form) =>
+          shown.replaceAll(form, (whole: string, ...found: unknown[]) => {
+            const { before = '', name = '', value = '' } = found.at(-1) as Record<string, string>;
+            if (!isSecretVariable(name) || !isSecret(value, name, isCapitals(name))) return whole;
+            return before + mask + whole.slice(before.length + value.length);
+          }),
+        lines,
       );
-  return withoutFlowSecrets(pairs, mask, (value) => isSecret(value, false));
+  const assigned = !pairs.includes('=')
+    ? pairs
+    : withoutAssigned(pairs, mask).replaceAll(VARIABLE, (whole: string, name: string, value: string) =>
+        /\d/.test(value) && /[a-z]/i.test(value) && isSecretName(name) && isSecret(value, name, false)
+          ? `${name}=${mask}`
+          : whole,
+      );
+  return withoutFlowSecrets(assigned, mask, (value, name) => isSecret(value, name, false));
 }
 
-function isCapitals(name: string): boolean {
-  return name === name.toUpperCase();
+function withoutAssigned(text: string, mask: string): string {
+  return text.replaceAll(
+    ASSIGNED,
+    (whole: string, before: string, name: string, _escape: string, _quote: string, value: string) => {
+      if (!isSecretName(name) || (mask !== '' && value.includes(mask)) || value.includes('${')) return whole;
+      const own = value.replace(SCHEME, '');
+      return isReference(own) || isSameName(own, name) ? whole : before + mask;
+    },
+  );
+}
+
+/** A constant that has its own name as the value: `const SET_TOKEN = 'set-token'`. */
+function isSameName(value: string, name: string): boolean {
+  const plain = (text: string): string => text.replaceAll(/[\s_.-]/g, '').toLowerCase();
+  return plain(value) === plain(name);
 }
 
 /** The same of members in braces; without quotes, of those that follow on the line of another or of the brace. */
-function withoutFlowSecrets(text: string, mask: string, isSecret: (value: string) => boolean): string {
+function withoutFlowSecrets(
+  text: string,
+  mask: string,
+  isSecret: (value: string, name: string) => boolean,
+): string {
   if (!text.includes('{')) return text;
   let [shown, next, depth] = ['', 0, 0];
   for (const { index, 0: whole, 1: before = '', groups = {} } of text.matchAll(FLOW_MEMBER)) {
@@ -298,7 +373,7 @@ function withoutFlowSecrets(text: string, mask: string, isSecret: (value: string
       const own = value.trimStart();
       const isOfLine = /["']$/.test(own) || !/\n\s*$/.test(text.slice(Math.max(0, index - 60), index));
       const plain = escape === '' ? own : own.slice(escape.length, -escape.length - 1) + own.slice(-1);
-      if (!isOfLine || !isSecret(plain)) continue;
+      if (!isOfLine || !isSecret(plain, name)) continue;
       const start = index + before.length + value.length - own.length;
       shown += text.slice(next, start) + mask;
       next = index + whole.length;
