@@ -83,14 +83,14 @@ function verifiedLines(backup: Backup, { facts, isCompared }: OpenedBackup): str
   const sources = facts?.sources ?? backup.manifest?.sources ?? [];
   const of = sources.length === 0 ? [] : [`sources in it: ${sources.map(({ source }) => source).join(', ')}`];
   const file = isCompared
-    ? `the file is unchanged since it was written: ${backup.manifest?.sha256 ?? ''}`
+    ? `the file matches the checksum in its manifest: ${backup.manifest?.sha256 ?? ''}`
     : 'it has no manifest to compare its file with';
   if (facts === null) {
     return [
       `${backup.name}: not opened, as it is encrypted`,
       ...of,
       file,
-      '→ give --identity FILE to decrypt it and check every hash in it',
+      '→ only the holder of the identity can verify the content: give --identity FILE to decrypt it and check every hash in it',
     ];
   }
   const { records, revisions, runs } = facts.checked;

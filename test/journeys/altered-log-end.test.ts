@@ -26,6 +26,9 @@ it('is seen by audit, in every format', async () => {
     story.alter(what);
     for (const more of [[], ['--json'], ['--format', 'csv'], ['--action', 'forget']])
       expect((await story.expectRun(1, 'audit', ...more)).stderr, last.join(' ')).toContain(line);
+    expect((await story.expectRun(1, 'verify')).stdout, last.join(' ')).toContain(
+      'if the end of the audit log was cut, these rows may be as people left them: compare first with `tidemark verify --root HASH`',
+    );
     const { head, warnings } = JSON.parse((await story.run('audit', '--json')).stdout) as {
       readonly head: unknown;
       readonly warnings: readonly string[];

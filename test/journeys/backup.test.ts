@@ -157,10 +157,13 @@ describe('backups elsewhere', () => {
 
     const run = (...args: string[]) => commandLine(args, { env, cwd: home });
     expect(await run('backup', 'verify')).toMatchObject({ code: 3 });
+    expect((await run('backup', 'verify', path)).stdout).toMatch(
+      /the file matches the checksum in its manifest: [0-9a-f]{64}\n→ only the holder of the identity can verify the content: give --identity FILE/,
+    );
     const verified = await run('backup', 'verify', path, '--identity', 'key.txt');
     expect(verified, verified.stderr).toMatchObject({ code: 0 });
     expect(verified.stdout).toMatch(
-      /verified \d+ records, .*\nsources in it: default\nthe file is unchanged since it was written: [0-9a-f]{64}\nroot hash of run 1/,
+      /verified \d+ records, .*\nsources in it: default\nthe file matches the checksum in its manifest: [0-9a-f]{64}\nroot hash of run 1/,
     );
 
     const closed = await run('backup', 'restore', 'latest', '--to', 'back/to/m.db');

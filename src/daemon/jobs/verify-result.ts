@@ -65,11 +65,16 @@ export function mendingText(problems: readonly Pick<VerifyProblem, 'about' | 'ag
   const ways = [...tables].map((about) =>
     about === 'snapshots' ? pinningAgain(problems) : about === undefined ? undefined : AGAIN[about],
   );
-  if (ways.some((way) => way === undefined)) return MENDING;
-  return `records and history match their hashes; ${ways.join('; ')}; for what was altered or added, keep a copy of the mirror as evidence, and ${RESTORE_HINT}`;
+  const isOfLog = problems.some(({ about }) => about !== undefined);
+  if (ways.some((way) => way === undefined)) return isOfLog ? `${CUT}; then ${MENDING}` : MENDING;
+  return `records and history match their hashes; ${CUT}; else ${ways.join('; ')}; for what was altered or added, keep a copy of the mirror as evidence, and ${RESTORE_HINT}`;
 }
 
 const MENDING = `${RESTORE_HINT}, or move the mirror away and run \`tidemark sync\` for a new one (without history)`;
+
+/** The entries of such rows may have been behind the last one. */
+const CUT =
+  'if the end of the audit log was cut, these rows may be as people left them: compare first with `tidemark verify --root HASH` or `tidemark verify --backups`';
 
 /** What people can do again; no command takes over what was altered or added. */
 const AGAIN: Readonly<Partial<Record<AuditedTable, string>>> = {
