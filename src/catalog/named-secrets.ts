@@ -65,7 +65,7 @@ export function isSecretName(name: string): boolean {
 const SECRET_VARIABLE = /(?:token|secret|password|[_.-]key|[a-z]Key)$|(?:TOKEN|SECRET|PASSWORD|KEY)$/;
 
 /** The same for a variable, which may have its name in capitals (`STRIPE_KEY`). */
-function isSecretVariable(name: string): boolean {
+export function isSecretVariable(name: string): boolean {
   return isSecretName(name) || (isCapitals(name) && SECRET_VARIABLE.test(name));
 }
 
@@ -158,7 +158,7 @@ const YAML_PAIRS: readonly RegExp[] = [
 
 /** A text that a program gives a name, perhaps with a type or of a map: `const apiKey = 'a'`, `os.environ['API_KEY'] = 'a'`. Not what ends a text of a program. */
 const ASSIGNED = new RegExp(
-  String.raw`((?<![\w.-])([a-z_][\w$.-]{0,100})(?:\\{0,3}["']\]|\[\])?(?:[ \t]?:[ \t]?[a-z&][\w<>.?|]{0,40}|[ \t]string)?[ \t]{0,9}:?=[ \t]{0,9})${OPEN}((?![[\s,+.)(&;:>|}\]"'\x60])${REST})${CLOSE}(?!\k<quote>)`,
+  String.raw`((?<![\w.-])(?:env:)?([a-z_][\w$.-]{0,100})(?:\\{0,3}["']\]|\[\])?(?:[ \t]?:[ \t]?[a-z&][\w<>.?|]{0,40}|[ \t]string)?[ \t]{0,9}(?::|\|\||\?{1,2})?=[ \t]{0,9})${OPEN}((?![[\s,+.)(&;:>|}\]"'\x60])${REST})${CLOSE}(?!\k<quote>)`,
   'gi',
 );
 
@@ -175,6 +175,10 @@ const FLOW_MEMBER = new RegExp(
 const YAML_OTHER = /^(?:[*&!|>[%@#/]|\{(?![^\s{}:,]+\}$)|\.{1,2}\/|[a-z][\w+.-]{0,20}:)|[,;({[|]$|\)[,;]?$/i;
 /** The same without addresses and paths. */
 const NO_ADDRESS = /^(?:[*&!|>[%@#]|\{(?![^\s{}:,]+\}$))|[,;({[|]$|\)[,;]?$/;
+/** The same of a shell, where `!`, `#` and `@` begin a value. */
+const NO_END = /[,;({[|]$|\)[,;]?$/;
+/** A text that begins like a path, but has a sign of base64. */
+const BASE64 = /^\/(?=[\w/]{0,200}[+=])[\w+/]{6,}={0,2}$/;
 /** Two parts of which the second has letters and a digit, as `ann:hunter2`, but not where it is kept: `arn:…`, `vault:…`, `file:…`. */
 const JOINED =
   /^(?!(?:arn|vault|aws|ssm|kms|gcp|sm|secrets?(?:manager)?|file|env|ref|op|keyring|key|sha\d+|path|see|urn|data|json|base64):)[a-z][\w+.-]{0,20}:(?!\/)(?=[^\s:]*\d)(?=[^\s:]*[a-z])[^\s:]{6,}(?<![,;({[|)])$/i;
@@ -198,8 +202,8 @@ function isYamlSecret(text: string, name: string, isShell: boolean): boolean {
   const value = quote === '' ? text : text.slice(1, -1);
   if (isReference(value)) return false;
   if (quote !== '') return true;
-  const isAddress = ADDRESS_NAME.test(name);
-  if (isAddress ? NO_ADDRESS.test(value) : YAML_OTHER.test(value) && !JOINED.test(value)) return false;
+  const other = ADDRESS_NAME.test(name) ? NO_ADDRESS : isShell && /^[!#@]/.test(value) ? NO_END : YAML_OTHER;
+  if (other.test(value) && !JOINED.test(value) && !BASE64.test(value)) return false;
   if (TIME_OR_NUMBER.test(value) || EXPRESSION.test(value)) return false;
   if (NUMBERED_MEMBER.test(value) || HYPHENED_WORDS.test(value)) return false;
   return value.length >= 4 && (isShell || /[^\p{L}_.-]/u.test(value));

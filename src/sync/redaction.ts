@@ -5,7 +5,7 @@
  */
 import { createHmac } from 'node:crypto';
 import { hasCertainSecret, isMask, maySecretsBeIn } from '../catalog/masks.ts';
-import { isHeaderTuple, isSecretName, isSecretPair } from '../catalog/named-secrets.ts';
+import { isHeaderTuple, isSecretName, isSecretPair, isSecretVariable } from '../catalog/named-secrets.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { volatileFields } from '../catalog/volatile-names.ts';
@@ -163,7 +163,7 @@ function isSecretValue(valueText: string, isPlace: boolean): boolean {
 function isPairText(valueText: string, isNamedSo: (name: string) => boolean): boolean {
   if (!valueText.startsWith('{') || !valueText.includes('"value"')) return false;
   const names = valueText.matchAll(/"(?:name|key|header)"\s*:\s*"([^"]{1,60})"/g);
-  if (!names.some(([, name = '']) => isNamedSo(name))) return false;
+  if (!names.some(([, name = '']) => isNamedSo(name) || isSecretVariable(name))) return false;
   const value = parseLossless(valueText);
   return isJsonObject(value) && isSecretPair(value);
 }

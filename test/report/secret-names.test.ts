@@ -182,6 +182,7 @@ describe('secrets that nothing but their name tells of', () => {
     ['{webhook_url: https://h.example/Zq5}', '{webhook_url: [secret]}'],
     ['{a: 1, connection_string: h:1/Zq5, b: 2}', '{a: 1, connection_string: [secret], b: 2}'],
     ['password: ann:hunter2\nSECRET_KEY=app:Zq5Ab2', 'password: [secret]\nSECRET_KEY=[secret]'],
+    ['SECRET_KEY=!a1b2c3\nsecret_key: /aB3dE+f9g==', 'SECRET_KEY=[secret]\nsecret_key: [secret]'],
     // Texts that a program gives a name.
     ...[
       ["const password = '", "';"],
@@ -191,6 +192,8 @@ describe('secrets that nothing but their name tells of', () => {
       ['val password: String = "', '"'],
       ['static final String PASSWORD = "', '"; // a'],
       ["os.environ['API_KEY'] = '", "'"],
+      ["ENV['API_KEY'] ||= '", "'"],
+      ['$env:TOKEN = "', '"'],
       ['$this->password = "', '";'],
       ['f(a, token="', '", 2)'],
       ['var apiKey string = "', '"'],
