@@ -564,4 +564,15 @@ describe('a plan that creates a record without what was lost with it', () => {
     expect(stdout).not.toContain('to update');
     expect(after).not.toContain('not selected');
   });
+
+  it('and where only that was chosen, is blocked with a command that plans both', async () => {
+    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
+    const { id } = await story.named('roles', 'On-call');
+    const members = await story.list(`roles/${String(id)}/role_memberships`);
+    await story.call('DELETE', `${ORGANIZATION}roles/${String(id)}/`);
+    const { stdout } = await story.expectRun(3, 'restore', 'run:1', '--kind', 'role_memberships');
+    const [, command = ''] = /restore both, with `tidemark (restore [^`]*)`/.exec(stdout) ?? [];
+    const both = await story.expectRun(2, ...command.split(' '));
+    expect(both.stdout).toContain(`${members.length + 1} to create`);
+  });
 });

@@ -93,7 +93,7 @@ describe('references to a record that was created again', () => {
     const { stdout } = await story.run('restore', 'run:2', ...only, '--apply', '--yes');
     const { id: now } = await story.named('projects', 'Lost and found');
     expect(now).not.toBe(old);
-    const still = `it still names project ${String(old)}, which is created again under a new id`;
+    const still = `it still names project ${String(old)}, which is gone`;
     expect(stdout.split('restore 1 of default')[1]).toContain(still);
     // Which the service still holds, whether or not the projects are read for it.
     for (const kind of ['invites', 'batch_exports']) {

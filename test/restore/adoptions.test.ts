@@ -1,5 +1,6 @@
 /** What a plan tells of records that were found under another id. */
 import { describe, expect, it } from 'vitest';
+import type { Kind } from '../../src/catalog/kinds.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
 import { ORG, organization, planOf, posthog, record, svc, withBody } from './states.ts';
 
@@ -96,8 +97,15 @@ describe('a record whose parent is neither live nor asked for', () => {
     const wanted = [organization, role('r1', 'Ops'), member('a@b'), membership('r1', 'm1', 'a@b')];
     const plan = planOf(wanted, [organization, member('a@b')], { isInScope: ({ id }) => id === 'm1' });
     expect(plan.steps).toMatchObject([{ action: 'blocked', id: 'm1', obstacle: 'depends_on_blocked' }]);
-    expect(plan.steps[0]?.reason).toBe(
-      'it needs role r1, which is neither live nor created by this plan: restore that one as well, with --id r1',
+    const lost = 'it needs role r1, which is neither live nor created by this plan';
+    const command = '`tidemark restore test --kind roles --kind role_memberships`';
+    expect(plan.steps[0]?.reason).toBe(`${lost}: restore both, with ${command}`);
+    const closed = planOf(wanted, [organization, member('a@b')], {
+      ...{ isInScope: ({ id }) => id === 'm1' },
+      definitions: (kind) => (kind === 'roles' ? svc : posthog)(kind),
+    });
+    expect(closed.steps[0]?.reason).toContain(
+      `${lost}, and cannot be with this profile: the API does not document which fields are writable; to allow it: `,
     );
   });
 });
@@ -106,21 +114,33 @@ it.each([
   [svc, 'no request takes team_id: the service chooses it'],
   [posthog, 'only a creation takes team_id: no request changes it'],
 ])(
-  'an export that still names a project which was created again is to be created again by hand',
+  'of an export that still names a project which was created again, a copy is to be made by hand before anything is deleted',
   (exports, why) => {
     const again = record('projects', '9', { id: 9, name: 'Web' });
     const idMap = (kind: string, id: string) => (kind === 'projects' && id === '7' ? '9' : undefined);
     const inProject = (id: number) => withBody(exported('b1', 'Nightly'), { team_id: id });
-    const plan = (id: number) =>
+    const definitions = (kind: Kind) => (kind === 'projects' ? posthog : exports)(kind);
+    const plan = (id: number, more: Parameters<typeof planOf>[2] = { idMap }) =>
       planOf([organization, web, inProject(7)], [organization, again, inProject(id)], {
-        ...{ idMap, definitions: (kind) => (kind === 'projects' ? posthog : exports)(kind) },
+        ...{ definitions, ...more },
       });
     expect(plan(9)).toMatchObject({ steps: [], left: [] });
+    const advice =
+      'create a copy by hand in the project that takes its place, and delete this one only when the copy works; or accept the difference';
     const still = 'it still names project 7, which was created again as 9';
-    const reason = `${why}; ${still}; delete it by hand and restore again, or accept the difference`;
     const fields = [{ path: '/team_id', from: 7, to: 9 }];
-    const step = { action: 'manual', kind: 'batch_exports', name: 'Nightly', fields, reason };
-    expect(plan(7)).toMatchObject({ steps: [step], left: [], summary: { manual: 1 } });
+    const step = (reason: string) => ({ action: 'manual', kind: 'batch_exports', name: 'Nightly', reason });
+    const named = { ...step(`${why}; ${still}; ${advice}`), fields };
+    expect(plan(7)).toMatchObject({ steps: [named], left: [], summary: { manual: 1 } });
+    // Also where no restore recorded it, and the project was found by its name.
+    expect(plan(7, {})).toMatchObject({ steps: [named], left: [] });
+    // Whether this plan creates the project or not.
+    const isInScope = ({ kind }: ParsedRecord) => kind === 'batch_exports';
+    const lost = planOf([organization, web, inProject(7)], [organization, inProject(7)], {
+      ...{ definitions, isInScope },
+    });
+    const gone = 'it still names project 7, which is gone';
+    expect(lost.steps).toMatchObject([step(`${why}; ${gone}; ${advice}`)]);
   },
 );
 

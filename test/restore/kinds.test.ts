@@ -184,7 +184,7 @@ const cases: Record<string, Case> = {
   'invites: a changed one is blocked without --prune': {
     live: changed(invite, { level: 15 }),
     steps: [
-      'blocked invites: invites cannot be changed; with --prune and --max-removals it is removed and created again',
+      'blocked invites: invites cannot be changed; `tidemark restore test --kind invites --prune --max-removals 1` removes it and creates it again',
     ],
   },
   'invites: a changed one is created again, and then removed, with it': {

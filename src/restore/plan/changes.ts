@@ -1,8 +1,11 @@
 /** Steps for records that both states have and that differ. */
 import type { FieldDefinition } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import { isMask } from '../../catalog/masks.ts';
+import { definitionOf } from '../../catalog/catalog.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { withShownFields } from '../../catalog/shown-fields.ts';
+import { planCommand } from '../../core/hints.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
 import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../../core/json.ts';
 import { type ParsedRecord, recordName } from '../../diff/change.ts';
@@ -256,7 +259,8 @@ function planDifferences(
   });
   if (dangling.length > 0) {
     const step = apart('place', hiddenFields(definition, dangling));
-    planning.put(manual(step, 'needs_person', joinedReasons([chosen, ...outdated(), CREATE_AGAIN]) ?? ''));
+    const reason = joinedReasons([chosen, ...outdated(), copyAdvice(definition, dangling)]) ?? '';
+    planning.put(manual(step, 'needs_person', reason));
   }
   if (isMoved) {
     const reason = `${held.length === 0 ? place : leftStoppedText(definition, place)}; no request moves it: create it there by hand, or accept the difference`;
@@ -299,7 +303,12 @@ function planDifferences(
   return true;
 }
 
-const CREATE_AGAIN = 'delete it by hand and restore again, or accept the difference';
+/** Deleted first, it could be lost: a request may create it elsewhere, and its secrets are not in the mirror. */
+function copyAdvice({ references }: ResourceDefinition, fields: readonly FieldChange[]): string {
+  const parents = references.filter(({ pointer }) => fields.some(({ path }) => path === pointer));
+  const names = parents.map(({ kind }) => definitionOf(kind).title.one).join(' and ');
+  return `create a copy by hand in the ${names} that takes its place, and delete this one only when the copy works; or accept the difference`;
+}
 
 /** True for a change that would start what a creation leaves stopped. */
 function isStart({ restore: { state } }: ResourceDefinition, { path, to }: FieldChange): boolean {
@@ -521,6 +530,31 @@ function inverseOf(
   return { action: 'update', absent, ...withoutSecrets(definition, before) };
 }
 
+function unchangeable({ title }: ResourceDefinition): string {
+  return `${title.many} cannot be changed`;
+}
+
+/**
+ * Adds the command that replaces them to the records that are blocked since their kind has no PATCH.
+ * @param extraOf how many records of the kind it would remove besides: those that the desired state does not have
+ */
+export function nameReplacements(planning: Planning, extraOf: (kind: Kind) => number): void {
+  const { definitions, desired, live, options } = planning.input;
+  if (options.prune !== null || options.keepsAccepted === null) return;
+  const stuck = [...planning.drafts.values()].filter(
+    ({ kind, reason }) => reason === unchangeable(definitions(kind)),
+  );
+  for (const [kind, drafts] of Map.groupBy(stuck, (draft) => draft.kind)) {
+    const extra = extraOf(kind);
+    const command = `${planCommand({ from: desired.reference, to: live.reference })} --kind ${kind} --prune --max-removals ${drafts.length + extra}`;
+    const others = extra === 0 ? '' : ', and removes the others that the desired state does not have';
+    for (const draft of drafts) {
+      const reason = `${draft.reason}; \`${command}\` removes it and creates it again${others}`;
+      planning.put({ ...draft, reason });
+    }
+  }
+}
+
 /** A kind without PATCH: the record is removed and created again, if removing was requested. */
 function planReplacement(
   planning: Planning,
@@ -536,8 +570,7 @@ function planReplacement(
   const canReplace =
     definition.operation('remove') !== undefined && definition.operation('create') !== undefined;
   if (planning.input.options.prune === null || !canReplace) {
-    const reason = `${definition.title.many} cannot be changed; with --prune and --max-removals it is removed and created again`;
-    planning.put(blocked(draft, 'not_replaceable', reason));
+    planning.put(blocked(draft, 'not_replaceable', unchangeable(definition)));
     return;
   }
   if (kept.size > 0) {

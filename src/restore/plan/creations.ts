@@ -15,7 +15,7 @@ import { otherSecretsText, hiddenFields } from '../secrets.ts';
 import { buildBody } from './body.ts';
 import { ownerObstacle } from './guards.ts';
 import type { Draft, Fill, Parameter } from './plan.ts';
-import { asId, remapped } from './references.ts';
+import { asId, newId, remapped } from './references.ts';
 import { removalKey, planRemoval } from './removals.ts';
 import {
   assignedKeys,
@@ -243,7 +243,7 @@ function addDerived(
     if ('unknown' in found) unknown.push({ pointer, reason: found.unknown });
     else if ('value' in found) setOwn(body, field, asId(found.value, value));
     else if (!fills.some((fill) => fill.pointer === pointer)) {
-      setOwn(body, field, `{new id of ${kind} ${id}}`);
+      setOwn(body, field, newId(kind, id));
       fills.push({ pointer, from: 'step', step: found.step, as: 'text' });
     }
   }

@@ -2,6 +2,8 @@
  * Orders the steps: each after those that it needs, in levels that can run in parallel; cycles are named and blocked.
  */
 import { CATALOG, scopeKey, fillPath } from '../../catalog/catalog.ts';
+import type { Kind } from '../../catalog/kinds.ts';
+import { planCommand } from '../../core/hints.ts';
 import { splitPointer } from '../../core/json-pointer.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
@@ -18,6 +20,7 @@ import {
   type PathPlan,
   type PlannedRequest,
 } from './plan.ts';
+import { closedReason, writableFields } from './settings.ts';
 import { blocked, type Planning } from './steps.ts';
 
 interface OrderedDraft {
@@ -28,9 +31,9 @@ interface OrderedDraft {
 const KIND_RANK = new Map(CATALOG.map(({ kind }, rank) => [kind, rank]));
 
 /** All drafts, each with its level, in the order of execution. Drafts in cycles or behind blocked ones come back blocked. */
-export function ordered(drafts: ReadonlyMap<string, Draft>): OrderedDraft[] {
-  const steps = new Map(drafts);
-  blockBehindBlocked(steps);
+export function ordered(planning: Planning): OrderedDraft[] {
+  const steps = new Map(planning.drafts);
+  blockBehindBlocked(planning, steps);
   for (;;) {
     const levels = levelsOf(steps);
     const left = [...steps.values()].filter(({ key }) => !levels.has(key));
@@ -42,12 +45,12 @@ export function ordered(drafts: ReadonlyMap<string, Draft>): OrderedDraft[] {
     for (const draft of cycle) {
       steps.set(draft.key, { ...blocked(draft, 'cycle', `each needs the other first: ${names}`), after: [] });
     }
-    blockBehindBlocked(steps);
+    blockBehindBlocked(planning, steps);
   }
 }
 
 /** A step that needs one that will not be sent is not sent either; a manual step may still wait for it. */
-function blockBehindBlocked(steps: Map<string, Draft>): void {
+function blockBehindBlocked(planning: Planning, steps: Map<string, Draft>): void {
   const waiting = new Map<string, string[]>();
   for (const { key, after } of steps.values()) {
     for (const need of after) waiting.set(need, [...(waiting.get(need) ?? []), key]);
@@ -58,7 +61,7 @@ function blockBehindBlocked(steps: Map<string, Draft>): void {
     const lost = isExecutable(draft) ? draft.after.find((need) => !steps.has(need)) : undefined;
     if (lost !== undefined) {
       const { kind, id } = recordOfKey(lost);
-      const reason = `it needs ${titleOf(kind)} ${id}, which is neither live nor created by this plan: restore that one as well, with --id ${id}`;
+      const reason = `it needs ${titleOf(kind)} ${id}, which is neither live nor created by this plan${needAdvice(planning, planning.input.definitions(kind as Kind), draft)}`;
       const step = { ...blocked(draft, 'depends_on_blocked', reason), after: [] };
       steps.set(draft.key, step);
       queue.push(step);
@@ -81,6 +84,18 @@ function blockBehindBlocked(steps: Map<string, Draft>): void {
       queue.push(step);
     }
   }
+}
+
+/** How to restore what a step needs together with its record; nothing of an undo, which takes no filter. */
+function needAdvice(planning: Planning, needed: ResourceDefinition, draft: Draft): string {
+  const { desired, live, options } = planning.input;
+  if (options.keepsAccepted === null) return '';
+  if (writableFields(needed).length === 0)
+    return `, and cannot be with this profile: ${closedReason(planning, needed)}`;
+  const plan = planCommand({ from: desired.reference, to: live.reference });
+  const kinds = [...new Set([needed.kind, draft.kind])].map((each) => ` --kind ${each}`).join('');
+  const prune = options.prune === null ? '' : ` --prune --max-removals ${options.prune.maxRemovals}`;
+  return `: restore both, with \`${plan}${kinds}${prune}\``;
 }
 
 /** True for a step about the very record that the other would create. */

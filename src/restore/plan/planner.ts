@@ -12,7 +12,7 @@ import { topMember } from '../places.ts';
 import { naturalKeyDigest, stepKey } from '../records.ts';
 import { withHiddenNames } from '../secrets.ts';
 import { AcceptedDrift, acceptedWarnings } from './accepted.ts';
-import { planChange } from './changes.ts';
+import { planChange, nameReplacements } from './changes.ts';
 import { awaitedInvitations, planCreation } from './creations.ts';
 import { refusalsOf, keepLastHolders } from './guards.ts';
 import { matchStates, type KindMatch } from './matching.ts';
@@ -29,7 +29,7 @@ import {
   type StepAction,
 } from './plan.ts';
 import { referencesOf } from './references.ts';
-import { planDependentRemovals, planRemovals } from './removals.ts';
+import { NOT_PRUNED, planDependentRemovals, planRemovals } from './removals.ts';
 import { bySendableKey } from './settings.ts';
 import { blocked, draftOf, type Planning } from './steps.ts';
 
@@ -74,7 +74,10 @@ export function planRestore(input: PlanInput): Plan {
   keepLastHolders(planning);
   planDependentRemovals(planning);
   orderNames(planning);
-  const steps = finishedSteps(ordered(drafts)).map((step) => withHiddenNames(planning.accepted.marked(step)));
+  nameReplacements(planning, (kind) => untouched.get(`${kind} ${NOT_PRUNED} `)?.count ?? 0);
+  const steps = finishedSteps(ordered(planning)).map((step) =>
+    withHiddenNames(planning.accepted.marked(step)),
+  );
   const lacking = lackingOf(steps, input.definitions);
   const warnings = [
     ...acceptedWarnings(steps, input.options.keepsAccepted === null),

@@ -33,6 +33,8 @@ export interface References {
     readonly unknown: string | null;
     readonly shown: Scope;
   };
+  /** True where a live record of the kind has the id, in any scope. */
+  isLive(kind: Kind, id: string): boolean;
   /** Pointer to the id in a body of the kind. */
   idPointer(kind: Kind): string;
   /** True where the live collection was read completely. */
@@ -119,6 +121,7 @@ export function referencesOf(input: PlanInput, matching: Matching): References {
       }
       return { parameters, unknown, shown };
     },
+    isLive: (kind, id) => liveKeys.has(`${kind} ${id}`),
     idPointer: (kind) => pointerTo(input.definitions(kind).idPath),
     isRead: (kind, liveScope) => complete.has(collectionKey({ kind, scope: liveScope })),
     absenceDoubt: (kind, liveScope) => {
@@ -175,7 +178,7 @@ export function remapped(
       else if ('step' in found) {
         const as = isNumber(value) ? 'number' : 'text';
         fills.push({ pointer, from: 'step', step: found.step, as });
-        body = withMember(body, splitPointer(pointer), `{new id of ${kind} ${id}}`) ?? body;
+        body = withMember(body, splitPointer(pointer), newId(kind, id)) ?? body;
       } else if (found.value !== id) {
         body = withMember(body, splitPointer(pointer), asId(found.value, value)) ?? body;
       }
@@ -192,6 +195,11 @@ function idsAt(body: JsonValue, pattern: string): string[] {
   });
 }
 
+/** In place of an id that a creation gives, in this plan or a later one. */
+export function newId(kind: Kind, id: string): string {
+  return `{id of ${kind} ${id} once it is created again}`;
+}
+
 function isNumber(value: JsonValue): boolean {
   return typeof value === 'number' || isRawNumber(value);
 }
@@ -201,7 +209,7 @@ export function asId(id: string, like: JsonValue): JsonValue {
   return isNumber(like) && /^-?(?:0|[1-9][0-9]*)$/.test(id) ? parseLossless(id) : id;
 }
 
-/** Says of each record that the live one names by an id which it has no more, or will not have, what becomes of it. */
+/** Says of each record that the live one names by an id which it has no more where it is. */
 export function outdatedNames(
   input: Pick<PlanInput, 'definitions' | 'idMap'>,
   references: References,
@@ -213,12 +221,13 @@ export function outdatedNames(
     if (target !== references.idPointer(kind)) return [];
     const { one } = input.definitions(kind).title;
     return idsAt(live, pointer).flatMap((id) => {
-      const now = input.idMap(kind, id);
+      const found = references.resolve(kind, id, scope);
+      const byName = 'value' in found && !references.isLive(kind, id) ? found.value : undefined;
+      const now = input.idMap(kind, id) ?? byName;
       if (now !== undefined && now !== id)
         return [`it still names ${one} ${id}, which was created again as ${now}`];
-      return 'step' in references.resolve(kind, id, scope)
-        ? [`it still names ${one} ${id}, which is created again under a new id`]
-        : [];
+      // Whether this plan creates it is settled later: it may be blocked.
+      return 'step' in found ? [`it still names ${one} ${id}, which is gone`] : [];
     });
   });
 }

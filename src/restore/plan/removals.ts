@@ -24,7 +24,7 @@ import {
 
 const AWAITED = 'it stands for a desired member who is missing, and who comes back by accepting it';
 
-const NOT_PRUNED = 'not in the desired state; removed only with --prune and --max-removals';
+export const NOT_PRUNED = 'not in the desired state; removed only with --prune and --max-removals';
 
 /**
  * Plans the live records that the desired state does not have. What goes with them comes later (`planDependentRemovals`).
