@@ -5,7 +5,7 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { scopeText, collectionText } from '../catalog/catalog.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { plural, count, outcomeText } from '../core/wording.ts';
-import type { FirstRead } from '../diff/change.ts';
+import { type FirstRead, isUncompared } from '../diff/change.ts';
 import { groupedNotes } from '../report/notes.ts';
 import { maskedPlan, maskedRestore } from '../report/plan-mask.ts';
 import type { RestoreReport } from '../restore/apply/report.ts';
@@ -22,10 +22,16 @@ const SHOWN = 10;
 /** What a guard refuses, what could not be read, and what is blocked or to be done by hand. */
 export function planReason(whole: Plan, definitions: Definitions): string[] {
   const plan = maskedPlan(whole, definitions);
+  const { skipped = [] } = plan;
   const stopped = plan.steps.filter((step) => !isExecutable(step));
   return shortened([
     ...plan.refused.flatMap(({ reason, hint }) => [`the plan is refused: ${reason}`, `  → ${hint}`]),
-    ...groupedNotes('not compared', plan.skipped ?? [], definitions),
+    ...groupedNotes('not compared', skipped.filter(isUncompared), definitions),
+    ...groupedNotes(
+      'not looked up yet',
+      skipped.filter((each) => !isUncompared(each)),
+      definitions,
+    ),
     ...reasonLines(
       stopped.map(({ kind, action, reason }) => ({
         kind,

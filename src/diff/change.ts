@@ -87,6 +87,11 @@ export interface Skipped {
   readonly unconfirmed?: true;
 }
 
+/** False where nothing is unknown but whether each missing record was looked up: a restore does that before it creates one. */
+export function isUncompared({ unconfirmed }: Skipped): boolean {
+  return unconfirmed !== true;
+}
+
 /** A collection that the comparison left out by choice, not for want of an answer, and why in one line. */
 export interface LeftOut {
   readonly kind: Kind;

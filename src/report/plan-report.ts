@@ -5,6 +5,7 @@ import { escapeControlCharacters } from '../core/escape-control.ts';
 import { formatInteger, plural } from '../core/wording.ts';
 import { type JsonObject, getOwn } from '../core/json.ts';
 import { escapeSegment, pointerTo, splitPointer } from '../core/json-pointer.ts';
+import { isUncompared } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { continuedIds, newlyFound } from '../diff/found-again.ts';
 import type { AcceptedPlace, Plan, PlannedRequest, PlanStep, StepAction } from '../restore/plan/plan.ts';
@@ -107,13 +108,12 @@ export function configurationPart(
 }
 
 function skippedNotices({ skipped = [] }: Plan, options: ReportOptions): Part[] {
-  if (skipped.length === 0) return [];
+  const unread = skipped.filter(isUncompared).map((each) => skippedText(each, options));
+  const unconfirmed = skipped.filter((each) => !isUncompared(each));
+  const heading = `${formatInteger(unread.length)} not compared, so this may not be everything`;
   return [
-    noticePart(
-      'warning',
-      `${formatInteger(skipped.length)} not compared, so this may not be everything`,
-      skipped.map((each) => skippedText(each, options)),
-    ),
+    ...(unread.length === 0 ? [] : [noticePart('warning', heading, unread)]),
+    ...unconfirmed.map((each) => noticePart('note', `not looked up yet: ${skippedText(each, options)}`, [])),
   ];
 }
 

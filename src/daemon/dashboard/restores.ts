@@ -3,6 +3,7 @@ import type { Config } from '../../config/config.ts';
 import { definitionsFor, type Present, presentIn } from '../../config/source.ts';
 import { EXIT, TidemarkError } from '../../core/errors.ts';
 import { count, plural } from '../../core/wording.ts';
+import { isUncompared } from '../../diff/change.ts';
 import { continuedIds } from '../../diff/found-again.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { maskedFields } from '../../report/mask.ts';
@@ -179,9 +180,9 @@ function stepsHtml(
     .map((step) => sent.get(step.n) ?? unsentHtml(step, definitions));
   const more = plan.steps.length - shown.length;
   const rest = more > 0 ? markup`<p class="faint">and ${plural(more, 'more step')}</p>` : NOTHING;
-  const skipped = (plan.skipped ?? []).map(
-    ({ kind, reason }) => markup`<li>${definitions(kind).title.many}: ${reason}</li>`,
-  );
+  const skipped = (plan.skipped ?? [])
+    .filter(isUncompared)
+    .map(({ kind, reason }) => markup`<li>${definitions(kind).title.many}: ${reason}</li>`);
   const unread =
     skipped.length === 0
       ? NOTHING

@@ -5,7 +5,7 @@ import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import { type ErrorCode, type ExitCode, EXIT, TidemarkError } from '../../core/errors.ts';
 import { shellWord } from '../../core/hints.ts';
-import type { Skipped } from '../../diff/change.ts';
+import { isUncompared, type Skipped } from '../../diff/change.ts';
 import type { FieldChange } from '../../diff/compare.ts';
 import { continuedIds } from '../../diff/found-again.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
@@ -211,7 +211,7 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
     return journaled === undefined ? [] : [stepReport(step, journaled, newId)];
   });
   // What the plan took for missing without a look-up is a step of it, which looked again before it made the record.
-  const uncompared = (plan?.skipped ?? []).filter(({ unconfirmed }) => unconfirmed !== true);
+  const uncompared = (plan?.skipped ?? []).filter(isUncompared);
   const undo = undoOf(mirror, row.source, restore);
   const byHand = handWork(plan, steps, rows);
   const continued = plan === null ? 0 : continuedIds(plan);
