@@ -21,7 +21,7 @@ import { addressOf } from './targets/target.ts';
 export interface TargetShown {
   readonly address: string;
   /** Complete ones of this mirror, newest first. */
-  readonly whole: readonly Pick<Backup, 'madeAt' | 'run' | 'bytes' | 'isEncrypted' | 'manifest'>[];
+  readonly whole: readonly Pick<Backup, 'name' | 'madeAt' | 'run' | 'bytes' | 'isEncrypted' | 'manifest'>[];
   /** Backups that are not what their manifests say, of this mirror or of an unknown one. */
   readonly damaged: number;
   /** Why the target could not be read; null where it was. */
@@ -64,7 +64,7 @@ export function backupToName(
 
 /** The targets together. */
 export interface BackupsShown {
-  /** Complete backups, each once, newest first. */
+  /** Complete backups, each once, newest first, without those of `contradicting`. */
   readonly whole: TargetShown['whole'];
   readonly damaged: number;
   /** Which targets could not be read, and why; empty where all were. */
@@ -83,7 +83,11 @@ export interface BackupsShown {
 export function backupsShown(targets: readonly TargetShown[]): BackupsShown | null {
   if (targets.length === 0) return null;
   const whole = new Map(
-    targets.flatMap((target) => target.whole.map((backup) => [`${backup.madeAt} ${backup.run}`, backup])),
+    targets.flatMap((target) =>
+      target.whole
+        .filter(({ name }) => !target.contradicting.includes(name))
+        .map((backup) => [`${backup.madeAt} ${backup.run}`, backup]),
+    ),
   );
   return {
     whole: [...whole.values()].toSorted(

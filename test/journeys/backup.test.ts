@@ -121,6 +121,8 @@ describe('a backup that the mirror contradicts', () => {
       expect((await run(...command)).stdout.replaceAll(/\s+/g, ' '), command.join(' ')).toContain(
         `1 backup (${manifest.file}) is not in the chain of this mirror`,
       );
+    // The other one is not one of its own.
+    expect((await run('status')).stdout).toMatch(/Backups: 1, the latest .*, as of run 2,/);
     await nextSecond();
     // What the mirror has in its chain goes by the rules, and the other one stays.
     const third = JSON.parse((await run('backup', 'create', '--json')).stdout) as {
