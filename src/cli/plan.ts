@@ -83,8 +83,11 @@ export async function showAndSend(
     return planExitCode(plan);
   }
   const isAsked = isApplied && options.yes !== true;
-  if (options.savedAs !== undefined && format === 'text' && !isAsked && context.options.verbose !== true) {
-    if (!isSeen) await print(context, `${options.savedAs}: ${planSummary(plan)} (-v lists the steps)\n`);
+  // Sent without a question, the result is what counts.
+  const undone = isApplied && sending.undoes !== undefined ? `undo of restore ${sending.undoes}` : undefined;
+  const name = options.savedAs ?? undone;
+  if (name !== undefined && format === 'text' && !isAsked && context.options.verbose !== true) {
+    if (!isSeen) await print(context, `${name}: ${planSummary(plan)} (-v lists the steps)\n`);
   } else if (!isApplied || (format !== 'json' && !isSeen)) {
     await printPlan(session, plan, format, { notes, isApplied, isAskedAbout: isAsked });
   }

@@ -107,7 +107,9 @@ describe('an undo that may not read a list', () => {
     const sent = story.writes().length;
     const { stdout } = await story.expectRun(3, 'undo', '1');
     expect(stdout).toContain('the current state of Passing through is not known');
-    await story.expectRun(3, 'undo', '1', '--apply', '--yes');
+    const sentOnly = await story.expectRun(3, 'undo', '1', '--apply', '--yes');
+    expect(sentOnly.stdout).toMatch(/^undo of restore 1: 1 to update.*\(-v lists the steps\)\n/);
+    expect(sentOnly.stdout).not.toMatch(/^steps/m);
     // By the profile's path first, which the sandbox does not have, then by the documented one.
     expect(
       story
