@@ -80,7 +80,7 @@ interface RunChanges {
 
 /**
  * Exit code 0 whatever changed: this shows history; `diff` and `drift` have exit codes for changes. 3 where runs left something
- * unread that no later one of the period read. 1 where there was no run yet, and where another program altered the row of a run, or of a restore that is
+ * unread that no later one of the period read, and where retention dropped runs of it whose changes are in none that is kept. 1 where there was no run yet, and where another program altered the row of a run, or of a restore that is
  * named: shown even so.
  */
 export async function changes(context: CommandContext, options: ChangesOptions): Promise<ExitCode> {
@@ -124,6 +124,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
       })
       .sort((a, b) => a.run.run - b.run.run);
     const unread = unreadOfSources(mirror, config, {
+      period,
       ...unreadQuestion(context, mirror, all, { sources, options: resolved }),
       isWithin: (run) => isWithin(period, run.finishedAt ?? run.startedAt, run.run),
     });
@@ -151,17 +152,24 @@ export async function changes(context: CommandContext, options: ChangesOptions):
       definitions,
       showsSecrets: options.showSecrets === true,
       // A page is read without stderr.
-      notes: [
+      notes: new Set([
         ...(format === 'html' ? [...altered, ...deleted] : []),
         ...notesOf(found, definitions),
         ...leftOutNotes(found, sources, { leftOut, definitions }),
         ...never,
         ...unreadNotes(unread, definitions),
-      ],
+      ])
+        .values()
+        .toArray(),
     };
     const isPage = format === 'html';
     const isPartial = unread.some(mayMissChanges);
-    const timeline = { ...timelineOf(period, found, sources, placesIn(mirror, config)), isPartial };
+    const timeline = {
+      ...timelineOf(period, found, sources, placesIn(mirror, config)),
+      isPartial,
+      isUnknown:
+        unread.some(({ forgotten }) => forgotten.length > 0) && found.every(({ diff }) => diff === null),
+    };
     const { since, until } = period;
     const report = timelineReport(
       isPage ? { ...timeline, period: `${utcMinute(since.at)} to ${utcMinute(until.at)} UTC` } : timeline,

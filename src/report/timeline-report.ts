@@ -39,6 +39,8 @@ export interface Timeline {
   readonly period?: string;
   /** True where changes may be missing, since not everything could be read. */
   readonly isPartial?: boolean;
+  /** True where each change of the period may be missing. */
+  readonly isUnknown?: boolean;
   /** In order of time; those of other days are left out. */
   readonly events: readonly TimelineEvent[];
 }
@@ -66,9 +68,7 @@ export function timelineReport(timeline: Timeline, options: ReportOptions): Repo
     ...(title === undefined ? {} : { textTitle: 'line' }),
     summary:
       events.length === 0
-        ? timeline.isPartial === true
-          ? 'Nothing changed in what could be read.'
-          : 'Nothing changed.'
+        ? nothingText(timeline)
         : changed.map((change) => `${formatInteger(totals[change])} ${change}`).join(', '),
     ...(timeline.period === undefined ? {} : { detail: timeline.period }),
     ...(notes === undefined ? {} : { notes }),
@@ -83,6 +83,11 @@ export function timelineReport(timeline: Timeline, options: ReportOptions): Repo
       ),
     ],
   };
+}
+
+function nothingText({ isUnknown, isPartial }: Timeline): string {
+  if (isUnknown === true) return 'Nothing is known of what changed.';
+  return isPartial === true ? 'Nothing changed in what could be read.' : 'Nothing changed.';
 }
 
 function daysOf({ firstDay, lastDay }: Timeline): string[] {

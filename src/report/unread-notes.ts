@@ -4,6 +4,7 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { plural } from '../core/wording.ts';
 import { type Skipped, type Stale, mayHide } from '../diff/change.ts';
 import { groupedNotes, hidingLines, staleFromLines } from './notes.ts';
+import { type ForgottenRuns, forgottenTexts } from '../state/runs.ts';
 import type { UnreadInPeriod, UnreadRun } from '../state/unread-in-period.ts';
 
 export interface UnreadOfSource extends UnreadInPeriod {
@@ -16,7 +17,11 @@ const LINES_SHOWN = 10; // the JSON document names all
 const RUNS_NAMED = 6;
 
 /** True where changes of the period may be missing. */
-export function mayMissChanges({ runs, skipped, stale }: UnreadInPeriod): boolean {
+export function mayMissChanges(own: UnreadInPeriod): boolean {
+  return own.forgotten.length > 0 || isUnread(own);
+}
+
+function isUnread({ runs, skipped, stale }: UnreadInPeriod): boolean {
   return skipped.length > 0 || stale.some(mayHide) || runs.some(({ readAgain }) => readAgain === null);
 }
 
@@ -25,6 +30,7 @@ export function unreadNotes(unread: readonly UnreadOfSource[], definitions: Defi
   const lines = unread.flatMap((own) => {
     const of = unread.length > 1 ? ` of ${own.source}` : '';
     return [
+      ...forgottenTexts(own.forgotten),
       ...failedLines(own.runs, of),
       ...listLines(own.runs, of, definitions),
       ...elsewhere(own, of, definitions),
@@ -43,10 +49,13 @@ export function limitedNotes(unread: readonly UnreadInPeriod[], definitions: Def
   return unread.flatMap((own) => staleFromLines(own, definitions));
 }
 
-/** Why changes may be missing; empty where every list was read by the end of the period. */
+/** Why changes may be missing; empty where every list was read by the end of the period, and no run of it was dropped. */
 export function unreadReason(unread: readonly UnreadOfSource[], definitions: Definitions): string[] {
-  const missing = unread.filter(mayMissChanges);
-  if (missing.length === 0) return [];
+  const forgotten = forgottenTexts(unread.flatMap((own) => own.forgotten)).map(
+    (text) => `changes may be missing: ${text}`,
+  );
+  const missing = unread.filter(isUnread);
+  if (missing.length === 0) return forgotten;
   const lines = missing.flatMap((own) => {
     const of = unread.length > 1 ? ` of ${own.source}` : '';
     const open = own.runs.filter(({ readAgain }) => readAgain === null);
@@ -54,6 +63,7 @@ export function unreadReason(unread: readonly UnreadOfSource[], definitions: Def
     return [...failedLines(open, of), ...(state.length === 0 ? listLines(open, of, definitions) : state)];
   });
   return [
+    ...forgotten,
     missing.some(({ runs }) => runs.some((run) => run.readAgain === null && run.lists.some(isHeld)))
       ? 'changes may be missing: not everything was read, or removals were held, by the end of the period'
       : 'changes may be missing: not everything was read by the end of the period',
@@ -68,10 +78,11 @@ function hintOf({ isForLimit, runs }: UnreadInPeriod): string {
     : '  → `tidemark doctor` shows what the key can read, `tidemark status` what the mirror lacks';
 }
 
-/** @returns the keys `not_read`, `skipped` and `stale` */
+/** @returns the keys `not_read`, `skipped`, `stale` and `forgotten` */
 export function unreadDocument(unread: readonly UnreadOfSource[]): object {
-  const of = <T extends Skipped | Stale>(all: (own: UnreadOfSource) => readonly T[]): object[] =>
-    unread.flatMap((own) => all(own).map((each) => ({ source: own.source, ...each })));
+  const of = <T extends Skipped | Omit<Stale, 'side'> | ForgottenRuns>(
+    all: (own: UnreadOfSource) => readonly T[],
+  ): object[] => unread.flatMap((own) => all(own).map((each) => ({ source: own.source, ...each })));
   return {
     not_read: unread
       .flatMap(({ runs }) => runs)
@@ -79,6 +90,7 @@ export function unreadDocument(unread: readonly UnreadOfSource[]): object {
       .map(({ readAgain, ...run }) => ({ ...run, read_again: readAgain })),
     skipped: of(({ skipped }) => skipped),
     stale: of(({ stale }) => stale.map(({ side: _side, ...each }) => each)),
+    forgotten: of(({ forgotten }) => forgotten),
   };
 }
 

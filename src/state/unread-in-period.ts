@@ -11,7 +11,8 @@ import type { RunRow } from '../mirror/run-rows.ts';
 import type { SweepOutcome } from '../mirror/sweep-result.ts';
 import { leadingFilter } from './filter.ts';
 import { openMirrorState } from './mirror-diff.ts';
-import { isPublished, withInterrupted } from './runs.ts';
+import { isWithin as isInPeriod, type Period } from './period.ts';
+import { forgottenAfter, forgottenInto, type ForgottenRuns, isPublished, withInterrupted } from './runs.ts';
 import { staleReading } from './state.ts';
 import { EXCLUDED, isNamedAnyway, neverAsked } from './unasked.ts';
 
@@ -45,6 +46,8 @@ export interface UnreadInPeriod {
   readonly stale: readonly Stale[];
   /** True where all of these are only for want of a run of all kinds: that the last one was limited (`sync --kind`) is why. */
   readonly isForLimit: boolean;
+  /** Runs, perhaps of the period, that retention dropped: none of its runs says what they changed. */
+  readonly forgotten: readonly ForgottenRuns[];
 }
 
 /** Of each source. */
@@ -54,7 +57,7 @@ export function unreadOfSources(
   {
     sources,
     ...question
-  }: { readonly sources: readonly string[] } & Pick<UnreadQuestion, 'isWithin' | 'filter'>,
+  }: { readonly sources: readonly string[] } & Pick<UnreadQuestion, 'isWithin' | 'period' | 'filter'>,
 ): (UnreadInPeriod & { readonly source: string })[] {
   return sources.map((source) => ({
     source,
@@ -64,6 +67,8 @@ export function unreadOfSources(
 
 interface UnreadQuestion {
   readonly isWithin: (run: RunRow) => boolean;
+  /** Where the changes of its runs are asked for: then those of dropped ones may be missing. */
+  readonly period?: Pick<Period, 'since' | 'until'>;
   readonly filter: Omit<RecordFilter, 'sources'>;
   /** True for kinds that the configuration of the source leaves out. */
   readonly isExcluded: (kind: Kind) => boolean;
@@ -72,7 +77,7 @@ interface UnreadQuestion {
 function unreadInPeriod(
   mirror: Mirror,
   source: string,
-  { isWithin, filter, isExcluded }: UnreadQuestion,
+  { isWithin, period, filter, isExcluded }: UnreadQuestion,
 ): UnreadInPeriod {
   const runs = withInterrupted(mirror, mirror.runs.list({ source }).filter(isWithin)).reverse();
   const published = runs.filter(isPublished);
@@ -133,7 +138,41 @@ function unreadInPeriod(
     last === undefined
       ? { skipped, stale: [], isForLimit: skipped.every(({ kind }) => !isExcluded(kind)) }
       : asOf(mirror, last, { filter, isDependedOn, isExcluded });
-  return { runs: unread, ...state };
+  const forgotten = period === undefined ? [] : forgottenIn(mirror, source, period);
+  return { runs: unread, ...state, forgotten };
+}
+
+/**
+ * Runs that retention dropped and that may have been in the period, whose changes are in none of its runs: they are part of the
+ * first run after it, or of the oldest one that is kept, which is compared with nothing.
+ */
+function forgottenIn(
+  mirror: Mirror,
+  source: string,
+  { since, until }: Pick<Period, 'since' | 'until'>,
+): ForgottenRuns[] {
+  const kept = mirror.runs.list({ source, isPublished: true });
+  const oldest = kept.at(-1);
+  if (oldest === undefined) return [];
+  const begin = { at: '' };
+  const last = kept.find((run) =>
+    isInPeriod({ since: begin, until }, run.finishedAt ?? run.startedAt, run.run),
+  );
+  const isOldestIn = isInPeriod({ since, until }, oldest.finishedAt ?? oldest.startedAt, oldest.run);
+  const found = [
+    isOldestIn || last === undefined ? forgottenInto(mirror, oldest.run) : undefined,
+    last === undefined ? undefined : forgottenAfter(mirror, last, { at: until.at, source }),
+  ];
+  return found.filter(
+    (each): each is ForgottenRuns =>
+      each !== undefined &&
+      // Dropped before the period began, they were before it too.
+      each.at >= since.at &&
+      each.runs.some(
+        ([from, to]) =>
+          (since.run === undefined || to > since.run) && (until.run === undefined || from <= until.run),
+      ),
+  );
 }
 
 /** What the state of the run lacks, or has as of an earlier run. What the configuration leaves out counts only where the filter names it. */

@@ -177,6 +177,48 @@ describe('forget', () => {
     }
   });
 
+  it('is what `changes` knows nothing of: it says so, with 3', async () => {
+    const { run } = await mirrored(6);
+    const dropped = /runs 1–5 were dropped by retention on \S+Z: what they changed is part of run 6/;
+    expect((await run('forget', '--keep-last', '1')).code).toBe(0);
+    const forgotten = [{ source: 'production', count: 5, runs: [[1, 5]], into: 6 }];
+    // Before run 6, which ended at 18:00, and with it: it is compared with nothing.
+    for (const until of [['--until', '2026-03-01T17:30Z'], ['--until', 'run:6'], []]) {
+      const period = ['changes', '--since', '2026-03-01T14:30Z', ...until];
+      const text = await run(...period, '--kind', 'roles');
+      expect([text.code, text.stdout.match(/Nothing.*/)?.[0]]).toEqual([
+        3,
+        'Nothing is known of what changed.',
+      ]);
+      expect(text.stdout.match(new RegExp(dropped, 'g'))).toHaveLength(1);
+      expect(text.stderr).toMatch(dropped);
+      const csv = await run(...period, '--format', 'csv');
+      expect([csv.code, dropped.test(csv.stderr)]).toEqual([3, true]);
+      const json = await run(...period, '--json');
+      expect(json.code).toBe(3);
+      expect(JSON.parse(json.stdout)).toMatchObject({ forgotten });
+    }
+    // Dropped before the period began.
+    const later = await run('changes', '--since', '1m', '--json');
+    expect([later.code, JSON.parse(later.stdout)]).toMatchObject([0, { forgotten: [] }]);
+  });
+
+  it('is missing from a period that ends in it, and from no other', async () => {
+    const { run } = await mirrored(6);
+    await run('snapshots', 'pin', 'early', 'run:2');
+    await run('forget', '--keep-last', '2');
+    const changes = async (since: string, until: string) => {
+      const { code, stdout } = await run('changes', '--since', since, '--until', until, '--json');
+      const { runs, forgotten } = JSON.parse(stdout) as Record<'runs' | 'forgotten', { runs: unknown }[]>;
+      return [code, runs.length, forgotten.map((each) => each.runs)];
+    };
+    expect(await changes('run:2', '2026-03-01T16:30Z')).toEqual([3, 0, [[[3, 4]]]]);
+    expect(await changes('2026-03-01T13:30Z', '2026-03-01T16:30Z')).toEqual([3, 1, [[[1, 1]], [[3, 4]]]]);
+    expect(await changes('run:2', 'run:5')).toEqual([0, 1, []]);
+    expect(await changes('2026-03-01T16:30Z', '2026-03-01T17:30Z')).toEqual([0, 1, []]);
+    expect(await changes('run:5', 'run:6')).toEqual([0, 1, []]);
+  });
+
   it('leaves when a record was last seen, and a list last read, as it was', async () => {
     const { run, path, env } = await unreadUntilRemoved();
     const seen = { run: 1, at: '2026-03-01T13:00:00.000Z' };

@@ -327,6 +327,7 @@ async function changes(
   const unread = unreadOfSources(mirror, config, {
     sources,
     filter: kind === null ? {} : { kinds: [kind] },
+    period,
     isWithin: (run) => (run.finishedAt ?? run.startedAt) >= period.since.at,
   });
   const hasOthers = sources.length > 1;

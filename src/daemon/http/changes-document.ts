@@ -109,6 +109,7 @@ export async function changesShown(
       unreadOfSources(mirror, view.config(), {
         sources,
         filter: kinds === null ? {} : { kinds },
+        period,
         isWithin: ({ run, finishedAt, startedAt }) => isWithin(period, finishedAt ?? startedAt, run),
       }),
     ),

@@ -131,6 +131,14 @@ describe('after runs were forgotten', () => {
     const world = await story();
     await forgetting(world, 1);
     const http = await world.listen();
+    const before = new Date(world.clock.now() - 1.5 * DAY_MS).toISOString();
+    expect(await (await fetch(`${http.url}/api/v1/changes?from=30d&to=${before}`)).json()).toMatchObject({
+      runs: [],
+      forgotten: [{ source: 'default', runs: [[1, 5]], into: 6 }],
+    });
+    expect(await (await fetch(`${http.url}/changes?days=30`)).text()).toMatch(
+      /runs 1–5 were dropped by retention/,
+    );
     const { runs } = (await (await fetch(`${http.url}/api/v1/changes?from=30d&kind=roles`)).json()) as Shown;
     const roles = world
       .mirror()
