@@ -124,7 +124,8 @@ export class AcceptedRemovals {
 }
 
 /**
- * The command that removes what a run holds of a kind: with all of that kind, as a number that does not cover them accepts none.
+ * The command that removes what a run holds of a kind: with all of that kind, as a number that does not cover them accepts none. With
+ * `--kind` a run does not read the lists below it: where records are below, it removes what is held of all kinds.
  * @param kinds that the run read; null for all
  */
 export function acceptCommand(
@@ -135,10 +136,13 @@ export function acceptCommand(
     kinds,
   }: { readonly kind: Kind; readonly source: string; readonly kinds: readonly Kind[] | null },
 ): string {
-  const own = held.filter((each) => each.kind === kind);
+  const ofKind = held.filter((each) => each.kind === kind);
+  const hasBelow = kinds === null && ofKind.some(({ below }) => below > 0);
+  const own = hasBelow ? held : ofKind;
   const all = own.reduce((sum, { accepted, below }) => sum + accepted + below, 0);
   const isOnly = kinds === null && own.length === held.length;
-  const which = own.length > 1 ? 'all that is held of this kind' : all === 1 ? 'it' : 'them';
+  const which =
+    own.length > 1 ? `all that is held${hasBelow ? '' : ' of this kind'}` : all === 1 ? 'it' : 'them';
   return `\`tidemark sync --accept-removals ${all}${isOnly ? '' : ` --kind ${kind}`} --source ${source}\` removes ${which} now`;
 }
 

@@ -1,7 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Kind } from '../../src/catalog/kinds.ts';
-import { AcceptedRemovals, confirmationCutoff, isTooMany, removalLimit } from '../../src/sync/removals.ts';
+import {
+  acceptCommand,
+  AcceptedRemovals,
+  confirmationCutoff,
+  isTooMany,
+  removalLimit,
+} from '../../src/sync/removals.ts';
 
 const limits = { maxRecords: 10, maxShare: 0.1, confirmAfterMs: 3_600_000 };
 
@@ -17,6 +23,20 @@ describe('removals', () => {
     [0, 0, false],
   ])('of %i records, %i absent alarm: %s', (known, absent, expected) => {
     expect(isTooMany(limits, known, absent)).toBe(expected);
+  });
+
+  it('are accepted without --kind where records are below: it would leave their lists unread', () => {
+    const held = [
+      { kind: 'projects', scope: {}, accepted: 1, below: 364 },
+      { kind: 'invites', scope: {}, accepted: 12, below: 0 },
+    ] as const;
+    const of = (kind: Kind) => acceptCommand(held, { kind, source: 'alpha', kinds: null });
+    expect(of('projects')).toBe(
+      '`tidemark sync --accept-removals 377 --source alpha` removes all that is held now',
+    );
+    expect(of('invites')).toBe(
+      '`tidemark sync --accept-removals 12 --kind invites --source alpha` removes them now',
+    );
   });
 
   it('limit is the larger of the two', () => {
