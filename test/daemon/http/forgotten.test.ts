@@ -145,9 +145,7 @@ describe('after runs were forgotten', () => {
       .records.countsAt(6, { kinds: ['roles'] })
       .reduce((sum, { records }) => sum + records, 0);
     expect(roles).toBeGreaterThan(30);
-    expect(runs).toMatchObject([
-      { run: 6, previous: null, changes: null, summary: { added: roles, changed: 0, removed: 0 } },
-    ]);
+    expect(runs).toMatchObject([{ run: 6, previous: null, changes: null, summary: null }]);
     expect(await (await fetch(`${http.url}/changes?days=30&kind=roles`)).text()).toContain(
       `${roles} records, all new`,
     );
