@@ -89,7 +89,9 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
         hint: `\`tidemark restores show ${number}\` shows its result; new ids that it only recorded stay recorded`,
       });
     }
-    const { undoing, notes } = await readForUndo(session, mirror, number, options.forceChanged === true);
+    const { undoing, notes } = await readForUndo(session, mirror, number, {
+      forceChanged: options.forceChanged === true,
+    });
     const { state } = undoneState(mirror, number, undoing);
     const sides = { from: stateBefore(state, undoing.known), to: undoing.known };
     const { config, mirror: whole } = session;
@@ -148,14 +150,14 @@ async function readForUndo(
   session: RestoreSession,
   mirror: RestoreRows,
   restore: number,
-  forceChanged: boolean,
+  { forceChanged, resumed }: { readonly forceChanged: boolean; readonly resumed?: number },
 ): Promise<{
   readonly undoing: UndoOptions & { readonly known: LoadedState };
   readonly notes: readonly string[];
 }> {
   const { source, definitions } = session;
   const filter = { kinds: undoKinds(mirror, restore, definitions) };
-  const known = await session.readLive(filter, { isNamed: undoNamed(mirror, restore) });
+  const known = await session.readLive(filter, { isNamed: undoNamed(mirror, restore, resumed) });
   const live = planSide(known, filter);
   const notes: string[] = [];
   return {
@@ -189,7 +191,10 @@ export async function desiredFor(
 ): Promise<DesiredLookup> {
   if (row.undoes === null) return desiredOf(session, plan);
   const forceChanged = row.approved['forceChanged'] === true;
-  const { undoing } = await readForUndo(session, mirror, row.undoes, forceChanged);
+  const { undoing } = await readForUndo(session, mirror, row.undoes, {
+    forceChanged,
+    resumed: row.restore,
+  });
   const lookup = lookupIn(undoneState(mirror, row.undoes, { ...undoing, resumed: row.restore }).state);
   // Live holds by now what the undo itself has made: only what was desired when it was planned is.
   const { standing } = row.approved;

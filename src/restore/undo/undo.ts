@@ -77,14 +77,16 @@ export function undoKinds(
 /**
  * True for the ids of records that a restore wrote and that neither it nor an undo of it has removed since, and read that they are gone: an
  * undo has to know of each whether it is there.
+ * @param resumed the undo that is continued: what it did itself does not count
  * @throws TidemarkError as `planUndo`
  */
 export function undoNamed(
   mirror: RestoreRows,
   restore: number,
+  resumed?: number,
 ): (record: Pick<RecordKey, 'kind' | 'id'>) => boolean {
   const { row, steps } = appliedSteps(mirror, restore);
-  const chain = undoChain(mirror, row);
+  const chain = undoChain(mirror, row, resumed);
   const named = new Set(
     steps
       .filter((step) => !chain.left(step).isGone)
