@@ -58,9 +58,9 @@ export function reportedRun(mirror: Mirror, report: RunReport, config: Config): 
 }
 
 /** The line about the address, of the first run that read its source at another one; null for any other run. */
-export function movedIn(mirror: Mirror, run: RunRow): string | null {
-  const move = mirror.runs.moveOf(run.run);
-  return move === undefined ? null : movedLine(run.source, move, previousRun(mirror, run)?.run);
+function movedIn(mirror: Mirror, run: RunRow): string | null {
+  const move = mirror.runs.moveOf(run.source);
+  return move?.run === run.run ? movedLine(run.source, move) : null;
 }
 
 /** The report with the reason from the mirror, for a failed run of another process. */

@@ -36,6 +36,7 @@ import {
   listedTwiceText,
   hasOtherSources,
   nextSteps,
+  recentMoveText,
   recentSchemaChanges,
 } from '../state/source-status.ts';
 import { ifDead } from '../state/runs.ts';
@@ -44,7 +45,7 @@ import { isColoured, type CommandContext, terminalWidth, toRun, withConfigOption
 import { age, runFailure } from './export-notes.ts';
 import { groupAlike, groupText, oldestOf } from './plan-reason.ts';
 import { pauseText, stepNow } from './status-reason.ts';
-import { movedIn, schemaChangeLines } from './run.ts';
+import { schemaChangeLines } from './run.ts';
 
 interface StatusFacts {
   readonly config: Config;
@@ -226,7 +227,7 @@ function sourceLines(
   const kept = live?.kept ?? (isAtWork ? pauseText(status.source, config) : '');
   const read = live === undefined ? kept : `${progressText(live.progress)}${kept}`;
   const isTold = isVerbose || steps.length > 0 || writer === null || kept !== '';
-  const moved = lastRun === null ? null : movedIn(mirror, lastRun);
+  const moved = recentMoveText(mirror, status.source, now);
   const changes = recentSchemaChanges(mirror, status.source, now);
   return [
     ...(isTold

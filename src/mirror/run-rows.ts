@@ -73,26 +73,42 @@ export function readAddress(connection: Connection, source: string): string | un
   return ADDRESS(connection).get({ source })?.baseUrl;
 }
 
+/** A condition on a run: its state is what the mirror holds of then. */
+export const IS_PUBLISHED = sql`${isNotNull(runs.root)} AND ${inArray(runs.outcome, ['complete', 'partial'])}`;
+
 const MOVED = prepared((db) =>
   db
-    .select({ from: sources.movedFrom, to: sources.baseUrl })
+    .select({
+      from: sources.movedFrom,
+      to: sources.baseUrl,
+      run: sources.movedRun,
+      at: sql<string | null>`(SELECT finished_at FROM runs WHERE run = ${sources.movedRun})`,
+      until: sql<
+        number | null
+      >`(SELECT max(run) FROM runs WHERE source = ${sources.id} AND run < ${sources.movedRun} AND ${IS_PUBLISHED})`,
+    })
     .from(sources)
-    .where(eq(sources.movedRun, param('run')))
+    .where(eq(sources.name, param('source')))
     .prepare(),
 );
 
-/** The addresses of a source where the run was the first to read it at another one than the runs before; else undefined. */
-export function readMove(
-  connection: Connection,
-  run: number,
-): { readonly from: string; readonly to: string } | undefined {
-  const row = MOVED(connection).get({ run });
-  const from = row?.from ?? null;
-  return row === undefined || from === null ? undefined : { from, to: row.to };
+/** The last change of the address at which a source was read. */
+export interface SourceMove {
+  readonly from: string;
+  readonly to: string;
+  /** The first run at the address, and when it ended, ISO 8601; null once retention has dropped it. */
+  readonly run: number;
+  readonly at: string | null;
+  /** The last published run before it; null if retention has dropped it. */
+  readonly until: number | null;
 }
 
-/** A condition on a run: its state is what the mirror holds of then. */
-export const IS_PUBLISHED = sql`${isNotNull(runs.root)} AND ${inArray(runs.outcome, ['complete', 'partial'])}`;
+/** Undefined where the address never changed. */
+export function readMove(connection: Connection, source: string): SourceMove | undefined {
+  const row = MOVED(connection).get({ source });
+  const { from = null, run = null } = row ?? {};
+  return row === undefined || from === null || run === null ? undefined : { ...row, from, run };
+}
 
 /** What is not named is not filtered. */
 export interface RunFilter {

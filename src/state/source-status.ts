@@ -14,7 +14,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { CollectionRow, KindStatus, RunRow, SweepRow, UnreadCollection } from '../mirror/run-rows.ts';
 import type { SchemaChange } from '../mirror/schema-changes.ts';
 import { withWriter } from '../mirror/lock.ts';
-import { heldUntilText } from '../sync/removals.ts';
+import { heldUntilText, movedLine } from '../sync/removals.ts';
 import { deniedAdvice, parentMissing } from '../sync/sweep.ts';
 import { errorDocument, runDocument, type RunProgress } from './documents.ts';
 import {
@@ -508,4 +508,19 @@ export function recentSchemaChanges(
     recent.push({ ...change, ...(at === undefined ? {} : { at }) });
   }
   return recent;
+}
+
+// Another address is news for a week, or until the baseline is one of the runs there.
+
+const MOVE_MS = 7 * 24 * 60 * 60 * 1000;
+
+/** The line about the address of a source that changed lately; null where that is no news. */
+export function recentMoveText(
+  mirror: Pick<Mirror, 'runs' | 'snapshots'>,
+  source: string,
+  now: number,
+): string | null {
+  const move = mirror.runs.moveOf(source);
+  if (move === undefined || move.at === null || now - Date.parse(move.at) > MOVE_MS) return null;
+  return (mirror.snapshots.baseline()?.run ?? 0) >= move.run ? null : movedLine(source, move);
 }

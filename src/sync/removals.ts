@@ -6,6 +6,7 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { isoTime } from '../core/clock.ts';
 import { wordList } from '../core/wording.ts';
 import type { AcceptedCollection } from '../mirror/audit-log.ts';
+import type { SourceMove } from '../mirror/run-rows.ts';
 
 export interface RemovalLimits {
   readonly maxRecords: number;
@@ -47,10 +48,10 @@ export function movedText({ from, to }: MovedAddress): string {
   return `none of what was read at ${from} before is at ${to}, which seems to be a different account`;
 }
 
-/** Of the first run at another address where the same organizations are: a copy, or the service under a new name. */
-export function movedLine(source: string, { from, to }: MovedAddress, until: number | undefined): string {
-  const last = until === undefined ? '' : ` until run ${until}`;
-  return `${source} was read at ${from}${last}; this run reads ${to}: if that is a copy, give it a source of its own`;
+/** Of an address that changed, where the same organizations are: a copy, or the service under a new name. */
+export function movedLine(source: string, { from, to, run, until }: SourceMove): string {
+  const last = until === null ? '' : ` until run ${until}`;
+  return `${source} was read at ${from}${last}, and from run ${run} on at ${to}: if that is a copy, give it a source of its own`;
 }
 
 export const MOVED_HINT = 'if that is a mistake, correct baseUrl and sync again; nothing was removed';

@@ -103,16 +103,8 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
       accepted: context.accepted,
       isAddressKnown: !place.isOther && sweeps.some((sweep) => isRootRead(sweep, context)),
     });
-    const move = mirror.runs.moveOf(run.run);
-    if (move !== undefined) {
-      const [before] = mirror.runs.list({
-        source: source.name,
-        isPublished: true,
-        upTo: run.run - 1,
-        limit: 1,
-      });
-      context.log.warn(move, movedLine(source.name, move, before?.run));
-    }
+    const move = mirror.runs.moveOf(source.name);
+    if (move?.run === run.run) context.log.warn({ ...move }, movedLine(source.name, move));
     // The run is published: the next opening for writing cleans up.
     if (cleanupError !== null)
       context.log.warn(

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { open } from '../mirror/fixture.ts';
+import { receiver } from '../daemon/notices/receiver.ts';
 import { commandLine } from './command-line.ts';
 import { environment, scratch } from './harness.ts';
 import { FakeService, ORG, forbidden, notFound, organizationPaths, respond } from './service.ts';
@@ -708,17 +709,41 @@ describe('a source at another address', () => {
     expect((await run('status')).stdout).not.toContain('held');
   });
 
-  it('with the same records: the first run there, its log and `status` say so, and no later one', async () => {
-    const { run, elsewhere, service } = await moved();
+  it('with the same records: the first run there and its log say so; `status` and notices of drift for a week, or until the baseline is a run there', async () => {
+    const { run, elsewhere, service, env, mirror } = await moved();
     for (const [path, list] of service.lists) elsewhere.lists.set(path, list);
     for (const [path, object] of service.objects) elsewhere.objects.set(path, object);
-    const line = `was read at ${service.url}/ until run 1; this run reads ${elsewhere.url}/: if that is a copy, give it a source of its own`;
+    const line = `was read at ${service.url}/ until run 2, and from run 3 on at ${elsewhere.url}/: if that is a copy, give it a source of its own`;
+    const hook = await receiver();
+    Object.assign(env, {
+      TIDEMARK_NOTICES: JSON.stringify([{ name: 'hook', type: 'webhook', url: hook.url }]),
+      TIDEMARK_SCHEDULES_SYNC_CRON: '* * * * * *',
+      TIDEMARK_SCHEDULES_SYNC_JITTER: '0s',
+    });
+    await run('snapshots', 'pin', 'before', '--baseline');
+    env['TIDEMARK_BASE_URL'] = service.url;
+    service.lists.set('/api/organizations/', [JSON.stringify({ id: ORG, name: 'Port', teams: [] })]);
+    await run('daemon', '--once');
+    env['TIDEMARK_BASE_URL'] = elsewhere.url;
     const first = await run('sync');
     expect(first.stdout).toContain(line);
     expect(first.stderr).toContain(line);
-    expect((await run('status')).stdout).toContain(line);
     const second = await run('sync');
     expect(second.stdout + second.stderr).not.toContain('was read at');
+    await run('daemon', '--once');
+    const [drifted, resolved] = hook.received.map(({ body }) => body);
+    expect(drifted).toContain('"event":"drift_new"');
+    expect(drifted).not.toContain('was read at');
+    expect(resolved).toContain('"event":"drift_resolved"');
+    expect(resolved).toContain(line);
+    expect((await run('status')).stdout).toContain(line);
+    const weekAgo = new Date(Date.now() - 7 * 24 * 3_600_000).toISOString();
+    const ended = (time: string): void =>
+      alterFile(mirror, `UPDATE runs SET finished_at = ${time} WHERE run = 3`);
+    ended(`'${weekAgo}'`);
+    expect((await run('status')).stdout).not.toContain('was read at');
+    ended('started_at');
+    await run('snapshots', 'pin', 'there', '--baseline');
     expect((await run('status')).stdout).not.toContain('was read at');
   });
 

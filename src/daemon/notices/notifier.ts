@@ -14,6 +14,7 @@ import {
 } from '../../state/held-names.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import { isReadAfter, lastCompleteRun } from '../../state/runs.ts';
+import { recentMoveText } from '../../state/source-status.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { newestUnfinished } from '../../mirror/unfinished-restore.ts';
@@ -406,8 +407,16 @@ export function recordJobNotices(
   const kept = assumed.filter(
     (state) => !moved.some((each) => each.source === state.source && each.subject === state.subject),
   );
-  const notices = change.notices.map((notice): Notice => {
-    const { hint, severities } = contentOf(notice);
+  const isOfMove = job.name === 'drift' || job.run === mirror.runs.moveOf(source)?.run;
+  const move = isOfMove ? recentMoveText(mirror, source, Date.parse(at)) : null;
+  const notices = change.notices.map((written): Notice => {
+    const content = contentOf(written);
+    // What it says may be of another service.
+    const notice =
+      move === null
+        ? written
+        : { ...written, content: { ...written.content, lines: [move, ...content.lines] } };
+    const { hint, severities } = content;
     if (notice.event === 'drift_new' && severities !== null)
       log?.warn(
         { source, hint: `\`tidemark drift --source ${source}\` shows the values` },
