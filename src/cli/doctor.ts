@@ -7,7 +7,7 @@ import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
 import { LATEST_BACKUP, namingBackup, RESTORE_HINT } from '../core/hints.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
-import { recordedSilentChannels } from '../daemon/notices/known-channels.ts';
+import { recordedSilentChannels, retryingChannels } from '../daemon/notices/known-channels.ts';
 import { clockProblems, mirrorProblems } from '../doctor/local-problems.ts';
 import { type Problem, bySeverity, doctorExitCode, reachProblems } from '../doctor/problems.ts';
 import type { SourceReach } from '../doctor/source-reach.ts';
@@ -90,6 +90,10 @@ export async function doctor(
       ...(context.ofSeveral?.isFirst === false
         ? []
         : configWarnings(config, inMirror.ask((each) => each.daemon.channels()) ?? [])),
+      ...(inMirror.ask((each) => retryingChannels(config, each, now)) ?? []).map((message) => ({
+        ...({ gravity: 'warning', code: 'notices_undelivered', source: null } as const),
+        ...{ message, next: '`tidemark notify test` tries the channels' },
+      })),
     ]);
     const isEncrypted = areBackupsEncrypted(config);
     const isRestoreAdvised = found.some(({ next }) => next.includes(RESTORE_HINT));

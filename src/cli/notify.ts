@@ -1,14 +1,18 @@
 /** `tidemark notify test`: one notice through each channel, past the mirror and past what the channel wants to hear. */
 import { openPoster } from '../api/post.ts';
 import type { ChannelConfig } from '../config/channels.ts';
+import { type LoadedConfig, hasMirrorPerSource, mirrorConfigs } from '../config/mirrors.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { type ExitCode, asTidemarkError, EXIT, TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import { count } from '../core/wording.ts';
+import { ownLack } from '../daemon/notices/known-channels.ts';
 import { messageOf, noticeOf } from '../daemon/notices/message.ts';
 import { type Send, createSend } from '../daemon/notices/sending.ts';
+import type { ChannelRow } from '../mirror/daemon-store.ts';
 import { readLoadedConfig } from '../wire.ts';
 import { print, printReason, type CommandContext, terminalWidth } from './context.ts';
+import { openToInspect } from './doctor-report.ts';
 import { renderTable } from '../report/table.ts';
 import { commandLog } from './source-probe.ts';
 
@@ -43,11 +47,15 @@ export async function notifyTest(context: CommandContext, options: NotifyOptions
     onRefused: (channel, recipients) => void refused.set(channel, recipients),
   });
   try {
+    const known = channels.some(({ problem }) => problem !== null) ? knownChannels(context, config) : [];
     const tried = await Promise.all(
-      channels.map(async (channel) => ({
-        ...(await attempt(send, channel, config.http.publicUrl, context.signal)),
-        refused: refused.get(channel.name) ?? [],
-      })),
+      channels.map(async (channel) => {
+        const { error, ...made } = await attempt(send, channel, config.http.publicUrl, context.signal);
+        const lack = error === null ? null : ownLack(config, known, channel.name);
+        const said =
+          lack === null ? error : new TidemarkError('config_invalid', lack.why, { hint: lack.hint });
+        return { ...made, error: said, refused: refused.get(channel.name) ?? [] };
+      }),
     );
     await print(context, context.options.json === true ? asJson(tried) : asText(tried, context));
     const failed = tried.filter(({ error }) => error !== null).length;
@@ -66,6 +74,18 @@ export async function notifyTest(context: CommandContext, options: NotifyOptions
     return failed === tried.length ? EXIT.failed : EXIT.partial;
   } finally {
     await poster.close();
+  }
+}
+
+/** As the process that sends has read them; none where no mirror can be read, or each source has its own. */
+function knownChannels(context: CommandContext, config: LoadedConfig): readonly ChannelRow[] {
+  if (hasMirrorPerSource(config)) return [];
+  const [own] = mirrorConfigs(config);
+  const { mirror } = own === undefined ? { mirror: null } : openToInspect(context, own, 'notify test');
+  try {
+    return mirror?.daemon.channels() ?? [];
+  } finally {
+    mirror?.close();
   }
 }
 

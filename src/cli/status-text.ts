@@ -23,6 +23,7 @@ import {
 } from '../daemon/health/status-answers.ts';
 import type { HealthSnapshot } from '../daemon/health/health-facts.ts';
 import type { HealthCode } from '../daemon/health/reason.ts';
+import { retryingChannels } from '../daemon/notices/known-channels.ts';
 import { ahead, backupInterval, besideDue } from '../daemon/http/wording.ts';
 import { parseCron } from '../daemon/schedule/cron.ts';
 import type { ScheduleView } from '../daemon/view.ts';
@@ -83,6 +84,7 @@ export function statusText(context: CommandContext, facts: StatusFacts): string 
     ...(excluded === null ? [] : wrapText(`(${excluded})`, width ?? Infinity)),
     ...(left === null ? [] : wrapText(left, width ?? Infinity)),
     ...needsLines(facts),
+    ...retryingChannels(facts.config, mirror, snapshot.now).map((line) => `\n${line}`),
     ...(isVerbose ? snapshot.sourceStatuses : own)
       .flatMap((status) => sourceLines(status, facts, isVerbose))
       .map((line) => withConfigOption(line, context.options.config)),
@@ -134,10 +136,17 @@ const WITH_HINT: ReadonlySet<string> = new Set(['restore_interrupted', 'drift_wa
 
 /** What concerns a source is explained with the source. */
 function needsLines(facts: StatusFacts): string[] {
-  const { snapshot, hasDaemon, knowsMore, upkeep } = facts;
+  const { snapshot, hasDaemon, knowsMore, upkeep, writer } = facts;
   const needs = needsOf(snapshot);
   if (needs.length === 0) return [];
   const isFailing = snapshot.health.state === 'failing';
+  // Somebody syncs already.
+  const isAtWork =
+    !hasDaemon &&
+    writer !== null &&
+    configuredOf(snapshot).some(
+      ({ lastRun }) => lastRun?.outcome === 'running' && !isStuck(lastRun, snapshot.now),
+    );
   return [
     '',
     'Needs attention:',
@@ -153,7 +162,7 @@ function needsLines(facts: StatusFacts): string[] {
         ...(hint === null || (source !== null && !isExplained) ? [] : [`    → ${hint}`]),
       ];
     }),
-    ...(isFailing && (knowsMore || !hasDaemon)
+    ...(isFailing && (knowsMore || !hasDaemon) && !isAtWork
       ? hasDaemon
         ? [ASK_DAEMON]
         : upkeep === 'once'
@@ -197,11 +206,13 @@ function callLines({ mirror, schedules, snapshot }: StatusFacts): string[] {
     const [job] = mirror.daemon.jobs({ name: 'sync', source, limit: 1 });
     if (job === undefined || job.outcome === 'done' || job.outcome === 'running') return [];
     const reason = reasons.find(({ code }) => ENDS.has(code));
-    // What to do about them is among the reasons, and below.
+    const [last] = mirror.runs.list({ source, limit: 1 });
+    const isLast = last === undefined || last.run === job.run || last.startedAt < job.startedAt;
+    const own =
+      job.run === null ? '`tidemark runs` shows the runs' : `\`tidemark runs show ${job.run}\` says why`;
+    // What to do about them is among the reasons, and below. A command may have made a run since.
     const hint =
-      reason?.code === 'removals_held'
-        ? 'removals are held'
-        : (reason?.hint ?? '`tidemark runs` shows the runs');
+      reason?.code === 'removals_held' ? 'removals are held' : ((isLast ? reason?.hint : null) ?? own);
     const ago = age(job.finishedAt ?? job.startedAt, now);
     return `  → the last call of \`tidemark daemon --once\` that synced ${source}, ${ago}, ${END_WORDS[job.outcome]}: ${hint}`;
   });

@@ -74,7 +74,22 @@ it('names what the last call ended with; asks whether calls come only where none
   expect(await status()).toMatch(/makes the first after the running sync, if that is complete: /);
   run.abandon({ code: 'unreachable', message: 'no answer' });
 
+  const partial = mirror.daemon.beginJob({
+    name: 'sync',
+    source,
+    trigger: 'schedule',
+    startedAt: at(-60_000),
+  });
+  mirror.daemon.finishJob(partial, {
+    ...{ finishedAt: at(-50_000), outcome: 'partial', run: 1, summary: { once: true } },
+    ...{ errorCode: null, error: null },
+  });
+  // The command's run 2 failed since.
+  expect(await status()).toMatch(/that synced \S+, 50 s ago, was partial: `tidemark runs show 1` says why$/m);
   mirror.daemon.saveSchedule({ ...row, dueAt: at(-3 * HOUR_MS) });
+  const third = begin(mirror, { source: { name: source, baseUrl: service.url } });
+  expect(await status(), 'while a run is under way').not.toContain(asksForCalls);
+  third.abandon({ code: 'unreachable', message: 'no answer' });
   mirror.close();
   expect(await status()).toContain(`${asksForCalls}, and what it prints: a sync was due 3 h ago; or run`);
 });
@@ -143,8 +158,10 @@ it('a channel that sends nothing is judged by what `daemon --once` had, not by t
   Reflect.deleteProperty(env, 'TIDEMARK_BASE_URL');
   Reflect.deleteProperty(env, 'TIDEMARK_API_KEY');
   const withHook = { ...env, HOOK: `${service.url}/hook` };
-  const said = async (command: 'status' | 'doctor', shell: Record<string, string>): Promise<string> =>
-    (await commandLine([command], { env: shell, cwd })).stdout;
+  const said = async (
+    command: 'status' | 'doctor' | 'notify test',
+    shell: Record<string, string>,
+  ): Promise<string> => (await commandLine(command.split(' '), { env: shell, cwd })).stdout;
   const once = async (cron: Record<string, string>): Promise<unknown> =>
     await commandLine(['daemon', '--once', '--quiet'], { env: cron, cwd });
   writeFileSync(join(cwd, 'key'), 'phx_key', { mode: 0o600 });
@@ -161,6 +178,11 @@ notices: [{ name: hook, type: webhook, url: "\${HOOK}" }]
   await once(withHook);
   expect(await said('status', env)).not.toContain('sends nothing');
   expect(await said('doctor', env)).not.toContain('HOOK');
+  const tested = await said('notify test', env);
+  expect(tested).toMatch(
+    /^hook +webhook +failed \(config_invalid\): .*\$\{HOOK\} is not set in this shell$/m,
+  );
+  expect(tested).toContain('→ the last call of `daemon --once` had it, and sends');
 
   await once(env);
   const silent = /\$\{HOOK\} is not set in the environment of the last call of `daemon --once`/;
@@ -171,6 +193,10 @@ notices: [{ name: hook, type: webhook, url: "\${HOOK}" }]
   service.lists.delete('/api/organizations/');
   await once(env);
   expect(await said('status', withHook)).toMatch(/`daemon --once`; 1 notice waits for it, just now$/m);
+  await once({ ...env, HOOK: 'http://127.0.0.1:1/hook' });
+  const failed = /channel hook: 1 notice waits since \S+, the last attempt failed: /;
+  expect(await said('status', withHook)).toMatch(failed);
+  expect(await said('doctor', withHook)).toMatch(failed);
 
   writeFileSync(join(cwd, 'tidemark.yaml'), `${yaml}# another one\n`);
   expect(await said('status', withHook)).not.toContain('sends nothing');

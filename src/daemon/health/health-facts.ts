@@ -10,7 +10,7 @@ import { begunByMistake, type BegunByMistake } from '../../backup/earlier.ts';
 import { LATEST_BACKUP, namingBackup, withSource } from '../../core/hints.ts';
 import { hasBackupFailed, standingFailure } from '../backup-failure.ts';
 import { hasEmptiedTarget } from '../jobs/summaries.ts';
-import { recordedSilentChannels, silentChannels } from '../notices/known-channels.ts';
+import { PENDING_LONG_MS, recordedSilentChannels, silentChannels } from '../notices/known-channels.ts';
 import { driftWaitsSince } from '../notices/perhaps-open.ts';
 import type { DaemonView } from '../view.ts';
 import { contradictionsOf } from './contradictions.ts';
@@ -118,8 +118,6 @@ const BACKUP_JOBS_READ = 50;
 const DELIVERIES_READ = 200;
 /** Longer than most syncs of other processes take. */
 const LOCKED_LONG_MS = 15 * 60_000;
-/** A notice that is pending for longer failed at the first attempts. */
-const PENDING_LONG_MS = 15 * 60_000;
 
 /** Does not throw for a mirror that cannot be read: that is part of the snapshot. */
 export function readHealthSnapshot(view: HealthView, now: number, shown: Look = {}): HealthSnapshot {
