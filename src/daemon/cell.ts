@@ -197,6 +197,11 @@ export class Cell {
     return this.#registration;
   }
 
+  /** As `ScheduleStore.unsetBefore`. */
+  unsetBefore(): string[] {
+    return this.#scheduleStore.unsetBefore();
+  }
+
   /** How the command line finds the daemon by this mirror; null before it is announced, and after the end. */
   registration(): DaemonRegistration | null {
     return this.#registration;

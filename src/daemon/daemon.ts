@@ -185,6 +185,7 @@ class RunningDaemon implements Daemon {
     try {
       // Before jobs without an end are reported as interrupted: they may be another daemon's.
       for (const cell of this.#cells.values()) this.#registration = await this.#register(cell);
+      this.#settings.sayNew([...this.#cells.values()].flatMap((cell) => cell.unsetBefore()));
       await this.#begin();
     } catch (error) {
       await this.#http?.close();

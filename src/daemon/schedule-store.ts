@@ -151,6 +151,16 @@ export class ScheduleStore {
     return JSON.stringify(daemon.channels()) !== JSON.stringify(this.#channels());
   }
 
+  /** What channels and pings lacked in the last call of `daemon --once`, value by value. */
+  unsetBefore(): string[] {
+    try {
+      const rows = this.#mirrorAccess.reader().daemon.channels();
+      return rows.flatMap(({ problem, readBy }) => (readBy === 'once' ? (problem?.split('; ') ?? []) : []));
+    } catch {
+      return [];
+    }
+  }
+
   /** Writes down at once which channels can send, if that is new: `status` asks the mirror for it. */
   keepChannels(): void {
     try {

@@ -37,7 +37,16 @@ export class Settings {
     this.#saysWarnings = saysWarnings;
     this.#config = effects.loadConfig();
     this.#seen = this.#settled(this.#config);
-    this.#sayWarnings(this.#config, []);
+    if (saysWarnings) this.#sayWarnings(this.#config, []);
+  }
+
+  /** Of a quiet call, which cron mails: what none before it has said. @param said the unset values that the last call said */
+  sayNew(said: readonly string[]): void {
+    if (!this.#saysWarnings)
+      this.#sayWarnings(
+        this.#config,
+        said.map((line) => `${line}: ${NOT_SENT}`),
+      );
   }
 
   current(): LoadedConfig {

@@ -125,6 +125,11 @@ ${notices}`,
       /^tidemark: warning: .*notices\[0\]\.urlFile: \S+ does not exist: disabled until it is set\n$/,
     ) as string,
   });
+  expect(await once(), 'said once').toMatchObject({ code: 0, stderr: '' });
+  config('notices: [{ name: hook, type: webhook, urlFile: another }]');
+  expect((await once()).stderr).toContain('another does not exist: disabled until it is set');
+  config('notices: [{ name: hook, type: webhook, urlFile: missing }]');
+  expect((await once()).stderr).toContain('missing does not exist: disabled until it is set');
   expect((await commandLine(['status'], { env, cwd })).stdout).toMatch(
     /^ {2}channel hook sends nothing: .*notices\[0\]\.urlFile: \S+ does not exist$/m,
   );
@@ -144,7 +149,7 @@ ${notices}`,
   const long = at(-5 * HOUR_MS);
   alterFile(
     join(cwd, 'mirror.db'),
-    `UPDATE runs SET finished_at = '${long}', started_at = '${long}' WHERE run = 1`,
+    `UPDATE runs SET finished_at = '${long}', started_at = '${long}' WHERE run = 4`,
   );
   expect((await commandLine(['status'], { env, cwd })).stdout).toMatch(
     /that synced a, (?:just now|\S+ s ago), was partial: removals are held$/m,
