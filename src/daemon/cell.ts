@@ -193,7 +193,8 @@ export class Cell {
     this.#registration = await registerDaemon(this.#config.mirror, holder, first);
     removeLeftPlan(this.#config.mirror);
     const { isAfterCut, isAfterFailedStart } = this.#registration;
-    if (isAfterCut) this.observers.cutShort(isAfterFailedStart);
+    if (isAfterCut || isAfterFailedStart)
+      this.observers.cutShort({ hasFailedToStart: isAfterFailedStart, hasLeftWork: isAfterCut });
     return this.#registration;
   }
 
@@ -415,7 +416,7 @@ export class Cell {
     if (job.name === 'sync') {
       this.#findRetries();
       if (code !== EXIT.done && job.source !== null)
-        this.runner.rateWaits.putOffNext(job.source, this.#config);
+        this.runner.rateWaits.putOffNext(job.source, this.#config, ended.row.errorCode);
     }
     this.#addFollowUps(ended.row);
   }

@@ -44,7 +44,7 @@ export interface DaemonLockfile {
 }
 
 export interface DaemonRegistration {
-  /** A file was there: the daemon before was killed, could not write down in the mirror what it had reported, or could not start. */
+  /** A file was there: the daemon before was killed, or could not write down in the mirror what it had reported. */
   readonly isAfterCut: boolean;
   /** That one, or one before it, could not start, and said so to each channel; the end of that is not stored. */
   readonly isAfterFailedStart: boolean;
@@ -121,7 +121,7 @@ export async function registerDaemon(
   try {
     refuseOther(path, lockPath, holder);
     isAfterFailedStart = failedStartPaths(mirror, false).some(isThere);
-    isAfterCut = readCard(path) !== null || isAfterFailedStart;
+    isAfterCut = readCard(path) !== null;
     write();
     // Of its own it needed the lock only to write: two daemons that start at once must not both find no file.
     if (lockPath !== path) {

@@ -6,7 +6,7 @@ import { systemClock } from '../../src/core/clock.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import { commandLine } from '../journeys/command-line.ts';
 import { environment, scratch } from '../journeys/harness.ts';
-import { FakeService, ORG } from '../journeys/service.ts';
+import { FakeService, ORG, respond } from '../journeys/service.ts';
 import { begin } from '../mirror/fixture.ts';
 import { alterFile } from '../tools/alter.ts';
 
@@ -205,4 +205,19 @@ notices: [{ name: hook, type: webhook, url: "\${HOOK}" }]
 
   writeFileSync(join(cwd, 'tidemark.yaml'), `${yaml}# another one\n`);
   expect(await said('status', withHook)).not.toContain('sends nothing');
+});
+
+it('a call that the service asks to wait says until when once, and the next one what syncs then', async () => {
+  const service = await FakeService.start();
+  const cwd = scratch();
+  const env = { ...environment(service.url, cwd), TIDEMARK_SCHEDULES_SYNC_CRON: '* * * * * *' };
+  service.quirks.push((_request, response) =>
+    respond(response, 429, '{"detail":"busy"}', { 'retry-after': '3600' }),
+  );
+  const once = async (): Promise<string> =>
+    (await commandLine(['daemon', '--once', '--quiet'], { env, cwd })).stderr;
+  const first = await once();
+  expect(first).toMatch(/it asks to wait 3600 s, until \S+, .*\n {2}→ run again after \S+\n$/);
+  expect(first).not.toContain('the next sync of');
+  expect(await once()).toContain('the next call of `daemon --once` after that syncs it');
 });

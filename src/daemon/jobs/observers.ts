@@ -41,11 +41,19 @@ export interface ObservedMirror {
   readonly context: () => ObserverContext;
 }
 
+/** What the daemons before left to report. */
+export interface CutShort {
+  /** One could not start, and said so to each channel. */
+  readonly hasFailedToStart: boolean;
+  /** One was killed, or could not write down what it had reported. */
+  readonly hasLeftWork: boolean;
+}
+
 export interface JobObserver {
   /** For the log. */
   readonly name: string;
   /** Called before `loaded` where the daemon before was killed, or has left word that it was `hasUnwritten`. */
-  cutShort?(hasFailedToStart: boolean): void;
+  cutShort?(before: CutShort): void;
   /** The daemon begins with the mirror, before any of its jobs. It must not await anything. */
   loaded?(context: ObserverContext): void;
   /** A job has begun and is written down. Not waited for. */
@@ -100,8 +108,8 @@ export class Observers {
     this.#onSuccess = onSuccess;
   }
 
-  cutShort(hasFailedToStart: boolean): void {
-    for (const observer of this.#all) observer.cutShort?.(hasFailedToStart);
+  cutShort(before: CutShort): void {
+    for (const observer of this.#all) observer.cutShort?.(before);
   }
 
   loaded(): void {

@@ -94,12 +94,15 @@ export class RateWaits {
   }
 
   /** After a sync that was not complete: where the service asked to wait for long, the next one of the schedule comes right after that. */
-  putOffNext(name: string, config: Config): void {
+  putOffNext(name: string, config: Config, errorCode: string | null): void {
     const source = config.sources.find((each) => each.name === name);
     if (source === undefined || config.schedules.sync?.sources.includes(name) !== true) return;
     const wait = this.#waitProblem(source, config);
     if (wait?.isAsked !== true) return;
     const job = { name: 'sync', source: name, trigger: 'overdue', schedule: 'sync' } as const;
+    // The sync said until when. What cron mails need not have it twice.
+    if (this.#options.isOnce && errorCode === 'throttled')
+      this.#options.problems.note(waitProblemOf(name), wait.error);
     this.#putOff({ ...job, full: false, kinds: null }, source, wait);
   }
 

@@ -20,7 +20,7 @@ import { latestUnfinished } from '../../mirror/unfinished-restore.ts';
 import { backupWork, isMirrorGone, readHealthSnapshot } from '../health/health-facts.ts';
 import { type Freshness, readFreshness } from '../health/freshness.ts';
 import { allowedBackupAgeMs, isBackupOnItsWay } from '../health/allowed-age.ts';
-import type { BegunJob, EndedJob, JobObserver, ObserverContext } from '../jobs/observers.ts';
+import type { BegunJob, CutShort, EndedJob, JobObserver, ObserverContext } from '../jobs/observers.ts';
 import { UNENDED } from '../jobs/job-log.ts';
 import { unreadSweeps } from '../jobs/sync-job.ts';
 import { isBackupFailureOver } from '../backup-failure.ts';
@@ -91,6 +91,8 @@ class NotifyingObserver implements JobObserver {
   #isAfterCut = false;
   /** True until the end is stored of a start that failed, which was reported to each channel. */
   #isAfterFailedStart = false;
+  /** True where nothing else can have been reported. */
+  #isStartAlone = false;
   /** The configuration whose removed sources were looked for; null where one may have been reported since. */
   #removedOf: Config | null = null;
   /** True once the directories for backups were looked at before a sync. */
@@ -116,9 +118,10 @@ class NotifyingObserver implements JobObserver {
     });
   }
 
-  cutShort(hasFailedToStart: boolean): void {
+  cutShort({ hasFailedToStart, hasLeftWork }: CutShort): void {
     this.#isAfterCut = true;
     this.#isAfterFailedStart = hasFailedToStart;
+    this.#isStartAlone = !hasLeftWork;
   }
 
   hasUnwritten(): boolean {
@@ -454,7 +457,10 @@ class NotifyingObserver implements JobObserver {
     const { sources, backup } = this.#view().config();
     const names = sources.map(({ name }) => name);
     const at = isoTime(this.#options.clock.now());
-    const marks = cutShortStates(mirror.daemon.noticeStates(), names, at, this.#isAfterFailedStart);
+    const marks = cutShortStates(mirror.daemon.noticeStates(), names, at, {
+      hasFailedToStart: this.#isAfterFailedStart,
+      hasLeftWork: !this.#isStartAlone,
+    });
     const hasBackups = backup !== null || mirror.daemon.jobs({ name: 'backup', limit: 1 }).length > 0;
     return marks.filter((mark) => {
       const subject = markedSubject(mark);

@@ -8,6 +8,7 @@ import type { NoticeEvent } from '../../config/notice-events.ts';
 import type { JobName, Notice, NoticeState } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { isReadAfter } from '../../state/runs.ts';
+import type { CutShort } from '../jobs/observers.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import { noticeOf, subjectName } from './message.ts';
 import {
@@ -53,13 +54,13 @@ export function restoredStates(sources: readonly string[], run: number, at: stri
  * The marks of a mirror whose last daemon did not write down what it had reported; without those that it has.
  * @param states all of the mirror
  * @param at ISO 8601
- * @param hasFailedToStart true where it could not start, and each channel got a notice of it
+ * @param before where one could not start, each channel got a notice of that; alone, it is all that may be open
  */
 export function cutShortStates(
   states: readonly NoticeState[],
   sources: readonly string[],
   at: string,
-  hasFailedToStart = false,
+  { hasFailedToStart, hasLeftWork }: CutShort = { hasFailedToStart: false, hasLeftWork: true },
 ): NoticeState[] {
   const start = failedStartOf(sources);
   const mark = (source: string) => (subject: string) => {
@@ -70,7 +71,7 @@ export function cutShortStates(
   return [
     ...JOBS_OF_MIRROR.map(mark('')),
     ...sources.flatMap((source) => JOBS_OF_SOURCE.map(mark(source))),
-  ].filter(({ source, subject }) => !known.has(`${subject} ${source}`));
+  ].filter((each) => !known.has(`${each.subject} ${each.source}`) && (hasLeftWork || isOfFailedStart(each)));
 }
 
 /**

@@ -1,6 +1,7 @@
 /** A start that failed is over with everybody once a job has ended, also where a daemon stopped before that. */
 import { existsSync } from 'node:fs';
 import { expect, it } from 'vitest';
+import type { ChannelConfig } from '../../../src/config/channels.ts';
 import { TidemarkError } from '../../../src/core/errors.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import { markFailedStart } from '../../../src/daemon/lockfile.ts';
@@ -8,14 +9,15 @@ import { Deliveries } from '../../../src/daemon/notices/deliveries.ts';
 import { createNoticeObserver } from '../../../src/daemon/notices/notice-observer.ts';
 import type { ObservedMirror } from '../../../src/daemon/jobs/observers.ts';
 import { Rig } from '../rig.ts';
-import { slack } from './channel.ts';
+import { slack, webhook } from './channel.ts';
 
-it('ends with a chat, also where the daemon after it stopped before a job of it had ended', async () => {
+/** Starts daemons that send through one channel; the titles that it got. */
+async function sending(channel: ChannelConfig = slack('chat', 'http://chat')) {
   const rig = await Rig.create({ sync: '0 * * * *' });
   const sent: string[] = [];
   const start = async (): Promise<void> => {
     const deliveries = new Deliveries({
-      channels: () => [slack('chat', 'http://chat')],
+      channels: () => [channel],
       sources: () => [{ name: 'a', origin: rig.service.url }],
       times: () => null,
       file: () => '',
@@ -31,11 +33,24 @@ it('ends with a chat, also where the daemon after it stopped before a job of it 
     const observers = ({ view, owner, context }: ObservedMirror) => [
       createNoticeObserver({
         ...{ clock: rig.clock, log: silentLogger, view, owner, context, deliveries },
-        config: () => ({ ...view().config(), notices: [slack('chat', 'http://chat')] }),
+        config: () => ({ ...view().config(), notices: [channel] }),
       }),
     ];
     await rig.start({ observers });
   };
+  return { rig, sent, start };
+}
+
+it('alone is over with one notice: nothing else was reported that could be open with a program', async () => {
+  const { rig, sent, start } = await sending(webhook('hook', 'http://hook'));
+  expect(markFailedStart(rig.mirrorPath)).toBe('marked');
+  await start();
+  await rig.advanceMinutes(61);
+  expect(sent).toEqual(['a: the sync works; the daemon could not start or write before']);
+});
+
+it('ends with a chat, also where the daemon after it stopped before a job of it had ended', async () => {
+  const { rig, sent, start } = await sending();
   await start();
   await rig.daemon.stop();
   const jobs = rig.jobs().length;

@@ -308,7 +308,7 @@ describe('the observer', () => {
   it('ends what a daemon before that was killed may have reported, at the first job that can be written', async () => {
     const { observer, context, end, endUnwritten, sent } = rig();
     expect(observer.hasUnwritten!()).toBe(false);
-    observer.cutShort!(false);
+    observer.cutShort!({ hasFailedToStart: false, hasLeftWork: true });
     expect(observer.hasUnwritten!()).toBe(true);
     await endUnwritten(job('drift', 'failed', { errorCode: 'disk_full', error: 'no space' }));
     expect(sent).toEqual(['job_failed']);
@@ -334,14 +334,14 @@ describe('the observer', () => {
 
   it('ends what a daemon before has reported of the mirror, also of one that is of one source', async () => {
     const { observer, end, incidents } = rig(undefined, 'production');
-    observer.cutShort!(false);
+    observer.cutShort!({ hasFailedToStart: false, hasLeftWork: true });
     await end(job('sync', 'done'));
     expect(incidents).toContain('mirror_back tidemark/production/mirror');
   });
 
   it('says once that the mirror is back that was gone, also after a daemon that was killed', async () => {
     const { observer, context, end, sent, mirrorAccess, mirror } = rig();
-    observer.cutShort!(false);
+    observer.cutShort!({ hasFailedToStart: false, hasLeftWork: true });
     expect(mirrorAccess.isThere()).toBe(true);
     renameSync(mirror, `${mirror}.aside`);
     mirrorAccess.isThere();

@@ -235,7 +235,7 @@ describe('a mirror whose daemon was killed', () => {
     'ends a start that failed with everybody, as each channel was told of it (%j)',
     async (sources, end, title) => {
       const mirror = open();
-      const states = cutShortStates([], sources, AT, true);
+      const states = cutShortStates([], sources, AT, { hasFailedToStart: true, hasLeftWork: true });
       mirror.daemon.recordNotices({ states, cleared: [], notices: [] });
       const { after } = watched(mirror);
       const people = CHANNELS.map(({ name }) => `${name} ${end}`);
