@@ -7,7 +7,7 @@ import { EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
 import { suggest } from '../core/suggest.ts';
 import { count, duration, elapsed, localMinute, localTime, plural } from '../core/wording.ts';
-import { chosenCells, chosenNames } from '../fleet/chosen-cells.ts';
+import { chosenCells, chosenNames, requireOrganizations } from '../fleet/chosen-cells.ts';
 import type { CellOverview, ChangeSummary, Since } from '../fleet/registry/overview.ts';
 import {
   cellsNotRead,
@@ -111,7 +111,7 @@ interface ChangesOptions extends CellOptions {
 /** Records of one kind that a run changed: more are one line, as of session recordings, unless --verbose asks for each. */
 const CHANGES_LISTED = 10;
 
-/** Always exit 0, as `changes`. */
+/** Exit 0, as `changes`; 3 where cells that were not read completely may have the organization that none is known to have. */
 export async function fleetChanges(context: CommandContext, options: ChangesOptions): Promise<ExitCode> {
   const { cell, kind: kinds, organization: organizations, limit = 200 } = options;
   const since = sinceOf(options.since ?? '24h');
@@ -119,6 +119,7 @@ export async function fleetChanges(context: CommandContext, options: ChangesOpti
   return withRegistry(context, async (registry) => {
     const filter = { cells: await chosenNames(registry, cell), since, kinds, organizations, limit };
     const cells = await registry.overview({ cells: filter.cells });
+    await requireOrganizations(registry, filter, cells);
     if (json === true) {
       const document = fleetChangesDocument(await registry.changes(filter), cells);
       await print(context, `${JSON.stringify(document)}\n`);

@@ -521,6 +521,22 @@ describe.skipIf(POSTGRES === null)(`fleet apply${WITHOUT_POSTGRES}`, () => {
       expect(ofSecond).toContain('Member M');
       expect(ofSecond).not.toMatch(/session|Role R/);
       expect((await run('changes', '--since', '3h', '--organization', 'Second')).stdout).toBe(ofSecond);
+      expect(await run('changes', '--organization', 'nope', '--cell', 'acme')).toMatchObject({
+        code: 4,
+        stdout: '',
+        stderr: expect.stringContaining('no cell has records of organization nope\n') as string,
+      });
+      expect(await run('changes', '--organization', 'o-2', '--cell', 'globex')).toMatchObject({ code: 4 });
+      const outcome = (word: string) =>
+        `UPDATE tidemark.cells SET last_outcome = '${word}' WHERE name = 'globex'`;
+      await server.execute(url, outcome('partial'));
+      expect(await run('changes', '--organization', 'nope')).toMatchObject({
+        code: 3,
+        stderr: expect.stringContaining(
+          'no cell has records of organization nope so far, and not all were read completely: globex\n',
+        ) as string,
+      });
+      await server.execute(url, outcome('complete'));
       expect(await run('changes', '--since', 'soon')).toMatchObject({ code: 4 });
       expect(await run('drift', '--severity', 'critical')).toMatchObject({
         code: 0,

@@ -100,6 +100,7 @@ describe.skipIf(POSTGRES === null)(`fleet serve${WITHOUT_POSTGRES}`, () => {
       ['/api/v1/changes?cell=c007&cell=nope', 404, 'there is no cell nope'],
       ['/api/v1/runs?cell=x*', 404, 'there is no cell x*'],
       ['/api/v1/status?cell=nope', 404, 'there is no cell nope'],
+      ['/api/v1/changes?organization=nope', 404, 'no cell has records of organization nope'],
       ['/api/v1/drift?cel=c007', 400, 'there is no parameter cel; did you mean cell?'],
       ['/api/v1/drift?organization=nope', 400, 'there is no parameter organization'],
       ['/api/v1/drift?severity=hihg', 400, 'there is no severity hihg; did you mean high?'],

@@ -5,6 +5,7 @@ import {
   count as rowCount,
   desc,
   eq,
+  exists,
   gt,
   inArray,
   max,
@@ -471,6 +472,52 @@ async function withOrganizationIds(db: Database, filter: ChangeFilter): Promise<
       .where(and(eq(table.kind, 'organizations'), inArray(table.name, [...given])));
   const found = [...(await named(records)), ...(await named(changes))].map(({ id }) => id);
   return { ...filter, organizations: [...new Set([...given, ...found])] };
+}
+
+/** Those of these ids and names that no cell is known to have: not in its records, its changes, or its declaration. */
+export async function unknownOrganizations(
+  db: Database,
+  {
+    cells: names,
+    organizations: given,
+  }: Required<CellFilter> & { readonly organizations: readonly string[] },
+): Promise<readonly string[]> {
+  const isOfCells = names === undefined ? undefined : inArray(cells.name, [...names]);
+  const unknown: string[] = [];
+  for (const each of given) {
+    const isRecord = or(
+      eq(records.organization, each),
+      and(eq(records.kind, 'organizations'), or(eq(records.id, each), eq(records.name, each))),
+    );
+    const isChange = or(isBelow(db, [each]), and(eq(changes.kind, 'organizations'), eq(changes.name, each)));
+    const isDeclared = sql`${cells.organizations} ? ${each}`;
+    const found = await db
+      .select({ id: cells.id })
+      .from(cells)
+      .where(
+        and(
+          isOfCells,
+          or(
+            isDeclared,
+            exists(
+              db
+                .select()
+                .from(records)
+                .where(and(eq(records.cell, cells.id), isRecord)),
+            ),
+            exists(
+              db
+                .select()
+                .from(changes)
+                .where(and(eq(changes.cell, cells.id), isChange)),
+            ),
+          ),
+        ),
+      )
+      .limit(1);
+    if (found.length === 0) unknown.push(each);
+  }
+  return unknown;
 }
 
 function isOfFilter(

@@ -37,6 +37,7 @@ import {
   type RunFilter,
   type RunOverview,
   runOverviews,
+  unknownOrganizations,
   type WorkerOverview,
   workerOverviews,
 } from './overview.ts';
@@ -482,6 +483,11 @@ export class Registry {
   /** Changes, the newest first, and how many there are in all. */
   async changes(filter: ChangeFilter): Promise<Listed<ChangeOverview>> {
     return this.#query(async (db) => changeOverviews(db, filter));
+  }
+
+  /** Those of these ids and names of organizations that no such cell is known to have. */
+  async unknownOrganizations(filter: Parameters<typeof unknownOrganizations>[1]): Promise<readonly string[]> {
+    return this.#query(async (db) => unknownOrganizations(db, filter));
   }
 
   /** As `changes`, but one summary where a run changed more than `most` records of a kind. */

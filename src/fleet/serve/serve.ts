@@ -17,7 +17,7 @@ import {
 } from '../../daemon/http/request.ts';
 import { ActiveProblems } from '../../daemon/problems.ts';
 import { createShell, type ShellOptions } from '../../daemon/http/shell.ts';
-import { chosenCells } from '../chosen-cells.ts';
+import { chosenCells, requireOrganizations } from '../chosen-cells.ts';
 import { CELL_HEALTHS, type CellOverview } from '../registry/overview.ts';
 import type { Registry } from '../registry/registry.ts';
 import {
@@ -117,8 +117,9 @@ export async function serveFleet(registry: Registry, options: ShellOptions): Pro
       limit: numberIn(query, 'limit', 200, MOST_ROWS),
     };
     const cells = await cellsIn(query, registry);
-    const found = await registry.changes({ ...narrowed, cells: namesOf(query, cells) });
-    return context.json(fleetChangesDocument(found, cells));
+    const filter = { ...narrowed, cells: namesOf(query, cells) };
+    await orNotFound(async () => requireOrganizations(registry, filter, cells));
+    return context.json(fleetChangesDocument(await registry.changes(filter), cells));
   });
   application.get('/api/v1/drift', async (context) => {
     const query = filledQueryWith(context, ['cell', 'severity', 'limit']);
@@ -136,11 +137,21 @@ export async function serveFleet(registry: Registry, options: ShellOptions): Pro
 
 /** The cells of the query; all that are not retired without. @throws Refusal 404 for a name that no cell has */
 async function cellsIn(query: URLSearchParams, registry: Registry): Promise<readonly CellOverview[]> {
+  return await orNotFound(async () =>
+    chosenCells(registry, query.has('cell') ? query.getAll('cell') : undefined),
+  );
+}
+
+/** @throws Refusal 404 where the query names what no cell has, or none is known to have */
+async function orNotFound<T>(find: () => Promise<T>): Promise<T> {
   try {
-    return await chosenCells(registry, query.has('cell') ? query.getAll('cell') : undefined);
+    return await find();
   } catch (thrown) {
     const { code, message, hint = '' } = asTidemarkError(thrown);
-    throw code === 'usage' ? new Refusal(404, 'reference_unknown', message, hint) : thrown;
+    if (code === 'never_read') throw new Refusal(404, code, message, hint);
+    throw code === 'usage' || code === 'reference_unknown'
+      ? new Refusal(404, 'reference_unknown', message, hint)
+      : thrown;
   }
 }
 
