@@ -64,6 +64,8 @@ export function waitAfter(attempts: number, random: number): number {
 
 interface ChannelState extends KeptState {
   isBusy: boolean;
+  /** Ids of messages that this process tried in vain. */
+  tried: Set<string>;
   /** Until when a channel whose receiver does not answer is left alone, epoch milliseconds. */
   silentUntil: number;
   /** When it sent what it did within the last minute, epoch milliseconds. */
@@ -362,8 +364,11 @@ export class Deliveries {
   #next(channel: ChannelConfig, state: ChannelState, tried: ReadonlySet<string> | null): Sending | null {
     const now = this.#options.clock.now();
     if (this.#freeAt(channel, state, now) > now) return null;
+    // What an earlier process tried is due at once: why it failed is not known, and the end of it must not go first.
     const isDue = ({ id, dueAt }: Candidate): boolean =>
-      tried === null ? dueAt <= now || dueAt - now > LONGEST_DUE_MS : id === null || !tried.has(id);
+      tried === null
+        ? dueAt <= now || dueAt - now > LONGEST_DUE_MS || (id !== null && !state.tried.has(id))
+        : id === null || !tried.has(id);
     return this.#candidates(channel.name, state, channel, now).find(isDue)?.begin() ?? null;
   }
 
@@ -394,6 +399,7 @@ export class Deliveries {
       return;
     }
     state.silentUntil = 0;
+    state.tried.delete(sending.id);
     log.info(facts, 'delivered a notice');
     this.#end(state, { ...sending, attempts, isSent: true });
     this.#mark(sending, channel.name, { attempts, deliveredAt: isoTime(clock.now()), error: null });
@@ -419,6 +425,11 @@ export class Deliveries {
     for (const each of this.#allPending()) {
       const { delivery } = each;
       if (delivery.channel !== name || !isOver(each) || left.has(eventKey({ mirror, ...delivery }))) continue;
+      const { notice, about, attempts, error } = delivery;
+      this.#options.log.warn(
+        { channel: name, notice, event: about.event, attempts },
+        `dropped a notice that was rejected, as its end was delivered${error === null ? '' : `: ${error}`}`,
+      );
       this.#outboxes.get(mirror)?.mark(delivery, { givenUpAt });
     }
   }
@@ -433,9 +444,11 @@ export class Deliveries {
     const { clock, random, log } = this.#options;
     const { attempts, events } = sending;
     const now = clock.now();
+    state.tried.add(sending.id);
     const newest = Math.max(...events.map(({ about }) => Date.parse(about.at)));
     if (now - newest >= RETRY_FOR_MS) {
       log.error(facts, `gave up a notice: ${error.message}`);
+      state.tried.delete(sending.id);
       this.#end(state, { ...sending, isSent: true });
       this.#mark(sending, channel.name, { attempts, givenUpAt: isoTime(now), error: error.message });
       return;
@@ -575,7 +588,7 @@ export class Deliveries {
 }
 
 function newState(): ChannelState {
-  return { groups: [], sending: [], isBusy: false, silentUntil: 0, sentAt: [] };
+  return { groups: [], sending: [], isBusy: false, tried: new Set(), silentUntil: 0, sentAt: [] };
 }
 
 function eventKey({ mirror, notice }: { readonly mirror: string; readonly notice: number }): string {

@@ -211,8 +211,24 @@ describe('the outbox', () => {
     expect(sent).toHaveLength(1);
   });
 
-  it('does not send after an end that was taken what was refused before it', async () => {
+  it('sends what was tried before a kill ahead of its end, though it was to wait longer', async () => {
     const { start, sent, clock, failures } = rig();
+    failures.set('a', refused);
+    const channels = [webhook('a', 'http://a')];
+    const killed = start(channels);
+    await killed.afterJob(failedSync);
+    await killed.deliverDue(never);
+    failures.clear();
+    sent.length = 0;
+    clock.advance(1);
+    const next = start(channels);
+    await next.afterJob(job('sync', 'done'));
+    await next.deliverDue(never);
+    expect(sent.map(({ event }) => event)).toEqual(['run_failed', 'run_recovered']);
+  });
+
+  it('does not send after an end that was taken what was refused before it, and logs that', async () => {
+    const { start, sent, clock, failures, logged } = rig();
     failures.set('picky', () => (sent.length === 1 ? rejected() : Promise.resolve()));
     const notifier = start([webhook('picky', 'http://b')]);
     await notifier.afterJob(failedSync);
@@ -223,6 +239,9 @@ describe('the outbox', () => {
     clock.advance(HOUR);
     await notifier.deliverDue(never);
     expect(sent.map(({ event }) => event)).toEqual(['run_failed', 'run_recovered']);
+    expect(logged.at(-1)).toBe(
+      'dropped a notice that was rejected, as its end was delivered: the receiver answered 400',
+    );
     expect(notifier.nextDueAt()).toBeNull();
   });
 
