@@ -91,11 +91,30 @@ export function schemaVersion(
     const orAltered = isAltered
       ? `, or its table ${RECORD} was altered: all other tables are as they should be`
       : '';
-    throw new TidemarkError('mirror_version', `${path} was made by another version of Tidemark${orAltered}`, {
+    const own = schemaText(
+      version,
+      all.slice(0, version).map(({ hash }) => hash),
+    );
+    const message = `${path} was made by another version of Tidemark${orAltered} (its schema is ${schemaText(version, applied)}${lastRunText(connection)}; this version has ${own})`;
+    throw new TidemarkError('mirror_version', message, {
       hint: `${isAltered ? `${RESTORE_HINT}, ` : ''}use the version that made it, or move the file away and run \`tidemark sync\` for a new one (without history)`,
     });
   }
   return { version, latest };
+}
+
+/** The number alone is the same where two versions have as many migrations. */
+function schemaText(version: number, hashes: readonly unknown[]): string {
+  const newest = hashes.at(-1);
+  return `${version}${newest === undefined ? '' : ` ${String(newest).slice(0, 8)}`}`;
+}
+
+/** When the file was last synced tells which version that was; nothing where its tables are too different. */
+function lastRunText(connection: Connection): string {
+  const columns = connection.prepare(`SELECT name FROM pragma_table_info('runs')`).pluck().all();
+  if (!columns.includes('started_at')) return '';
+  const at = connection.prepare('SELECT max(started_at) FROM runs').pluck().get();
+  return typeof at === 'string' ? `, last synced at ${at}` : '';
 }
 
 function isOfRecord(difference: string): boolean {

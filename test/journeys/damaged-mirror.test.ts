@@ -259,7 +259,10 @@ describe('a mirror that another version of Tidemark made', () => {
       for (const command of [['sync'], ['status'], ['verify'], ['runs'], ['export'], ['backup', 'create']]) {
         const ended = await tidemark(command, { env });
         expectClear(ended);
-        expect(ended.stderr).toContain(`${path} was made by another version of Tidemark${more}\n`);
+        expect(ended.stderr).toContain(
+          `${path} was made by another version of Tidemark${more} (its schema is 1`,
+        );
+        expect(ended.stderr).toMatch(/, last synced at \d{4}-\S+Z; this version has 1 [0-9a-f]{8}\)\n/);
         expect(ended.stderr).toContain(
           'use the version that made it, or move the file away and run `tidemark sync`',
         );
@@ -273,7 +276,9 @@ describe('a mirror that another version of Tidemark made', () => {
       writeFileSync(backup, zstdCompressSync(before));
       const verified = await tidemark(['backup', 'verify', backup], { env });
       expect(verified.code).toBe(1);
-      expect(verified.stderr).toContain(`${backup} was made by another version of Tidemark${more}\n`);
+      expect(verified.stderr).toContain(
+        `${backup} was made by another version of Tidemark${more} (its schema is 1`,
+      );
       expect(verified.stderr).not.toMatch(/damaged|does not verify/);
     },
     30_000,
