@@ -6,7 +6,7 @@ import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Secret } from '../core/secret.ts';
-import { duration } from '../core/wording.ts';
+import { duration, plural } from '../core/wording.ts';
 import type { ActiveProblems } from '../daemon/problems.ts';
 import type { CellProcess, StartCellProcess } from './cell-process.ts';
 import type { CellOrder, CellResult } from './cell.ts';
@@ -60,6 +60,8 @@ export const LEASE_SHARE = 5 / 6;
 const PUBLISH_WITHIN_MS = 15 * 60_000;
 /** A reference to a key that was not read for so long is taken to be gone from the registry. */
 const SHARED_KEY_MS = 24 * 60 * 60_000;
+/** Cells that a line names at most. */
+const CELLS_NAMED = 3;
 /** What to do about a lease that was lost while the worker lives. */
 const LOST_HINT =
   'if it repeats, this machine is too busy to be heard of in time: give it fewer `fleet.slots` or more processors, or all workers a longer `fleet.heartbeat`';
@@ -89,12 +91,21 @@ interface Shared {
   readonly leaveToOthers: (group: number) => void;
 }
 
+interface ReadKey {
+  /** Of the problem that several references lead to it. */
+  readonly about: string;
+  /** How many references the last log line about it counted; 1 before the first. */
+  said: number;
+  /** Under which references it was read, when by the monotonic clock, and for which cells. */
+  readonly read: Map<string, { readonly at: number; readonly cells: readonly string[] }>;
+}
+
 export class GroupWork {
   readonly #options: WorkerOptions;
   readonly #shared: Shared;
   readonly #storage: StorageHealth;
-  /** Under which references each key was read, and when by the monotonic clock; by a digest of it and the service's origin. */
-  readonly #references = new Map<string, Map<string, number>>();
+  /** Keys by a digest of each and the service's origin. */
+  readonly #keys = new Map<string, ReadKey>();
 
   constructor(options: WorkerOptions, shared: Shared) {
     this.#options = options;
@@ -119,7 +130,11 @@ export class GroupWork {
       try {
         secret = readSecret(first.secret);
         this.#shared.problems.end(`key ${first.secret}`, 'the key can be read again');
-        this.#warnOfSharedKey(first, secret);
+        this.#warnOfSharedKey(
+          first,
+          held.cells.map(({ name }) => name),
+          secret,
+        );
       } catch (error) {
         await this.#leave(group, `key ${first.secret}`, asTidemarkError(error));
       }
@@ -192,23 +207,32 @@ export class GroupWork {
   }
 
   /** The registry knows references only: with two of them, one key is two rate groups, and each may use the limits in full. */
-  #warnOfSharedKey({ address, secret: reference }: Cell, secret: Secret): void {
+  #warnOfSharedKey({ address, secret: reference }: Cell, cells: readonly string[], secret: Secret): void {
+    const { problems } = this.#shared;
     const { origin } = new URL(address);
-    const key = createHash('sha256').update(`${origin} ${secret.reveal()}`).digest('base64');
+    const digest = createHash('sha256').update(`${origin} ${secret.reveal()}`).digest('base64');
     const now = this.#options.clock.monotonicMs();
-    const read = this.#references.get(key) ?? new Map<string, number>();
-    this.#references.set(key, read.set(reference, now));
-    for (const [each, at] of read) {
-      const about = `keys ${[each, reference].toSorted().join(' ')}`;
-      if (now - at > SHARED_KEY_MS) {
-        read.delete(each);
-        this.#shared.problems.end(about, `${each} is not used for the key of ${reference} any more`);
-      } else if (each !== reference) {
-        const message = `${each} and ${reference} are the same key of ${origin}: its cells are two rate groups, whose requests add up beyond its limits`;
-        const hint = 'give all cells of one key the same `secret`';
-        this.#shared.problems.begin(about, new TidemarkError('config_invalid', message, { hint }), 'warn');
-      }
+    const key = this.#keys.get(digest) ?? { about: `keys ${reference}`, said: 1, read: new Map() };
+    this.#keys.set(digest, key);
+    key.read.set(reference, { at: now, cells });
+    for (const [each, { at }] of key.read) if (now - at > SHARED_KEY_MS) key.read.delete(each);
+    const count = key.read.size;
+    if (count === 1) {
+      key.said = 1;
+      problems.end(key.about, `only ${reference} is used for its key now`);
+      return;
     }
+    const all = [...key.read.values()].flatMap((each) => each.cells);
+    const more = all.length - CELLS_NAMED;
+    const names = `${all.slice(0, CELLS_NAMED).join(', ')}${more > 0 ? ` and ${plural(more, 'more cell')}` : ''}`;
+    const message = `${[...key.read.keys()].slice(0, 2).join(' and ')}${count > 2 ? ` and ${count - 2} more` : ''} are the same key of ${origin}, for ${names}: they are ${count} rate groups, whose requests add up beyond its limits`;
+    const hint = 'give all cells of one key the same `secret`';
+    // References come one by one, as their cells are due: a line for each would be many.
+    if (count >= 2 * key.said) {
+      problems.clear(key.about);
+      key.said = count;
+    }
+    problems.begin(key.about, new TidemarkError('config_invalid', message, { hint }), 'warn');
   }
 
   /**

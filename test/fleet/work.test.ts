@@ -639,13 +639,21 @@ globalThis.Date.now = () => real() + off;\n`,
     expect(stderr.split('\n').filter((line) => line.includes('CELL_KEY'))).toHaveLength(1);
   });
 
-  it('say of two references that they are one key', async () => {
-    const { worker, ask, due } = await cells('acme', 'globex');
-    await ask(`INSERT INTO tidemark.groups (origin, secret) SELECT origin, 'env:SAME_KEY' FROM tidemark.groups;
-      UPDATE tidemark.cells SET secret = 'env:SAME_KEY', group_id = (SELECT max(id) FROM tidemark.groups) WHERE name = 'globex'`);
+  it('say of five references that they are one key, in a line for two and one for four', async () => {
+    const names = ['a', 'b', 'c', 'd', 'e'];
+    const { worker, ask, due, until } = await cells(...names);
+    const env = Object.fromEntries(names.map((name) => [`KEY_${name}`, KEY]));
+    for (const name of names)
+      await ask(`INSERT INTO tidemark.groups (origin, secret) SELECT DISTINCT origin, 'env:KEY_${name}' FROM tidemark.groups;
+        UPDATE tidemark.cells SET secret = 'env:KEY_${name}', group_id = (SELECT max(id) FROM tidemark.groups) WHERE name = '${name}'`);
     await due();
-    const { says } = worker('w1', { env: { SAME_KEY: KEY } });
-    await says('are the same key of');
+    const { stop } = worker('w1', { env });
+    await until(`SELECT FROM tidemark.cells WHERE last_run IS NOT NULL HAVING count(*) = 5`);
+    const lines = (await stop()).stderr.split('\n').filter((line) => line.includes('are the same key of'));
+    expect(lines).toHaveLength(2);
+    expect(lines[1]).toMatch(
+      /KEY_. and env:KEY_. and 2 more are .*, for ., ., . and 1 more cell: they are 4 rate groups/,
+    );
   });
 
   it('go on where PostgreSQL was away, with one line at its beginning and one at its end', async () => {
