@@ -86,6 +86,9 @@ it('names what the last call ended with; asks whether calls come only where none
   });
   // The command's run 2 failed since.
   expect(await status()).toMatch(/that synced \S+, 50 s ago, was partial: `tidemark runs show 1` says why$/m);
+  // As a daemon left it whose clock was set back since.
+  mirror.daemon.saveSchedule({ ...row, dueAt: at(72 * HOUR_MS) });
+  expect(await status()).toMatch(/^Next, when `daemon --once` is called: sync in (\d+ min|\d+ s)/m);
   mirror.daemon.saveSchedule({ ...row, dueAt: at(-3 * HOUR_MS) });
   const third = begin(mirror, { source: { name: source, baseUrl: service.url } });
   expect(await status(), 'while a run is under way').not.toContain(asksForCalls);

@@ -102,8 +102,11 @@ export class Timetable {
       const doneAt = old === undefined && row === undefined ? doneAtOf(schedule, sources) : null;
       // Cron calls at a tick of its own: with a schedule that was changed, that one would be too late for itself.
       const calledAfter = row === undefined ? Math.min(doneAt ?? now, now) : now - CALLED_WITHIN_MS;
-      if (typeof known === 'number' && Number.isFinite(known)) entry.dueAt = known;
-      else if (doneAt !== null && now - doneAt >= cron.intervalMs) [entry.dueAt, entry.isExtra] = [now, true];
+      if (typeof known === 'number' && Number.isFinite(known)) {
+        entry.dueAt = known;
+        // Not only when it is due: `status` shows what a daemon has in force.
+        this.#bringBack(entry, now);
+      } else if (doneAt !== null && now - doneAt >= cron.intervalMs) [entry.dueAt, entry.isExtra] = [now, true];
       else entry.dueAt = this.#dueAfter(entry, isSpread ? now : calledAfter);
       return [entry];
     });
