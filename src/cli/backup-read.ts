@@ -284,10 +284,21 @@ export async function backupNamed(
     const [inTarget] = named;
     if (inTarget !== undefined) return inTarget;
     const path = resolve(context.cwd, file);
-    if (statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) return await readBackup(path);
+    const isPlace =
+      statSync(path, { throwIfNoEntry: false })?.isDirectory() === true || isTarget(context, path);
+    if (!isPlace) return await readBackup(path);
     return await newestIn(directoryTarget(path), file);
   };
   return { backup: await found(), unread: [] };
+}
+
+/** True for a configured directory, or the one above those of all sources: it may be away, and is no file in any case. */
+function isTarget(context: CommandContext, place: string): boolean {
+  return mirrorConfigs(readLoadedConfig(context, context.options, 'unused')).some(({ backup }) =>
+    backup?.targets.some(
+      (target) => target.type === 'directory' && (target.path === place || target.within === place),
+    ),
+  );
 }
 
 type ListTarget = (target: BackupTarget) => Promise<readonly Backup[]>;
@@ -299,6 +310,17 @@ function notListed(thrown: unknown): TidemarkError {
   if (code === EXIT.usage || code === EXIT.interrupted) return error;
   const { message, hint, isRetryable } = error;
   return new TidemarkError('target_unread', message, { hint, isRetryable, cause: error });
+}
+
+/** The error of several targets. @param first gives its code */
+function ofAll(errors: readonly TidemarkError[], first: TidemarkError): TidemarkError {
+  if (errors.length === 1) return first;
+  const hints = [...new Set(errors.flatMap(({ hint }) => hint ?? []))];
+  return new TidemarkError(first.code, errors.map(({ message }) => message).join('; '), {
+    ...(hints.length === 0 ? {} : { hint: hints.join('; ') }),
+    isRetryable: first.isRetryable,
+    cause: first,
+  });
 }
 
 async function latestOfTargets(
@@ -313,9 +335,10 @@ async function latestOfTargets(
   const all = listed.flatMap(({ backups }) => backups);
   const [first] = unread;
   if (first !== undefined && all.every(({ state }) => state !== 'whole')) {
-    if (isToRestore) throw first.error;
+    const error = ofAll(errorsOf(unread), first.error);
+    if (isToRestore) throw error;
     // Else the damaged one is named.
-    if (all.every(({ state }) => state !== 'damaged')) throw notListed(first.error);
+    if (all.every(({ state }) => state !== 'damaged')) throw notListed(error);
   }
   const read = listed.filter(({ error }) => error === null);
   const where = read.map(({ target }) => target.address).join(' or ');

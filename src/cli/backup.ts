@@ -115,10 +115,13 @@ export async function listEach(
   );
 }
 
-/** Names the targets that could not be listed, beside the result from the others. */
+/** Names the targets that could not be listed, or take a backup, beside the result from the others. */
 export function printUnread(context: CommandContext, unread: readonly TidemarkError[]): void {
-  for (const { message, hint } of unread)
-    printReason(context, [message, ...(hint === undefined ? [] : [`  → ${hint}`])]);
+  const { ofSeveral } = context;
+  if (ofSeveral !== undefined) unread.forEach(ofSeveral.onShared);
+  else
+    for (const { message, hint } of unread)
+      printReason(context, [message, ...(hint === undefined ? [] : [`  → ${hint}`])]);
 }
 
 /**
@@ -281,10 +284,8 @@ export async function createBackupNow(context: CommandContext): Promise<ExitCode
   }
   if (context.options.json === true) await print(context, `${JSON.stringify(documentOf(outcome))}\n`);
   else await print(context, `${linesOf(outcome, backupsOf(config)).join('\n')}\n`);
-  for (const { message, hint } of outcome.errors) {
-    // Not a note: it is why the command ends as partial.
-    printReason(context, [message, ...(hint === undefined ? [] : [`  → ${hint}`])]);
-  }
+  // Not notes: they are why the command ends as partial.
+  printUnread(context, outcome.errors);
   await warnOfEarlier(context, config);
   const result = backupResult({ made: outcome });
   await recordJob(context, config, { name: 'backup', source: null, startedAt, result });

@@ -4,7 +4,7 @@ import { createColors } from 'picocolors';
 import type { Writable } from 'node:stream';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Clock } from '../core/clock.ts';
-import type { ExitCode } from '../core/errors.ts';
+import type { ExitCode, TidemarkError } from '../core/errors.ts';
 import { shellWord, withSource } from '../core/hints.ts';
 import type { LogLevel } from '../core/logger.ts';
 import { escapeForTerminal, escapeControlCharacters, escapeInLines } from '../core/escape-control.ts';
@@ -74,6 +74,8 @@ export interface CommandContext extends ProcessContext {
     readonly once: <Result>(compute: (context: CommandContext) => Result) => Result;
     /** Called with the kinds of the records that were asked for by id and found. */
     readonly onFound: (kinds: readonly Kind[]) => void;
+    /** Called with what is wrong with a place that the mirrors may share: said after the last one, with the sources. */
+    readonly onShared: (error: TidemarkError) => void;
   };
   /** Called once stderr says why the command ends as it does. */
   readonly onReasonPrinted?: () => void;

@@ -62,10 +62,11 @@ export async function forEachMirror(context: CommandContext, loop: Loop): Promis
   const documents: { source: string; text: string }[] = [];
   let isFirst = true;
   const found = new Set<Kind>();
-  const shared: Shared = {
+  const shared = {
     once: onceOnly(context),
-    onFound: (kinds) => kinds.forEach((kind) => found.add(kind)),
+    onFound: (kinds: readonly Kind[]) => kinds.forEach((kind) => found.add(kind)),
   };
+  const unread: Failure[] = [];
   for (const source of loop.sources) {
     const collected = isJson ? new PassThrough() : null;
     const text$ = collected === null ? null : text(collected);
@@ -74,7 +75,13 @@ export async function forEachMirror(context: CommandContext, loop: Loop): Promis
     try {
       codes.push(
         await loop.action(
-          { ...contextOf(context, source, loop.sources, shared), stdout },
+          {
+            ...contextOf(context, source, loop.sources, {
+              ...shared,
+              onShared: (error) => void unread.push({ source, error }),
+            }),
+            stdout,
+          },
           optionsOf(loop, source),
         ),
       );
@@ -89,6 +96,7 @@ export async function forEachMirror(context: CommandContext, loop: Loop): Promis
     const document = (await text$) ?? '';
     if (document !== '') documents.push({ source, text: document });
   }
+  printShared(context, unread, loop.sources.length);
   if (failures.length < loop.sources.length) {
     const isNamed = context.options.source !== undefined;
     const others = failures.flatMap((failure) => ofTheOthers(failure, loop.row, { found, isNamed }));
@@ -217,7 +225,25 @@ function hasIt(config: Config, isIn: (mirror: Mirror) => boolean, pid: number): 
   }
 }
 
-type Shared = Pick<NonNullable<CommandContext['ofSeveral']>, 'once' | 'onFound'>;
+/** Each error once, with the source or the number of sources that have it. */
+function printShared(context: CommandContext, unread: readonly Failure[], all: number): void {
+  for (const own of Map.groupBy(unread, ({ error }) => error.message).values()) {
+    const [first] = own;
+    if (first === undefined) continue;
+    const { source, error } = first;
+    const { message, hint } = error;
+    const of =
+      own.length === 1
+        ? source
+        : own.length === all
+          ? `all ${all} sources`
+          : `${own.length} of ${all} sources`;
+    const here = own.length > 1 || hint === undefined ? hint : withSource(hint, source);
+    printReason(context, [`${of}: ${message}`, ...(here === undefined ? [] : [`  → ${here}`])]);
+  }
+}
+
+type Shared = Pick<NonNullable<CommandContext['ofSeveral']>, 'once' | 'onFound' | 'onShared'>;
 
 /** Remembers what was computed, by the function. */
 function onceOnly(context: CommandContext): Shared['once'] {

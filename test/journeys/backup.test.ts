@@ -545,7 +545,7 @@ describe('backups elsewhere', () => {
     vi.stubEnv('AWS_ACCESS_KEY_ID', 'test');
     vi.stubEnv('AWS_SECRET_ACCESS_KEY', 'test');
     onTestFinished(() => void vi.unstubAllEnvs());
-    for (const args of [[], ['latest'], [name], [bucket], [bucket.replace('?', `/${name}?`)]]) {
+    for (const args of [[], ['latest'], [name], [directory], [bucket], [bucket.replace('?', `/${name}?`)]]) {
       const { code, stderr } = await run('backup', 'verify', ...args);
       expect([code, stderr], args.join(' ')).toEqual([
         3,
@@ -554,6 +554,14 @@ describe('backups elsewhere', () => {
     }
     const { stdout } = await run('backup', 'verify', '--json');
     expect(JSON.parse(stdout)).toMatchObject({ code: 'target_unread', exit_code: 3 });
+    const ofTwo = await commandLine(['backup', 'verify'], {
+      env: { ...env, TIDEMARK_BACKUP_TARGETS: `${directory},${bucket}` },
+      cwd: home,
+    });
+    expect(ofTwo, 'both are named').toMatchObject({
+      code: 3,
+      stderr: expect.stringMatching(/does not exist; s3:.*no answer \(ECONNREFUSED\)/) as string,
+    });
     renameSync(`${directory}.away`, directory);
     truncateSync(join(directory, name), 100);
     expect(await run('backup', 'verify')).toMatchObject({ code: 1 });

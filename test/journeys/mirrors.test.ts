@@ -102,6 +102,18 @@ describe('sources with mirrors of their own', () => {
     await run(0, 'diff', 'run:1', 'latest', '--output', 'x.txt', '--source', 'acme');
   });
 
+  it('say once of a target that is away that it is so, for all of them', async () => {
+    const { run, directory } = await world();
+    appendFileSync(join(directory, 'tidemark.yaml'), 'backup: { targets: [./stores, ./gone] }\n');
+    mkdirSync(join(directory, 'stores'));
+    await run(0, 'sync');
+    for (const command of ['create', 'verify']) {
+      const { stderr } = await run(3, 'backup', command);
+      expect(stderr.match(/does not exist/g), stderr).toHaveLength(1);
+      expect(stderr).toMatch(/^(tidemark: )?all 3 sources: .*gone/m);
+    }
+  });
+
   it('verify a backup that is named once, and say whose it is', async () => {
     const { run, json, directory } = await world();
     appendFileSync(join(directory, 'tidemark.yaml'), 'backup: { targets: [./stores] }\n');
