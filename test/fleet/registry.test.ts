@@ -817,6 +817,17 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
       { name: 'a', error: 'no key' },
       { name: 'b', error: 'no key' },
     ]);
+    await server.execute(
+      url,
+      `UPDATE tidemark.cells SET failures = 2, error = 'refused', error_code = 'unauthorized' WHERE name = 'a'`,
+    );
+    for (const message of ['no key', 'the storage does not exist'])
+      await registry.noteUnworked(group!, { code: 'mirror_missing', message });
+    const [failing] = await registry.overview();
+    expect(failing).toMatchObject({
+      errorCode: 'unauthorized',
+      error: 'refused; since then left to other workers: the storage does not exist',
+    });
   });
 
   it('asks for a baseline until a publication says that it is set, or cannot be', async () => {

@@ -105,6 +105,14 @@ export interface PublishResult {
 const FAILURES_TO_QUARANTINE = 5;
 const QUARANTINE = sql`interval '1 hour'`;
 
+/** Between the error of a job and why workers leave the cell since. */
+export const NOW_LEFT = '; since then left to other workers: ';
+
+/** The error of the job alone. */
+export function failureOf(error: typeof cells.error): SQL {
+  return sql`split_part(${error}, ${NOW_LEFT}, 1)`;
+}
+
 /** Records that one statement takes: about a megabyte of JSON. */
 const CHUNK = 1000;
 
@@ -180,7 +188,7 @@ async function publishRest(
   const set: readonly (SQL | null)[] = [
     sql`failures = ${failures}`,
     sql`error_code = case when ${isIdle} then ${cells.errorCode} else ${failed?.code ?? null} end`,
-    sql`error = case when ${isIdle} then ${cells.error} else ${failed?.message ?? null} end`,
+    sql`error = case when ${isIdle} then ${failureOf(cells.error)} else ${failed?.message ?? null} end`,
     sql`quarantined_at = case when ${isQuarantined} then coalesce(${cells.quarantinedAt}, now()) when ${isIdle} then ${cells.quarantinedAt} end`,
     sql`state = case when ${cells.state} = 'checked_out' then ${cells.state} when ${isQuarantined} or ${isIdle} and ${cells.quarantinedAt} is not null then 'quarantined' else 'active' end`,
     sql`due_at = case when ${isQuarantined} then greatest(${due}, now() + ${QUARANTINE}) else ${due} end`,

@@ -41,7 +41,14 @@ import {
   type WorkerOverview,
   workerOverviews,
 } from './overview.ts';
-import { type Publication, type PublishResult, publish, rateLogColumns } from './publish.ts';
+import {
+  failureOf,
+  NOW_LEFT,
+  type Publication,
+  type PublishResult,
+  publish,
+  rateLogColumns,
+} from './publish.ts';
 import { queryViews, type QueryAnswer } from './query.ts';
 import { cells, groups, runs, workers } from './schema.ts';
 
@@ -398,17 +405,21 @@ export class Registry {
     error: { readonly code: ErrorCode; readonly message: string },
     cell?: number,
   ): Promise<void> {
+    // Why the jobs before failed counts on: it is what is wrong with the cell.
+    const hasFailed = sql`${cells.failures} > 0 and ${cells.error} is not null`;
+    const code = sql`case when ${hasFailed} then ${cells.errorCode} else ${error.code} end`;
+    const message = sql`case when ${hasFailed} then ${failureOf(cells.error)} || ${NOW_LEFT + error.message}::text else ${error.message} end`;
     await this.#query(async (db) =>
       db
         .update(cells)
-        .set({ errorCode: error.code, error: error.message })
+        .set({ errorCode: code, error: message })
         .where(
           and(
             eq(cells.group, group),
             cell === undefined ? undefined : eq(cells.id, cell),
             isWorkable,
             lte(cells.dueAt, now),
-            sql`${cells.error} is distinct from ${error.message}`,
+            sql`${cells.error} is distinct from ${message}`,
           ),
         ),
     );
