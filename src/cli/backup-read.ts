@@ -292,7 +292,7 @@ export async function backupNamed(
   return { backup: await found(), unread: [] };
 }
 
-/** True for a configured directory, or the one above those of all sources: it may be away, and is no file in any case. */
+/** True for a configured directory, or the one above those of all sources: it may be away, and is never a backup itself. */
 function isTarget(context: CommandContext, place: string): boolean {
   return mirrorConfigs(readLoadedConfig(context, context.options, 'unused')).some(({ backup }) =>
     backup?.targets.some(

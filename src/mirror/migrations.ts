@@ -109,7 +109,7 @@ function schemaText(version: number, hashes: readonly unknown[]): string {
   return `${version}${newest === undefined ? '' : ` ${String(newest).slice(0, 8)}`}`;
 }
 
-/** When the file was last synced tells which version that was; nothing where its tables are too different. */
+/** When the file was last synced shows which version that was; nothing where its tables are too different. */
 function lastRunText(connection: Connection): string {
   const columns = connection.prepare(`SELECT name FROM pragma_table_info('runs')`).pluck().all();
   if (!columns.includes('started_at')) return '';
