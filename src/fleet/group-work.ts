@@ -212,7 +212,7 @@ export class GroupWork {
     const { origin } = new URL(address);
     const digest = createHash('sha256').update(`${origin} ${secret.reveal()}`).digest('base64');
     const now = this.#options.clock.monotonicMs();
-    const key = this.#keys.get(digest) ?? { about: `keys ${reference}`, said: 1, read: new Map() };
+    const key: ReadKey = this.#keys.get(digest) ?? { about: `keys ${reference}`, said: 1, read: new Map() };
     this.#keys.set(digest, key);
     key.read.set(reference, { at: now, cells });
     for (const [each, { at }] of key.read) if (now - at > SHARED_KEY_MS) key.read.delete(each);

@@ -106,7 +106,7 @@ export function schemaVersion(
 /** The number alone is the same where two versions have as many migrations. */
 function schemaText(version: number, hashes: readonly unknown[]): string {
   const newest = hashes.at(-1);
-  return `${version}${newest === undefined ? '' : ` ${String(newest).slice(0, 8)}`}`;
+  return `${version}${typeof newest === 'string' ? ` ${newest.slice(0, 8)}` : ''}`;
 }
 
 /** When the file was last synced shows which version that was; nothing where its tables are too different. */
