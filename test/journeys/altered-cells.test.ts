@@ -66,7 +66,7 @@ const VALUES: Readonly<Record<string, readonly string[]>> = {
 
 /** What docs/security.md says that `verify` does not cover; all rows of a kind in `field_shapes`; and a row that no run has sealed. */
 const NOT_COVERED =
-  /^(?:(?:checks|held_records|jobs|schedules|intervals|notices|notice_\w+|schema_changes|replaced_roots|field_shape_bases|__drizzle_migrations|carried_sweeps)\..*|collections\.(?:page_cap|retired_run)|sources\.base_url|records\.(?:volatile|last_name)|(?:field_shapes|sealing_rules)\.kind)$/;
+  /^(?:(?:checks|held_records|jobs|schedules|intervals|notices|notice_\w+|schema_changes|replaced_roots|field_shape_bases|__drizzle_migrations|carried_sweeps)\..*|collections\.(?:page_cap|retired_run)|sources\.(?:base_url|moved_from|moved_run)|records\.(?:volatile|last_name)|(?:field_shapes|sealing_rules)\.kind)$/;
 
 /** What commands read beside records. */
 const READ =
