@@ -514,7 +514,7 @@ export function recentSchemaChanges(
 
 const MOVE_MS = 7 * 24 * 60 * 60 * 1000;
 
-/** The line about the address of a source that changed lately; null where that is no news. */
+/** The line about the address of a source that changed lately; null where it did not. */
 export function recentMoveText(
   mirror: Pick<Mirror, 'runs' | 'snapshots'>,
   source: string,

@@ -54,7 +54,7 @@ export function restoredStates(sources: readonly string[], run: number, at: stri
  * The marks of a mirror whose last daemon did not write down what it had reported; without those that it has.
  * @param states all of the mirror
  * @param at ISO 8601
- * @param before where one could not start, each channel got a notice of that; alone, it is all that may be open
+ * @param before where one could not start, each channel got a notice of that; alone, nothing else can be open
  */
 export function cutShortStates(
   states: readonly NoticeState[],
