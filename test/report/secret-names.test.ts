@@ -551,7 +551,7 @@ describe('secrets that nothing but their name tells of', () => {
         'pwd\t=\t{',
         'password = a',
         "token = '",
-        'token = \"',
+        'token = "',
         '$a.token=',
         'token=a1',
         'token : a',

@@ -106,7 +106,8 @@ export class Timetable {
         entry.dueAt = known;
         // Not only when it is due: `status` shows what a daemon has in force.
         this.#bringBack(entry, now);
-      } else if (doneAt !== null && now - doneAt >= cron.intervalMs) [entry.dueAt, entry.isExtra] = [now, true];
+      } else if (doneAt !== null && now - doneAt >= cron.intervalMs)
+        [entry.dueAt, entry.isExtra] = [now, true];
       else entry.dueAt = this.#dueAfter(entry, isSpread ? now : calledAfter);
       return [entry];
     });
