@@ -23,11 +23,11 @@ export function isLeftBehind(name: string): boolean {
  * made. A failure, also an interruption, leaves the old file and nothing beside it.
  * @throws TidemarkError that names `path`; what `pieces` throws; the signal's reason
  */
-export async function writeWhole(path: string, pieces: Pieces, how: Writing): Promise<void> {
+export async function writeAtomically(path: string, pieces: Pieces, how: Writing): Promise<void> {
   await write(path, pieces, how, () => Promise.resolve(true));
 }
 
-/** As `writeWhole`, but a file that holds these bytes already is not touched. Says whether it wrote. */
+/** As `writeAtomically`, but a file that holds these bytes already is not touched. Says whether it wrote. */
 export async function writeIfChanged(path: string, pieces: Pieces, how: Writing): Promise<boolean> {
   return await write(path, pieces, how, async (temporary) => !(await areSame(path, temporary)));
 }
@@ -133,7 +133,7 @@ async function digestOf(path: string): Promise<string> {
 /** As `writeIfChanged` of a text that is small enough to be compared before anything is written. */
 export async function writeIfDifferent(path: string, text: string, how: Writing): Promise<boolean> {
   if ((await textOf(path)) === text) return false;
-  await writeWhole(path, [text], how);
+  await writeAtomically(path, [text], how);
   return true;
 }
 

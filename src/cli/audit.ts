@@ -15,7 +15,7 @@ import { markdownPieces } from '../report/render-markdown.ts';
 import { textPieces } from '../report/render-text.ts';
 import { choosePeriod, type Period } from '../state/period.ts';
 import { readConfig } from '../wire.ts';
-import { inChunks, writeWhole, yieldToEventLoop } from './atomic-file.ts';
+import { inChunks, writeAtomically, yieldToEventLoop } from './atomic-file.ts';
 import {
   isOneOutput,
   lineOptions,
@@ -110,7 +110,7 @@ async function write(
   pieces: Iterable<string>,
   format: AuditFormat,
 ): Promise<void> {
-  if (output !== undefined) await writeWhole(resolve(context.cwd, output), pieces, context);
+  if (output !== undefined) await writeAtomically(resolve(context.cwd, output), pieces, context);
   else if (format === 'text' && terminalWidth(context) !== undefined)
     await printPage(context, [...pieces].join(''));
   else {

@@ -10,7 +10,7 @@ import {
   renewalsOf,
   withWriters,
   type BlameField,
-  type Sighting,
+  type SeenAt,
 } from '../diff/history.ts';
 import { recordName } from '../diff/change.ts';
 import { maskedAt, maskedPlace, withMaskedId } from '../report/mask.ts';
@@ -18,7 +18,7 @@ import type { Fact, TablePart } from '../report/document.ts';
 import { renderText } from '../report/render-text.ts';
 import { notReadText, restoreText, unknownFieldsText } from '../report/notes.ts';
 import { pathText } from '../report/value-text.ts';
-import { resolvePoint } from '../state/point.ts';
+import { resolveState } from '../state/resolved-state.ts';
 import { perhapsMissing, recordHistory } from '../state/record-history.ts';
 import { openConfiguredMirror } from '../wire.ts';
 import { lineOptions, print, printNote, printReason, terminalWidth, type CommandContext } from './context.ts';
@@ -31,7 +31,7 @@ import {
   notesOf,
   otherIdFacts,
   shownRenewal,
-  sightingText,
+  seenAtText,
 } from './record-heading.ts';
 import { lookUpRecord, type RecordQuestion } from './record.ts';
 import { printAltered } from './verification-note.ts';
@@ -59,12 +59,12 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
       },
     );
     const { row, definition } = found;
-    const point = resolvePoint(mirror, options.at ?? 'latest', {
+    const resolvedState = resolveState(mirror, options.at ?? 'latest', {
       source: row.source,
       isEvidence: true,
       now: systemClock.now(),
     });
-    const history = recordHistory(mirror, row, point.run, definitionsFor(config, row.source));
+    const history = recordHistory(mirror, row, resolvedState.run, definitionsFor(config, row.source));
     const { revisions, seenBy, firstSeen: first, lastSeen } = history;
     const asked = {
       mode: options.all === true ? 'all_but_volatile' : 'default',
@@ -91,16 +91,19 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
     const name = typeof body === 'string' ? recordName(definition, parseLossless(body), row.id) : row.id;
     const unread = history.notReadSince();
     const held = mirror.runs.heldSince(row);
-    const missing = held !== undefined && held.run <= point.run ? held : null;
-    const perhaps = missing === null && removed === null ? perhapsMissing(mirror, row, point.run) : null;
+    const missing = held !== undefined && held.run <= resolvedState.run ? held : null;
+    const perhaps =
+      missing === null && removed === null ? perhapsMissing(mirror, row, resolvedState.run) : null;
     const altered = history.altered();
     const exit = printAltered(context, altered);
     const unknown = [...(revisions.find((revision) => revision.body !== null)?.notKept ?? [])]
       .flatMap(([field, kept]) => (kept === null ? [field] : []))
       .sort();
     printNote(context, [
-      ...notesOf(found.note, point.note),
-      ...(unknown.length === 0 ? [] : [unknownFieldsText(`as of run ${point.run}`, unknown.join(', '))]),
+      ...notesOf(found.note, resolvedState.note),
+      ...(unknown.length === 0
+        ? []
+        : [unknownFieldsText(`as of run ${resolvedState.run}`, unknown.join(', '))]),
     ]);
     if (context.options.json === true) {
       const { kind, scope, id, source } = row;
@@ -111,9 +114,9 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
         scope,
         ...own,
         source,
-        run: point.run,
-        at: point.at,
-        ...(point.forgotten === undefined ? {} : { forgotten: point.forgotten }),
+        run: resolvedState.run,
+        at: resolvedState.at,
+        ...(resolvedState.forgotten === undefined ? {} : { forgotten: resolvedState.forgotten }),
         is_altered: exit !== EXIT.done,
         warnings: altered,
         first_seen: first,
@@ -134,9 +137,9 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
           ? []
           : [
               ...otherIdFacts(history.idChanges, found, options),
-              ['first seen', sightingText(first)],
-              ...(lastSeen === null ? [] : [['last seen', sightingText(lastSeen)] as const]),
-              ...(removed === null ? [] : [['removed', sightingText(removed)] as const]),
+              ['first seen', seenAtText(first)],
+              ...(lastSeen === null ? [] : [['last seen', seenAtText(lastSeen)] as const]),
+              ...(removed === null ? [] : [['removed', seenAtText(removed)] as const]),
               ...(missing === null ? [] : [missingText(missing)]),
               ...(perhaps === null ? [] : [perhapsMissingText(perhaps)]),
               ...(unread === null || missing !== null || perhaps !== null ? [] : [notReadText(unread)]),
@@ -144,13 +147,15 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
       const report = {
         ...recordReport(mirror, config, found, named, facts),
         summary:
-          first === null ? `did not exist yet, as of ${sightingText(point)}` : plural(fields.length, 'field'),
+          first === null
+            ? `did not exist yet, as of ${seenAtText(resolvedState)}`
+            : plural(fields.length, 'field'),
         parts: fields.length === 0 ? [] : [fieldTable(fields, terminalWidth(context) === undefined)],
       };
       await print(context, renderText(report, lineOptions(context)));
     }
     if (first !== null) return exit;
-    printReason(context, [notThereYet(found, sightingText(point), options.showSecrets === true)]);
+    printReason(context, [notThereYet(found, seenAtText(resolvedState), options.showSecrets === true)]);
     return EXIT.failed;
   } finally {
     mirror.close();
@@ -159,7 +164,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
 
 /** One line a field. When it was last otherwise is a column only where it ever was. Times as in the list of runs. */
 function fieldTable(fields: readonly BlameField[], hasZone: boolean): TablePart {
-  const whenText = ({ run, at, may_be_earlier: mayBeEarlier }: Sighting): string =>
+  const whenText = ({ run, at, may_be_earlier: mayBeEarlier }: SeenAt): string =>
     `${(hasZone ? localTime : localMinute)(at)} run ${run}${mayBeEarlier === true ? ' or earlier' : ''}`;
   const isChanged = fields.some((field) => field.last_seen_before !== null);
   const isWritten = fields.some((field) => field.changed_by !== undefined);

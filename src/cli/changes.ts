@@ -31,7 +31,7 @@ import { type ForgottenRuns, forgottenInto, forgottenTexts, isPublished } from '
 import { alteredAuthors, alteredRuns, deletedRunsNote, requireCountedWithin } from '../state/intact.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { choosePeriod, isWithin, type Period } from '../state/period.ts';
-import { pointOf } from '../state/point.ts';
+import { resolvedStateOf } from '../state/resolved-state.ts';
 import { LATEST } from '../state/reference.ts';
 import { leftOutOfRun } from '../state/unasked.ts';
 import { unreadOfSources } from '../state/unread-in-period.ts';
@@ -52,7 +52,7 @@ import { sourcesToRead } from './record.ts';
 import { unreadQuestion } from './not-known.ts';
 import { newlyReadNotes } from './plan-reason.ts';
 import { changesBetween, recordsAt } from './run.ts';
-import { writeWhole } from './atomic-file.ts';
+import { writeAtomically } from './atomic-file.ts';
 import { printPage } from './pager.ts';
 import { readConfigToShow } from './unmasked-keys.ts';
 
@@ -130,7 +130,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
     });
     const isEmpty = found.length === 0 && unread.every(({ runs }) => runs.length === 0);
     if (isEmpty && sources.every((source) => mirror.runs.latest(source) === undefined))
-      pointOf(mirror, LATEST, {});
+      resolvedStateOf(mirror, LATEST, {});
     const neverRead = neverReadNotes(mirror, config, sources, resolved.kind);
     requireEverKnown(resolved, filter, { mirror, config, sources, neverRead });
     const leftOut = ({ source, run }: RunRow): LeftOut[] =>
@@ -202,7 +202,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
     if (options.output === undefined)
       await (format === 'text' ? printPage : format === 'csv' ? printCsv : printDocument)(context, text);
     else {
-      await writeWhole(resolve(context.cwd, options.output), [text], context);
+      await writeAtomically(resolve(context.cwd, options.output), [text], context);
       printNote(context, [`written to ${options.output}`]);
     }
     printShownReason(context, unreadReason(unread, definitions));
@@ -301,7 +301,7 @@ function notesOf(found: readonly RunChanges[], definitions: (kind: Kind) => Reso
       found.flatMap(({ diff }) => diff?.first_read ?? []),
       definitions,
     ),
-    ...firstLooks(found),
+    ...firstReadingNotes(found),
     ...forgottenTexts(found.flatMap(({ forgotten }) => forgotten ?? [])),
   ];
 }
@@ -326,7 +326,7 @@ function leftOutNotes(
 }
 
 /** Records of kinds read one by one, as far as they only had their first turn. */
-function firstLooks(found: readonly RunChanges[]): string[] {
+function firstReadingNotes(found: readonly RunChanges[]): string[] {
   const looks = ({ diff }: RunChanges): readonly LeftOut[] => {
     const whole = new Set(diff?.first_read?.map(collectionKey));
     return (diff?.left_out ?? []).filter((left) => !whole.has(collectionKey(left)));

@@ -2,7 +2,7 @@
 import { KINDS, nearestKind } from '../catalog/kinds.ts';
 import type { Config } from '../config/config.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { ValueSort } from './completion/value-sort.ts';
+import type { ValueType } from './completion/value-type.ts';
 import type { CommandAction } from './context.ts';
 
 export interface ArgumentRow {
@@ -14,7 +14,7 @@ export interface ArgumentRow {
   readonly choices?: readonly string[];
   readonly parse?: (text: string) => unknown;
   /** The sort of its value, for completion, if the name does not show it. */
-  readonly values?: ValueSort;
+  readonly values?: ValueType;
 }
 
 export interface OptionRow {
@@ -24,7 +24,7 @@ export interface OptionRow {
   readonly description: string;
   readonly choices?: readonly string[];
   /** The sort of its value, for completion, if the placeholder does not show it. */
-  readonly values?: ValueSort;
+  readonly values?: ValueType;
   readonly parse?: (text: string) => unknown;
   readonly isRepeatable?: boolean;
 }

@@ -9,7 +9,7 @@ import {
   kindOption,
   wholeNumber,
 } from './command-row.ts';
-import { SHELLS } from './completion/value-sort.ts';
+import { SHELLS } from './completion/value-type.ts';
 import { DIFF_COMMANDS } from './diff-commands.ts';
 import { FLEET_COMMANDS } from './fleet-commands.ts';
 import { RECORD_HISTORY_COMMANDS } from './history-commands.ts';

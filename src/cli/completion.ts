@@ -1,6 +1,6 @@
 /** `tidemark completion SHELL`: the script that makes a shell ask `tidemark __complete`, and that command. */
 import { type ExitCode, EXIT } from '../core/errors.ts';
-import type { Shell } from './completion/value-sort.ts';
+import type { Shell } from './completion/value-type.ts';
 import { type CommandContext, type CommandAction, printDocument } from './context.ts';
 import { systemClock } from '../core/clock.ts';
 import type { CommandRow } from './command-row.ts';

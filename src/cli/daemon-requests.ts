@@ -227,7 +227,7 @@ function listIn(value: unknown, name: string): readonly unknown[] {
 }
 
 /** Null where no daemon works on the mirror, and, with a note on stderr, where it cannot be asked. */
-export async function lookAtDaemon(
+export async function queryDaemon(
   context: CommandContext,
   { mirror }: Pick<Config, 'mirror'>,
 ): Promise<DaemonNow | null> {

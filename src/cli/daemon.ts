@@ -254,7 +254,7 @@ async function daemonCheck(context: CommandContext): Promise<ExitCode> {
   );
   if (card === null) {
     const answering = http === null ? null : await daemonAt(http, context.signal);
-    if (answering !== null) throw withoutCard(answering, names, mirrors);
+    if (answering !== null) throw withoutLockfile(answering, names, mirrors);
     const none = `no daemon is running on ${names}, or this user may not see it`;
     throw new TidemarkError('unreachable', mistake === null ? none : `${none}; ${mistake.message}`, {
       cause: mistake,
@@ -398,7 +398,11 @@ function isRefusal(text: string): boolean {
 }
 
 /** Nothing beside the mirror says where its daemon is, but one answers. */
-function withoutCard({ url, state }: Answering, names: string, mirrors: readonly string[]): TidemarkError {
+function withoutLockfile(
+  { url, state }: Answering,
+  names: string,
+  mirrors: readonly string[],
+): TidemarkError {
   const away = mirrors.find((mirror) => !existsSync(mirror));
   const answers = `a daemon answers at ${url}${state === null ? '' : ` with ${state}`}`;
   if (away === undefined)

@@ -74,7 +74,7 @@ const SCORE_MEANS = [
 ].join('\n');
 
 /** One line about a drill into an empty sandbox, from its document. */
-function wholeLossText(json: string): string {
+function drillLossText(json: string): string {
   const { kinds } = JSON.parse(json) as Pick<DrillDocument, 'kinds'>;
   const { records, comes_back, needs_person, needs_secret } = drillTotals(kinds);
   const secrets = needs_secret === 0 ? '' : `, ${needs_secret} a secret that was not given`;
@@ -221,7 +221,7 @@ export async function demo(context: CommandContext, options: DemoOptions): Promi
     const kept = join(directory, 'drill.json');
     const all = await drill(prepared, { from: 'baseline', format: 'json', output: kept });
     requireCode('drill', all, EXIT.partial);
-    await say(`${wholeLossText(await readFile(kept, 'utf8'))}\n${kept}`);
+    await say(`${drillLossText(await readFile(kept, 'utf8'))}\n${kept}`);
 
     await act('The mirror stays, the sandbox does not; these need no service');
     await say(

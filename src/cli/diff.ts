@@ -21,7 +21,7 @@ import { type StateFilter, UUID } from '../state/filter.ts';
 import { forgottenNotes } from '../state/runs.ts';
 import { openMirrorState } from '../state/mirror-diff.ts';
 import { parentNames } from '../state/parent-names.ts';
-import { pointOf } from '../state/point.ts';
+import { resolvedStateOf } from '../state/resolved-state.ts';
 import { LATEST, type Reference, parseReference } from '../state/reference.ts';
 import { readLoadedConfig } from '../wire.ts';
 import { kindsOfNeither } from '../state/unasked.ts';
@@ -421,7 +421,7 @@ function withKindsOfIds(filter: StateFilter, mirror: Mirror | null, source: stri
   const { ids = [], kinds } = filter;
   if (mirror === null || source === null || kinds !== undefined || ids.length === 0) return filter;
   if (mirror.runs.latest(source) === undefined || !ids.every((id) => UUID.test(id))) return filter;
-  const latest = openMirrorState(mirror, source, pointOf(mirror, LATEST, { source }));
+  const latest = openMirrorState(mirror, source, resolvedStateOf(mirror, LATEST, { source }));
   try {
     const found = new Map<string, Set<Kind>>();
     for (const { kind, id } of latest.keys?.({ ids }) ?? latest.records({ ids }))

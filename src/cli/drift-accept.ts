@@ -118,7 +118,7 @@ export async function acceptDrift(context: CommandContext, asked: AcceptOptions)
     });
     const taken = new Set(accepted.map(({ fingerprint }) => fingerprint));
     const open = drift.open.filter(({ fingerprint }) => !taken.has(fingerprint)).length;
-    await say(context, drift, accepted, acceptances, { kind, open });
+    await printAccepted(context, drift, accepted, acceptances, { kind, open });
     return EXIT.done;
   } finally {
     opener.close();
@@ -244,7 +244,7 @@ function untilTime(context: CommandContext, text: string | undefined, now: numbe
   return isoTime(time.epochMs);
 }
 
-async function say(
+async function printAccepted(
   context: CommandContext,
   { source, definitions }: SourceDrift,
   accepted: readonly Finding[],

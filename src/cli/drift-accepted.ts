@@ -22,7 +22,7 @@ import { byText, nameText } from '../report/value-text.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import { openMirrorState } from '../state/mirror-diff.ts';
-import { pointOf } from '../state/point.ts';
+import { resolvedStateOf } from '../state/resolved-state.ts';
 import { RecreatedReferences, shownIds, soleIds } from '../state/recreated-ids.ts';
 import { LATEST } from '../state/reference.ts';
 import { parentNames } from '../state/parent-names.ts';
@@ -264,7 +264,7 @@ function namesToday(
   const recreated = new RecreatedIds(mirror.restores.idMap(source));
   if (recreated.isEmpty || mirror.runs.latest(source) === undefined)
     return new RecreatedReferences(definitions, new MatchedIds());
-  const latest = openMirrorState(mirror, source, pointOf(mirror, LATEST, { source }));
+  const latest = openMirrorState(mirror, source, resolvedStateOf(mirror, LATEST, { source }));
   try {
     return new RecreatedReferences(definitions, shownIds(soleIds(recreated, latest, latest)));
   } finally {

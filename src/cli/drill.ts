@@ -16,12 +16,12 @@ import { renderMarkdown } from '../report/render-markdown.ts';
 import { renderText } from '../report/render-text.ts';
 import { runbookReport } from '../report/runbook.ts';
 import { runDrill } from '../restore/drill/drill.ts';
-import { NO_DRILL_EVENTS, type DrillEvents } from '../restore/drill/passes.ts';
+import { NO_DRILL_EVENTS, type DrillEvents } from '../restore/drill/rounds.ts';
 import { configuredSecrets, NO_SECRETS } from '../restore/secrets.ts';
 import { openDrillSandbox, type DrillSandbox } from '../server/drill-sandbox.ts';
 import { createChance } from '../server/seed/chance.ts';
 import { parentNames } from '../state/parent-names.ts';
-import { POINT_FORMS, type Reference, parseReference } from '../state/reference.ts';
+import { STORED_STATE_FORMS, type Reference, parseReference } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';
 import { isInteractive, printNote, type CommandContext, lineOptions } from './context.ts';
 import { filterOf, knownTo, sourcesOf, type ComparisonOptions } from './diff.ts';
@@ -31,7 +31,7 @@ import { recordJob } from './record-job.ts';
 import { deliver, formatOf, reportEach, type SourceReport } from './report-output.ts';
 import { isOfMirror, snapshotNames, StateOpener } from './state-opener.ts';
 import { commandLog } from './source-probe.ts';
-import { writeWhole } from './atomic-file.ts';
+import { writeAtomically } from './atomic-file.ts';
 
 const RUNBOOK_VALUE = 2_000; // characters of a value in a runbook
 
@@ -57,7 +57,7 @@ export async function drill(context: CommandContext, options: DrillCommandOption
     refuses: ['live'],
     snapshots: snapshotNames(context),
   });
-  requirePractice(options, from);
+  requireDrillOptions(options, from);
   const config = readConfig(context, context.options, 'unused');
   const opener = new StateOpener(context, config, 'drill');
   try {
@@ -68,13 +68,13 @@ export async function drill(context: CommandContext, options: DrillCommandOption
     const results = await reportEach(sources, { signal, opener }, async (source) => {
       const startedAt = systemClock.now();
       const document = await drillSource(context, options, config, opener, { from, source });
-      if (source !== null && isWholeDrill(options, from)) finished.push({ source, startedAt, document });
+      if (source !== null && isFullDrill(options, from)) finished.push({ source, startedAt, document });
       const shared = reportOptions(options, config, opener, source);
       runbooks.push(renderMarkdown(runbookReport(document, shared), { level: 1, valueLimit: RUNBOOK_VALUE }));
       return sourceReport(context, options, document, shared, source);
     });
     if (options.runbook !== undefined && runbooks.length > 0) {
-      await writeWhole(resolve(context.cwd, options.runbook), [runbooks.join('\n')], context);
+      await writeAtomically(resolve(context.cwd, options.runbook), [runbooks.join('\n')], context);
       printNote(context, [`runbook written to ${options.runbook}`]);
     }
     const code = await deliver(context, options, results);
@@ -95,7 +95,7 @@ interface FinishedDrill {
 }
 
 /** True for a drill of all of the latest state, from nothing: what the daemon's drills are. */
-function isWholeDrill(
+function isFullDrill(
   { kind, organization, project, id, damage }: DrillCommandOptions,
   from: Reference,
 ): boolean {
@@ -103,10 +103,10 @@ function isWholeDrill(
   return from.form === 'latest' && damage === undefined && filters.every((filter) => filter === undefined);
 }
 
-function requirePractice({ damage, seed }: DrillCommandOptions, from: Reference): void {
+function requireDrillOptions({ damage, seed }: DrillCommandOptions, from: Reference): void {
   if (from.form === 'live') {
     throw new TidemarkError('usage', 'a drill needs a stored state', {
-      hint: `name file:PATH, ${POINT_FORMS}`,
+      hint: `name file:PATH, ${STORED_STATE_FORMS}`,
     });
   }
   if (seed !== undefined && damage === undefined) {

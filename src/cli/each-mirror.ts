@@ -151,7 +151,7 @@ function ofTheOthers(
  * @throws TidemarkError `usage` if several have it, or if one that is away may have what is to be changed; `mirror_missing` if
  *   none has it and one is away, `reference_unknown` if no mirror has it
  */
-export async function inTheOneMirror(
+export async function inOnlyMatchingMirror(
   context: CommandContext,
   sources: readonly string[],
   { what, isIn, isWritten = false }: Located,

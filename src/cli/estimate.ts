@@ -12,7 +12,7 @@ import { estimateFromMirror, estimateFromReach, waitFor } from '../doctor/estima
 import type { SourceEstimate, Basis, CollectionEstimate } from '../doctor/estimate.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { kindsToRead } from '../restore/plan/dependents.ts';
-import { resolvePoint } from '../state/point.ts';
+import { resolveState } from '../state/resolved-state.ts';
 import { wantedKinds } from '../sync/run-extent.ts';
 import { recentRequests } from '../wire-client.ts';
 import { readConfig, readLoadedConfig } from '../wire.ts';
@@ -39,8 +39,8 @@ const REQUESTS_PER_STEP = 3;
 const USUAL_REQUEST_MS = 200;
 
 export async function estimate(context: CommandContext, options: EstimateOptions): Promise<ExitCode> {
-  const what = whatOf(options);
-  const { config, opened } = openWhatIsThere(context);
+  const what = estimatedCommand(options);
+  const { config, opened } = openMirrorOrService(context);
   try {
     const estimated: ShownEstimate[] = [];
     for (const source of config.sources)
@@ -90,7 +90,7 @@ function scheduledSyncs(
   return { schedule, costs, times: syncsInBusiestHour(schedule) };
 }
 
-function whatOf({ what = 'sync', from, full }: EstimateOptions): EstimatedCommand {
+function estimatedCommand({ what = 'sync', from, full }: EstimateOptions): EstimatedCommand {
   const found = WHATS.find((each) => each === what);
   if (found === undefined) {
     const near = suggest(what, WHATS);
@@ -111,7 +111,7 @@ function whatOf({ what = 'sync', from, full }: EstimateOptions): EstimatedComman
 }
 
 /** Where every source has a run in the mirror, no key is needed. */
-function openWhatIsThere(context: CommandContext): {
+function openMirrorOrService(context: CommandContext): {
   readonly config: Config;
   readonly opened: ReturnType<typeof openToInspect>;
 } {
@@ -220,7 +220,7 @@ function comingBack(
   source: SourceConfig,
   { from = 'latest', kind }: EstimateOptions,
 ): ComingBack {
-  const point = resolvePoint(mirror, from, { source: source.name, now: systemClock.now() });
+  const resolvedState = resolveState(mirror, from, { source: source.name, now: systemClock.now() });
   const latest = mirror.runs.latest(source.name);
   if (latest === undefined) return { steps: 0, held: 0, looks: 0 };
   const written = new Map(
@@ -234,9 +234,9 @@ function comingBack(
     .reduce((total, { records, below }) => total + records + below, 0);
   let steps = held;
   let looks = 0;
-  if (latest.run === point.run) return { steps, held, looks };
+  if (latest.run === resolvedState.run) return { steps, held, looks };
   const filter = { sources: [source.name], kinds: [...written.keys()] };
-  for (const changed of mirror.records.changesBetween(point.run, latest.run, filter)) {
+  for (const changed of mirror.records.changesBetween(resolvedState.run, latest.run, filter)) {
     if (changed.before === changed.after || changed.before === undefined) continue;
     steps += 1;
     const definition = written.get(changed.kind);

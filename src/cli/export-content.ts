@@ -9,7 +9,7 @@ import type { ExportExtent } from '../state/export.ts';
 import { extentCollections, unreadKinds } from '../state/export-extent.ts';
 import { miscounted, requireCountedWithin } from '../state/intact.ts';
 import { isSearched, leadingFilter } from '../state/filter.ts';
-import { type Point, pointOf } from '../state/point.ts';
+import { type ResolvedState, resolvedStateOf } from '../state/resolved-state.ts';
 import { LATEST } from '../state/reference.ts';
 import {
   askedCollections,
@@ -29,7 +29,10 @@ export function extentOf(
   mirror: Mirror,
   sources: readonly string[],
   options: FilterOptions,
-  { point, namesSource }: { readonly point: Point | null; readonly namesSource: boolean },
+  {
+    resolvedState,
+    namesSource,
+  }: { readonly resolvedState: ResolvedState | null; readonly namesSource: boolean },
 ): ExportExtent {
   const { kind, organization, project, id } = options;
   const filter = {
@@ -38,11 +41,14 @@ export function extentOf(
     ...(project === undefined ? {} : { projects: project }),
     ...(id === undefined ? {} : { ids: id }),
   };
-  const isAsked = askedCollections(mirror, sources, options, point?.run ?? null);
-  const leads = leadingCollections(mirror, sources, options, point?.run ?? null);
+  const isAsked = askedCollections(mirror, sources, options, resolvedState?.run ?? null);
+  const leads = leadingCollections(mirror, sources, options, resolvedState?.run ?? null);
   const points = sources
     .filter((source) => mirror.runs.latest(source) !== undefined)
-    .map((source) => ({ source, at: point ?? pointOf(mirror, LATEST, { source, isEvidence: true }) }));
+    .map((source) => ({
+      source,
+      at: resolvedState ?? resolvedStateOf(mirror, LATEST, { source, isEvidence: true }),
+    }));
   const found = points.map(({ source, at }) => {
     const own = extentCollections(mirror, source, at, {
       isAsked: (place) => isAsked({ source, ...place }) && !isSearched(filter, place.kind),
@@ -60,7 +66,9 @@ export function extentOf(
     })),
   );
   const unknown =
-    point === null ? [] : mirror.records.unknownFields(point.run, recordFilter(sources, options));
+    resolvedState === null
+      ? []
+      : mirror.records.unknownFields(resolvedState.run, recordFilter(sources, options));
   const dependedOn = new Set([...(kind ?? KINDS), ...(leadingFilter(filter)?.kinds ?? [])]);
   const unreadOf = sources.map((source) => {
     const at = points.find((each) => each.source === source)?.at;

@@ -15,7 +15,7 @@ import {
   textOf,
   writeIfChanged,
   writeIfDifferent,
-  writeWhole,
+  writeAtomically,
 } from './atomic-file.ts';
 import { recordPathOfYaml } from '../report/export/file-name.ts';
 
@@ -58,7 +58,7 @@ export async function writeDirectory(
   for (const path of paths) if (!before.includes(path)) await refuseForeign(directory, path);
   const claimed = [...new Set([...before, ...paths])];
   const unfinished = join(directory, UNFINISHED_NAME);
-  await writeWhole(unfinished, ['this export is being written, or was cut short\n'], how);
+  await writeAtomically(unfinished, ['this export is being written, or was cut short\n'], how);
   try {
     // Claimed first: an export that dies leaves nothing that the next one would not know.
     await writeManifest(directory, { format, paths: claimed, extent }, how);

@@ -12,7 +12,7 @@ import type { ExportExtent, LastComplete } from '../state/export.ts';
 import { lastComplete } from '../state/export-extent.ts';
 import { leadingFilter } from '../state/filter.ts';
 import { openMirrorState } from '../state/mirror-diff.ts';
-import { type Point, pointOf } from '../state/point.ts';
+import { type ResolvedState, resolvedStateOf } from '../state/resolved-state.ts';
 import { LATEST } from '../state/reference.ts';
 import { staleReading } from '../state/state.ts';
 import {
@@ -122,16 +122,16 @@ export function newestOnlyText(
   mirror: Mirror,
   sources: readonly string[],
   options: FilterOptions,
-  point: Point | null,
+  resolvedState: ResolvedState | null,
 ): string[] {
   if (options.id !== undefined) return [];
-  const isAsked = askedCollections(mirror, sources, options, point?.run ?? null);
+  const isAsked = askedCollections(mirror, sources, options, resolvedState?.run ?? null);
   return sources.flatMap((source) => {
     if (mirror.runs.latest(source) === undefined) return [];
     const state = openMirrorState(
       mirror,
       source,
-      point ?? pointOf(mirror, LATEST, { source, isEvidence: true }),
+      resolvedState ?? resolvedStateOf(mirror, LATEST, { source, isEvidence: true }),
     );
     const stale = state.collections().flatMap(({ kind, scope }) => {
       if (definitionOf(kind).reading !== 'feed' || !isAsked({ source, kind, scope })) return [];
@@ -288,7 +288,7 @@ function unprovenText(...[stale, run, now, isSourceNamed]: Parameters<typeof sta
     `${plural(stale.length, 'collection')} could not be read completely ${when}: what is exported of ${them}${below} may be old or incomplete`,
     ...groups.slice(0, NAMED).map((group) => {
       const source = isSourceNamed ? `${group[0].source}: ` : '';
-      return `  ${source}${groupText(group)}: ${group[0].outcome ?? 'never read'}${wholeText(group, run, now)}`;
+      return `  ${source}${groupText(group)}: ${group[0].outcome ?? 'never read'}${lastCompleteReadText(group, run, now)}`;
     }),
     ...(groups.length > NAMED
       ? [`  and more: see \`tidemark ${run === null ? 'status' : `runs show ${run}`}\``]
@@ -315,7 +315,7 @@ export function unreadText(
   return `nothing of ${(options.kind ?? []).join(', ')}: no run${upTo} could read all of the ${kind} that lead there (${why})`;
 }
 
-function wholeText(group: readonly StaleCollection[], run: number | null, now: number): string {
+function lastCompleteReadText(group: readonly StaleCollection[], run: number | null, now: number): string {
   const then = run === null ? '' : 'until then ';
   const oldest = oldestOf(group.map(({ lastComplete: complete }) => complete?.at ?? null));
   if (oldest !== null) return `; ${then}last read completely ${age(oldest, now)}`;

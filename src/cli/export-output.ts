@@ -17,7 +17,7 @@ import { fileSegment, recordPath } from '../report/export/file-name.ts';
 import { parquetOfKind } from '../report/export/parquet.ts';
 import { type TerraformCounts, terraformImports } from '../report/export/terraform.ts';
 import type { ExportExtent } from '../state/export.ts';
-import { inChunks, writeWhole, yieldToEventLoop } from './atomic-file.ts';
+import { inChunks, writeAtomically, yieldToEventLoop } from './atomic-file.ts';
 import { print, printNote, type CommandContext } from './context.ts';
 import { type ExportContent, extentOfKind } from './export-content.ts';
 import {
@@ -142,7 +142,7 @@ export async function toFile(
   const only = isTable(shape.format) ? shape.kinds[0] : undefined;
   const imports = { blocks: 0, comments: 0 };
   const pieces = piecesOf(content, shape, { only, imports });
-  await writeWhole(path, pieces, { pid: context.pid, signal: context.signal });
+  await writeAtomically(path, pieces, { pid: context.pid, signal: context.signal });
   const counted =
     shape.format === 'terraform-imports'
       ? `${plural(imports.blocks, 'import block')}, and ${plural(imports.comments, 'record')} as comments,`

@@ -14,7 +14,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import type { ExportExtent } from '../state/export.ts';
 import { alteredHistory, alteredRuns } from '../state/intact.ts';
-import { type Point, pointOf, resolvePoint } from '../state/point.ts';
+import { type ResolvedState, resolvedStateOf, resolveState } from '../state/resolved-state.ts';
 import { LATEST } from '../state/reference.ts';
 import { unreadOfSources } from '../state/unread-in-period.ts';
 import { maskedId } from '../report/mask.ts';
@@ -48,7 +48,7 @@ import { notKnownIn, notKnownLines, unreadQuestion } from './not-known.ts';
 import { withRealIds } from './real-ids.ts';
 import { formerIdNote } from './record-heading.ts';
 import { sourcesToRead } from './record.ts';
-import { writeWhole } from './atomic-file.ts';
+import { writeAtomically } from './atomic-file.ts';
 import {
   isTable,
   formatOfFile,
@@ -119,9 +119,9 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     const unpublished = unpublishedSources(mirror, sources);
     const [only, ...others] = sources;
     const choice = { ...(only === undefined || others.length > 0 ? {} : { source: only }), isEvidence: true };
-    const point =
-      named.at === undefined ? null : resolvePoint(mirror, named.at, { ...choice, now: systemClock.now() });
-    const run = point === null || point.ref === 'latest' ? null : point.run;
+    const resolvedState =
+      named.at === undefined ? null : resolveState(mirror, named.at, { ...choice, now: systemClock.now() });
+    const run = resolvedState === null || resolvedState.ref === 'latest' ? null : resolvedState.run;
     const options =
       run === null || named.id === undefined
         ? named
@@ -165,7 +165,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       });
       if (file === null) await writeToStdout(context, pieces, format);
       else {
-        await writeWhole(file, pieces, { pid: context.pid, signal: context.signal });
+        await writeAtomically(file, pieces, { pid: context.pid, signal: context.signal });
         await reportFile(context, file, {
           format,
           run: content.run,
@@ -195,7 +195,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       printReason(context, unreadReason(unread, titles));
       return exit === EXIT.done && isPartial ? EXIT.partial : exit;
     }
-    const extent = extentOf(mirror, sources, options, { point, namesSource });
+    const extent = extentOf(mirror, sources, options, { resolvedState, namesSource });
     const held = options.kind ?? heldKinds(config, mirror, content);
     const isDirectory = options.output !== undefined && file === null;
     const namesFiles = isDirectory && format !== 'yaml';
@@ -205,7 +205,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       // A table alone has its columns even so.
       kinds: isDirectory ? held.filter((kind) => !unread.includes(kind)) : held,
       extent,
-      of: stateOf(mirror, sources, point),
+      of: stateOf(mirror, sources, resolvedState),
     };
     const stale = staleCollections(mirror, sources, options, run);
     const limited = limitedCollections(extent, only ?? '');
@@ -240,7 +240,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     }
 
     printNote(context, [
-      ...(point?.note === undefined ? [] : [point.note]),
+      ...(resolvedState?.note === undefined ? [] : [resolvedState.note]),
       ...unknownNote(run, shape.extent),
       ...nothingOf(unpublished),
       ...(content.count > 0 ? [] : [unreadBy ?? nothingText(options, { isAll: !isOfSeveral })]),
@@ -263,7 +263,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       ...sampledNotes(mirror, sources, options, { kinds: stillRead(config, sources, held), run }),
       ...staleText(stale, run, systemClock.now(), content.hasSource),
       ...limitedText(limited, options, (source) => definitionsFor(config, source), content.hasSource),
-      ...newestOnlyText(mirror, sources, options, point),
+      ...newestOnlyText(mirror, sources, options, resolvedState),
     ]);
     printReason(context, notKnownLines(notKnown));
     return exit === EXIT.done && isUnread ? EXIT.partial : exit;
@@ -389,10 +389,14 @@ function unknownNote(run: number | null, { volatile_unknown: unknown = [] }: Exp
   ];
 }
 
-function stateOf(mirror: Mirror, sources: readonly string[], point: Point | null): Shape['of'] {
+function stateOf(
+  mirror: Mirror,
+  sources: readonly string[],
+  resolvedState: ResolvedState | null,
+): Shape['of'] {
   const [source, ...others] = sources;
-  if (source === undefined || (point === null && others.length > 0)) return null;
-  const { run, at } = point ?? pointOf(mirror, LATEST, { source, isEvidence: true });
+  if (source === undefined || (resolvedState === null && others.length > 0)) return null;
+  const { run, at } = resolvedState ?? resolvedStateOf(mirror, LATEST, { source, isEvidence: true });
   return { run, at };
 }
 

@@ -27,7 +27,7 @@ interface BaselineOptions {
 const SCHEMA = 'tidemark.fleet-baseline/1';
 /** How long it waits for the workers, as a checkout does. */
 const WAIT_MS = 15 * 60_000;
-const LOOK_MS = 1_000;
+const POLL_MS = 1_000;
 /** A worker that was not heard of for longer is not waited for. */
 const SILENT_MS = 120_000;
 
@@ -128,7 +128,7 @@ async function waitFor(
     );
     if (!isOpen || isNoWorker || systemClock.monotonicMs() > until)
       return cells.map((cell) => after(cell, baseline, isNoWorker));
-    await systemClock.sleep(LOOK_MS, context.signal);
+    await systemClock.sleep(POLL_MS, context.signal);
   }
 }
 

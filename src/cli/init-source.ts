@@ -27,7 +27,7 @@ import { probeSource } from './source-probe.ts';
 export const CHECK_VARIABLE = 'INIT_KEY';
 
 /** What was answered on the source: the rest is asked after it was looked at. */
-export interface Settled {
+export interface SourceAnswers {
   readonly draft: ConfigChoices;
   readonly key: GivenKey;
   readonly looked: SourceReach | null;
@@ -35,11 +35,11 @@ export interface Settled {
 }
 
 /** URL, key and name; on a terminal asked for again until something can be read with them. */
-export async function settle(
+export async function askForSource(
   context: CommandContext,
   options: InitOptions,
   output: string,
-): Promise<Settled> {
+): Promise<SourceAnswers> {
   let url = await urlFor(context, options);
   let key = await keyFor(context, options, output);
   const name = await nameFor(context, options);
@@ -48,7 +48,8 @@ export async function settle(
       ...{ name, url, profile: options.profile ?? 'svc', excluded: [], syncCron: USUAL_SYNC },
       ...{ key: key.reference, channels: [], targets: [], recipients: [] },
     };
-    const looked = options.check === false ? null : await look(context, options, draft, key, output);
+    const looked =
+      options.check === false ? null : await probeWithProfile(context, options, draft, key, output);
     const next =
       looked === null ? 'write' : await verdictOn(context, looked, context.options.verbose === true);
     if (next === 'write')
@@ -59,7 +60,7 @@ export async function settle(
 }
 
 /** Probes the service with the given profile, or with the one that the first answers suggest. */
-async function look(
+async function probeWithProfile(
   context: CommandContext,
   options: InitOptions,
   draft: ConfigChoices,

@@ -32,7 +32,7 @@ import {
   serviceNotes,
   type ServiceAnswer,
 } from './init-service.ts';
-import { CHECK_VARIABLE, settle, type Settled } from './init-source.ts';
+import { CHECK_VARIABLE, askForSource, type SourceAnswers } from './init-source.ts';
 import { configFrom, nextLine, printResult, requireFree, writeAll } from './init-write.ts';
 import { askChoice, showNote } from './prompt.ts';
 
@@ -41,7 +41,7 @@ const CHANNEL_VARIABLE = 'INIT_NOTIFY';
 /** The name under which the first sync is pinned. */
 const BASELINE = 'approved';
 
-interface Answers extends Settled {
+interface Answers extends SourceAnswers {
   readonly hasRecordings: boolean;
   readonly channels: readonly GivenChannel[];
   readonly backup: BackupAnswers;
@@ -66,7 +66,7 @@ export async function init(context: CommandContext, options: InitOptions): Promi
   requireBackupOptions(options);
   requireSchedule(options);
   let answers: Answers = {
-    ...(await settle(context, options, output)),
+    ...(await askForSource(context, options, output)),
     hasRecordings: false,
     channels: [],
     backup: { targets: [], recipients: [], newDirectories: [] },
@@ -109,7 +109,7 @@ async function ask(
 ): Promise<Answers> {
   switch (topic) {
     case 'source':
-      return { ...answers, ...(await settle(context, options, output)) };
+      return { ...answers, ...(await askForSource(context, options, output)) };
     case 'recordings':
       return { ...answers, hasRecordings: await wantsRecordings(context, options) };
     case 'alerts':

@@ -10,7 +10,7 @@ import { fieldsForPeople } from '../report/diff-report.ts';
 import type { Fact, Item, ReportDocument } from '../report/document.ts';
 import { changeText, notReadText } from '../report/notes.ts';
 import { renderText } from '../report/render-text.ts';
-import { pointOf } from '../state/point.ts';
+import { resolvedStateOf } from '../state/resolved-state.ts';
 import { LATEST } from '../state/reference.ts';
 import { recordHistory } from '../state/record-history.ts';
 import { openForReading, printAltered } from './verification-note.ts';
@@ -21,7 +21,7 @@ import {
   notesOf,
   otherIdFacts,
   shownRenewal,
-  sightingText,
+  seenAtText,
 } from './record-heading.ts';
 import { lookUpRecord, type FoundRecord, type RecordQuestion } from './record.ts';
 import { printPage } from './pager.ts';
@@ -50,8 +50,8 @@ export async function log(context: CommandContext, options: LogOptions): Promise
       },
     );
     const { row, definition } = found;
-    const point = pointOf(mirror, LATEST, { source: row.source, isEvidence: true });
-    const history = recordHistory(mirror, row, point.run, definitionsFor(config, row.source));
+    const resolvedState = resolvedStateOf(mirror, LATEST, { source: row.source, isEvidence: true });
+    const history = recordHistory(mirror, row, resolvedState.run, definitionsFor(config, row.source));
     const entries = history.withRestores(
       recordLog(definition, history.revisions, {
         mode: options.all === true ? 'all_but_volatile' : 'default',
@@ -83,7 +83,7 @@ export async function log(context: CommandContext, options: LogOptions): Promise
     const named = { name, showsSecrets: options.showSecrets === true, altered };
     const facts: readonly Fact[] = [
       ...otherIdFacts(history.idChanges, found, options),
-      ...(history.lastSeen === null ? [] : [['last seen', sightingText(history.lastSeen)] as const]),
+      ...(history.lastSeen === null ? [] : [['last seen', seenAtText(history.lastSeen)] as const]),
       ...(missing === null ? [] : [missingText(missing)]),
       ...(unread === null ? [] : [notReadText(unread)]),
     ];
@@ -130,7 +130,7 @@ function entryItem(entry: LogEntry, { definition, row }: FoundRecord): Item {
     kind: row.kind,
     change,
     name: changeText({ ...entry, change: came, id: again?.id ?? row.id }),
-    outcome: `${again === undefined && entry.changed_by === undefined ? 'by' : 'seen by'} ${sightingText(entry)}`,
+    outcome: `${again === undefined && entry.changed_by === undefined ? 'by' : 'seen by'} ${seenAtText(entry)}`,
     lines: [
       windowText(entry),
       ...(returned?.length === 0 ? ['as it was before'] : []),
@@ -145,6 +145,6 @@ function entryItem(entry: LogEntry, { definition, row }: FoundRecord): Item {
 /** The two readings between which it happened. */
 function windowText({ change, last_seen_before: before, returned }: LogEntry): string {
   if (before === null) return 'first seen here; it may be older';
-  if (change !== 'added') return `previous version last seen in ${sightingText(before)}`;
-  return `${returned === undefined ? 'not there yet' : 'still away'} in ${sightingText(before)}`;
+  if (change !== 'added') return `previous version last seen in ${seenAtText(before)}`;
+  return `${returned === undefined ? 'not there yet' : 'still away'} in ${seenAtText(before)}`;
 }

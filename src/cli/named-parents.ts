@@ -23,7 +23,7 @@ import { isSecretId, maskedId } from '../report/mask.ts';
 import { nameText, quotedName } from '../report/value-text.ts';
 import { filterParts, type StateFilter } from '../state/filter.ts';
 import { openMirrorState } from '../state/mirror-diff.ts';
-import { pointOf, resolvePoint } from '../state/point.ts';
+import { resolvedStateOf, resolveState } from '../state/resolved-state.ts';
 import { LATEST } from '../state/reference.ts';
 import type { LoadedState, NamedRecord } from '../state/state.ts';
 
@@ -163,8 +163,8 @@ export function statesAt(mirror: Mirror, sources: readonly string[], at: string 
   if (at === undefined) return [];
   return sources.flatMap((source) => {
     try {
-      const point = resolvePoint(mirror, at, { source, now: systemClock.now() });
-      return [{ source, state: openMirrorState(mirror, source, point) }];
+      const resolvedState = resolveState(mirror, at, { source, now: systemClock.now() });
+      return [{ source, state: openMirrorState(mirror, source, resolvedState) }];
     } catch (error) {
       if (error instanceof TidemarkError) return [];
       throw error;
@@ -176,7 +176,7 @@ function newestOf(mirror: Mirror, sources: readonly string[]): SourceState[] {
   return sources.flatMap((source) =>
     mirror.runs.latest(source) === undefined
       ? []
-      : [{ source, state: openMirrorState(mirror, source, pointOf(mirror, LATEST, { source })) }],
+      : [{ source, state: openMirrorState(mirror, source, resolvedStateOf(mirror, LATEST, { source })) }],
   );
 }
 

@@ -35,7 +35,7 @@ import { planReason } from './plan-reason.ts';
 import { sendPlan } from './restore-send.ts';
 import type { RestoreSession } from './restore-session.ts';
 import { probeKey } from './source-probe.ts';
-import { writeWhole } from './atomic-file.ts';
+import { writeAtomically } from './atomic-file.ts';
 import { printPage } from './pager.ts';
 
 interface ShowOptions {
@@ -219,7 +219,7 @@ export async function consents(
     context,
     [
       `${planSummary(plan)}: ${sends ? `send this to` : `record this for`} ${source.name}?`,
-      ...riskiest(plan, definitions),
+      ...riskiestStepLines(plan, definitions),
     ].join('\n'),
     {
       yes: sends ? 'Yes, send it' : 'Yes, record it',
@@ -241,7 +241,7 @@ const RISK_RANK: Readonly<Record<string, number>> = { remove: 0, update: 1, act:
  * The riskiest steps, in the order, by the numbers and by the names of the plan above; the others are counted.
  * @internal
  */
-export function riskiest(plan: Plan, definitions: RestoreSession['definitions']): string[] {
+export function riskiestStepLines(plan: Plan, definitions: RestoreSession['definitions']): string[] {
   const actions = new Map(plan.steps.map(({ n, action }) => [n, action]));
   const rank = (number = 0): number => RISK_RANK[actions.get(number) ?? ''] ?? 0;
   const items = sentItems(maskedPlan(plan, definitions), { definitions });
@@ -333,7 +333,11 @@ function namesIn({ steps, adopted }: Plan): ReadonlyMap<string, string> {
 
 /** Saves the complete plan: it is what `apply` takes, and holds no secret value. */
 export async function savePlan(context: CommandContext, plan: Plan, file: string): Promise<void> {
-  await writeWhole(resolve(context.cwd, file), [`${JSON.stringify(planDocument(plan), null, 1)}\n`], context);
+  await writeAtomically(
+    resolve(context.cwd, file),
+    [`${JSON.stringify(planDocument(plan), null, 1)}\n`],
+    context,
+  );
   const sends = plan.steps.some(isExecutable);
   const does = sends ? 'sends it' : 'records the ids';
   printNote(context, [

@@ -208,11 +208,11 @@ function addCommand(parent: Command, row: CommandRow, surroundings: Surroundings
       run.exitCode = await action(context, own);
     } catch (error) {
       if (!(error instanceof SeveralMirrors) || (row.mirrors ?? row.locate) === undefined) throw error;
-      const { forEachMirror, inTheOneMirror } = await import('./each-mirror.ts');
+      const { forEachMirror, inOnlyMatchingMirror } = await import('./each-mirror.ts');
       if (row.mirrors === undefined) {
         const located = (await row.locate?.())?.(own);
         if (located === undefined) throw error;
-        run.exitCode = await inTheOneMirror(context, error.sources, located, (one) => action(one, own));
+        run.exitCode = await inOnlyMatchingMirror(context, error.sources, located, (one) => action(one, own));
         return;
       }
       const loop = { action, options: own, sources: error.sources, row: row.mirrors };

@@ -145,12 +145,12 @@ export function showProgress(
     painter.clear();
   };
   context.signal.addEventListener('abort', onAbort);
-  void keepDrawing(clock, over.signal, frame);
+  void drawUntilStopped(clock, over.signal, frame);
   return { events: progress.events, clear: () => painter.clear(), stop };
 }
 
 /** Draws until stopped; nothing can fail in it but the wait, which the stop ends. */
-export async function keepDrawing(clock: Clock, stopped: AbortSignal, frame: () => void): Promise<void> {
+export async function drawUntilStopped(clock: Clock, stopped: AbortSignal, frame: () => void): Promise<void> {
   while (!stopped.aborted) {
     frame();
     // Ends early at the stop.
@@ -233,7 +233,7 @@ export function progressLines(view: ProgressView, columns: number, rows: number)
   // A line that fills the last column makes some terminals begin another one.
   const width = Math.max(1, columns - 1);
   const most = Math.max(1, rows - 1);
-  const whole = [wholeLine(view, width), ...(most > 1 ? [figuresLine(view, width)] : [])];
+  const whole = [totalLine(view, width), ...(most > 1 ? [figuresLine(view, width)] : [])];
   const room = most - whole.length;
   const fitting = view.kinds.length <= room ? view.kinds.length : Math.max(0, room - 1);
   const summary = summaryText(view, view.kinds.length - fitting);
@@ -271,7 +271,7 @@ function kindLine({ kind, received, expected, lists, listsEnded }: KindView, wid
   );
 }
 
-function wholeLine(view: ProgressView, width: number): string {
+function totalLine(view: ProgressView, width: number): string {
   const name = width >= WIDE ? 'all'.padEnd(NAME_WIDTH) : 'all';
   const percent = view.share === null ? [] : [`${Math.floor(view.share * 100)} %`.padStart(5)];
   const taken = percent.length === 0 ? 0 : 6;

@@ -2,7 +2,7 @@
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
 import { localTime } from '../core/wording.ts';
-import { otherIds, type IdChange, type RenewedId, type Sighting } from '../diff/history.ts';
+import { otherIds, type IdChange, type RenewedId, type SeenAt } from '../diff/history.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { Fact, ReportDocument } from '../report/document.ts';
 import { maskedId, withMaskedId } from '../report/mask.ts';
@@ -13,7 +13,7 @@ import type { PerhapsMissing } from '../state/record-history.ts';
 import type { FoundRecord, RecordQuestion } from './record.ts';
 
 /** `run 4, 2026-03-01T08:00:00+01:00`. */
-export function sightingText({ run, at, may_be_earlier: mayBeEarlier }: Sighting): string {
+export function seenAtText({ run, at, may_be_earlier: mayBeEarlier }: SeenAt): string {
   return `run ${run}, ${localTime(at)}${mayBeEarlier === true ? ' or earlier' : ''}`;
 }
 
@@ -78,7 +78,7 @@ export function formerIdNote(id: string, was: string): string {
 }
 
 /** Of a record that a run did not find. */
-export function missingText({ run }: Sighting): string {
+export function missingText({ run }: SeenAt): string {
   return `missing since run ${run}, its removal is held`;
 }
 

@@ -18,7 +18,7 @@ import type { JobStart } from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { openConfiguredMirror } from '../wire.ts';
 import { printNote, type CommandContext } from './context.ts';
-import { sayingRestored, type Wait, whenFree } from './when-free.ts';
+import { noteRestoredViews, type Wait, whenFree } from './when-free.ts';
 
 /** Without a word: the command has done its work. */
 const WAIT: Wait = { mostMs: 3_000, retryMs: 200, quietMs: 0, note: null, undone: 'it was not recorded' };
@@ -39,7 +39,7 @@ interface ManualJob {
 export async function recordJob(context: CommandContext, config: Config, job: ManualJob): Promise<void> {
   try {
     const mirror = await whenFree(context, WAIT, () =>
-      sayingRestored(context, openConfiguredMirror(config, 'write', job.name, context.pid)),
+      noteRestoredViews(context, openConfiguredMirror(config, 'write', job.name, context.pid)),
     );
     try {
       store(context, config, mirror, job);

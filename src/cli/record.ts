@@ -601,12 +601,12 @@ function linesIfUnread(
   throw new TidemarkError(
     'never_read',
     `the mirror has not read any ${title.many}: ${reason}${isExcluded ? '; no run read it' : ''}`,
-    { hint: isExcluded ? `${leaveInAdvice(config, source, definition)}, then run ${sync}` : `run ${sync}` },
+    { hint: isExcluded ? `${includeKindHint(config, source, definition)}, then run ${sync}` : `run ${sync}` },
   );
 }
 
 /** Which option leaves a kind in. */
-function leaveInAdvice({ sources }: Config, source: string, { reading }: ResourceDefinition): string {
+function includeKindHint({ sources }: Config, source: string, { reading }: ResourceDefinition): string {
   const isOff = sources.find(({ name }) => name === source)?.recordings.sharingPerRun === 0;
   return reading === 'each' && isOff
     ? 'set recordings.sharingPerRun to more than 0'

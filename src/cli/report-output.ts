@@ -19,7 +19,7 @@ import { neverAsked } from '../state/unasked.ts';
 import { printNote, printReason, type CommandContext, lineOptions, printDocument } from './context.ts';
 import { reportFailure } from './failure.ts';
 import type { StateOpener } from './state-opener.ts';
-import { writeWhole } from './atomic-file.ts';
+import { writeAtomically } from './atomic-file.ts';
 import { isDetailed } from '../core/logger.ts';
 import { printPage } from './pager.ts';
 
@@ -256,7 +256,7 @@ async function write(
   isPartial: boolean,
 ): Promise<void> {
   if (output === undefined) return (format === 'text' ? printPage : printDocument)(context, text);
-  await writeWhole(resolve(context.cwd, output), [text], context);
+  await writeAtomically(resolve(context.cwd, output), [text], context);
   printNote(context, [
     `written to ${output}${isPartial ? '; not everything could be compared; the file lists what, and why' : ''}`,
   ]);

@@ -22,7 +22,7 @@ import { restoreReason } from './plan-reason.ts';
 import {
   isSilent,
   Painter,
-  keepDrawing,
+  drawUntilStopped,
   loggingAbove,
   repeatLine,
   silenceOf,
@@ -237,7 +237,7 @@ function showRestoreProgress(
     painter.clear();
   };
   context.signal.addEventListener('abort', onAbort);
-  if (options.isDrawn) void keepDrawing(clock, over.signal, frame);
+  if (options.isDrawn) void drawUntilStopped(clock, over.signal, frame);
   else
     void repeatLine(
       clock,

@@ -18,7 +18,7 @@ import { type CommandContext, printNote } from './context.ts';
 import type { Wanted } from './live-opener.ts';
 import { StateOpener } from './state-opener.ts';
 import { verificationNote } from './verification-note.ts';
-import { openExistingMirror, sayingRestored, type Wait, whenFree } from './when-free.ts';
+import { openExistingMirror, noteRestoredViews, type Wait, whenFree } from './when-free.ts';
 
 export interface RestoreSession {
   readonly context: CommandContext;
@@ -120,7 +120,7 @@ function openMirrorFor(
   if (writes) {
     const writer = actor ?? commandActor(as);
     return needsNoMirror
-      ? sayingRestored(context, openConfiguredMirror(config, 'write', command, context.pid, writer))
+      ? noteRestoredViews(context, openConfiguredMirror(config, 'write', command, context.pid, writer))
       : openExistingMirror(context, config, command, writer);
   }
   try {

@@ -16,10 +16,10 @@ import type { RunRow } from '../mirror/run-rows.ts';
 import type { SchemaChange } from '../mirror/schema-changes.ts';
 import { formChangeText, groupedNotes, staleFromLines } from '../report/notes.ts';
 import { type NamedRemovals, namedRemovals, sourceLookup } from '../state/held-names.ts';
-import { openMirrorState, diffPoints } from '../state/mirror-diff.ts';
+import { openMirrorState, diffRuns } from '../state/mirror-diff.ts';
 import { firstReadsIn, readNewlyReadCollections } from '../state/newly-read.ts';
 import { newlyReadRecords } from '../state/unknown-records.ts';
-import type { Point } from '../state/point.ts';
+import type { ResolvedState } from '../state/resolved-state.ts';
 import { isPublished, previousRun } from '../state/runs.ts';
 import { type RecreatedCount, recreatedIn, RecreatedBetween } from '../state/recreated.ts';
 import { RestoreWrites } from '../state/written-by-restore.ts';
@@ -372,7 +372,7 @@ export function changesBetween(
   filter: RecordFilter = {},
 ): DiffDocument {
   const { source } = runs.to;
-  const point = ({ run, finishedAt, startedAt }: RunRow): Point => ({
+  const point = ({ run, finishedAt, startedAt }: RunRow): ResolvedState => ({
     ref: `run:${run}`,
     run,
     at: finishedAt ?? startedAt,
@@ -383,7 +383,7 @@ export function changesBetween(
   const definitions = definitionsFor(config, source);
   const again = RecreatedBetween.runs(mirror, runs, definitions);
   const selected = { ...filter, sources: [source], followsIds: true };
-  const document = diffPoints(mirror, from, to, {
+  const document = diffRuns(mirror, from, to, {
     mode: 'default',
     filter: selected,
     definitions,

@@ -6,7 +6,7 @@ import type { DiffDocument } from '../diff/change.ts';
 import type { RunRow, SweepRow } from '../mirror/run-rows.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { type ForgottenRuns, forgottenInto, forgottenText, withInterrupted } from '../state/runs.ts';
-import { missingRun } from '../state/point.ts';
+import { missingRun } from '../state/resolved-state.ts';
 import { errorDocument, runDocument } from '../state/documents.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike, groupText, newlyReadLines } from './plan-reason.ts';

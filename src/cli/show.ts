@@ -5,7 +5,7 @@ import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { parseLossless, type JsonValue } from '../core/json.ts';
 import { stringifyYaml } from '../core/yaml.ts';
-import { type IdChange, renewalsOf, type Sighting } from '../diff/history.ts';
+import { type IdChange, renewalsOf, type SeenAt } from '../diff/history.ts';
 import { recordName } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { RecreatedIds } from '../mirror/recreated-ids.ts';
@@ -17,7 +17,7 @@ import { renderText } from '../report/render-text.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { folded } from '../report/value-text.ts';
 import { alteredAuthors, alteredHistory, requireIntact } from '../state/intact.ts';
-import { type Point, resolvePoint } from '../state/point.ts';
+import { type ResolvedState, resolveState } from '../state/resolved-state.ts';
 import {
   firstSeen,
   lastSeen,
@@ -39,7 +39,7 @@ import {
   notesOf,
   otherIdFacts,
   shownRenewal,
-  sightingText,
+  seenAtText,
 } from './record-heading.ts';
 import { lookUpRecord, type FoundRecord, type RecordQuestion } from './record.ts';
 import { printPage } from './pager.ts';
@@ -62,13 +62,13 @@ interface Shown {
   /** Fields that the body has no values of. */
   readonly unknown: readonly string[];
   readonly name: string;
-  readonly firstSeen: Sighting | null;
+  readonly firstSeen: SeenAt | null;
   /** The run that brought the content that is shown. */
-  readonly changed: Sighting | null;
-  readonly lastSeen: Sighting | null;
-  readonly removed: Sighting | null;
+  readonly changed: SeenAt | null;
+  readonly lastSeen: SeenAt | null;
+  readonly removed: SeenAt | null;
   /** The run that found it absent, while its removal is held; null where it is not. */
-  readonly missingSince: Sighting | null;
+  readonly missingSince: SeenAt | null;
   /** Where it may have been missing: its list was held then, and it was removed later; null where that is not so. */
   readonly perhapsMissing: PerhapsMissing | null;
   /** Where it is present as last read, and its collection was not read since; null where it is not. */
@@ -88,18 +88,23 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
         note: (line) => printNote(context, [line]),
       },
     );
-    const point = resolvePoint(mirror, options.at ?? 'latest', {
+    const resolvedState = resolveState(mirror, options.at ?? 'latest', {
       source: asked.row.source,
       isEvidence: true,
       now: systemClock.now(),
     });
-    const found = asKnownIn(mirror, asked, point.run, options.showSecrets === true);
-    const shown = stateAt(mirror, found, point.run);
-    const idChanges = idChangesAt(mirror, found.row, point.run, definitionsFor(config, found.row.source));
+    const found = asKnownIn(mirror, asked, resolvedState.run, options.showSecrets === true);
+    const shown = stateAt(mirror, found, resolvedState.run);
+    const idChanges = idChangesAt(
+      mirror,
+      found.row,
+      resolvedState.run,
+      definitionsFor(config, found.row.source),
+    );
     const sightings = [shown.firstSeen, shown.changed, shown.removed];
     const altered = [
       ...alteredHistory(mirror, {
-        ...{ since: shown.firstSeen?.run ?? 0, upTo: point.run },
+        ...{ since: shown.firstSeen?.run ?? 0, upTo: resolvedState.run },
         collections: new Set([found.row.collection]),
       }),
       ...alteredAuthors(
@@ -108,16 +113,16 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
       ),
     ];
     const exit = printAltered(context, altered);
-    printNote(context, notesOf(found.note, point.note));
+    printNote(context, notesOf(found.note, resolvedState.note));
     if (context.options.json === true) {
       await print(
         context,
-        `${JSON.stringify(document(found, point, { ...shown, idChanges, altered }, options))}\n`,
+        `${JSON.stringify(document(found, resolvedState, { ...shown, idChanges, altered }, options))}\n`,
       );
     } else {
       const named = { name: shown.name, showsSecrets: options.showSecrets === true, altered };
       const [summary, ...when] = factsOf(
-        point,
+        resolvedState,
         shown,
         idChanges.some(({ id }) => id === found.row.id),
       );
@@ -127,7 +132,7 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
       await printPage(context, text(context, heading, found, shown, options));
     }
     if (shown.state !== 'absent') return exit;
-    printReason(context, [notThereYet(found, sightingText(point), options.showSecrets === true)]);
+    printReason(context, [notThereYet(found, seenAtText(resolvedState), options.showSecrets === true)]);
     return EXIT.failed;
   } finally {
     mirror.close();
@@ -192,7 +197,7 @@ function stateAt(mirror: Mirror, { row, definition }: FoundRecord, run: number):
 
 function document(
   found: FoundRecord,
-  point: Point,
+  resolvedState: ResolvedState,
   shown: Shown & { readonly idChanges: readonly IdChange[]; readonly altered: readonly string[] },
   options: ShowOptions,
 ): object {
@@ -206,10 +211,10 @@ function document(
     scope: row.scope,
     ...(showSecrets === true ? own : withMaskedId(own, definition)),
     source: row.source,
-    ref: point.ref,
-    run: point.run,
-    at: point.at,
-    ...(point.forgotten === undefined ? {} : { forgotten: point.forgotten }),
+    ref: resolvedState.ref,
+    run: resolvedState.run,
+    at: resolvedState.at,
+    ...(resolvedState.forgotten === undefined ? {} : { forgotten: resolvedState.forgotten }),
     is_altered: shown.altered.length > 0,
     warnings: shown.altered,
     state: shown.state,
@@ -227,7 +232,7 @@ function document(
 }
 
 function factsOf(
-  point: Point,
+  resolvedState: ResolvedState,
   {
     state,
     firstSeen: first,
@@ -240,17 +245,17 @@ function factsOf(
   }: Shown,
   hadOtherId: boolean,
 ): readonly [summary: string, ...Fact[]] {
-  const asOf = `as of ${sightingText(point)}`;
+  const asOf = `as of ${seenAtText(resolvedState)}`;
   if (first === null || changed === null) return [`did not exist yet, ${asOf}`];
   const missing =
     missingSince !== null ? missingText(missingSince) : perhaps === null ? null : perhapsMissingText(perhaps);
   const present = unread === null ? state : notReadText(unread);
   return [
     `${missing ?? present}, ${asOf}`,
-    ...(removed === null ? [] : [['removed', sightingText(removed)] as const]),
-    ['first seen', `${sightingText(first)}${hadOtherId ? ', under this id' : ''}`],
-    ['changed', changed.run === first.run ? 'never since' : sightingText(changed)],
-    ...(seen === null ? [] : [['last seen', sightingText(seen)] as const]),
+    ...(removed === null ? [] : [['removed', seenAtText(removed)] as const]),
+    ['first seen', `${seenAtText(first)}${hadOtherId ? ', under this id' : ''}`],
+    ['changed', changed.run === first.run ? 'never since' : seenAtText(changed)],
+    ...(seen === null ? [] : [['last seen', seenAtText(seen)] as const]),
   ];
 }
 

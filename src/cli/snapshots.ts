@@ -14,7 +14,7 @@ import {
 } from '../mirror/snapshots.ts';
 import { byText, nameText } from '../report/value-text.ts';
 import { collectionsNotIn, pinBaseline, sourcesNotIn, unreadNote } from '../state/pin-baseline.ts';
-import { pointOf } from '../state/point.ts';
+import { resolvedStateOf } from '../state/resolved-state.ts';
 import { OF_MIRROR, parseReference, type Reference } from '../state/reference.ts';
 import { type BaselineRow, reportBaselines } from './baselines.ts';
 import { snapshotNames } from './state-opener.ts';
@@ -66,15 +66,15 @@ export async function pinSnapshot(
   }
   return await change(context, { command: 'snapshots pin', as: options.as }, (mirror) => {
     const { source } = context.options;
-    const point = pointOf(
+    const resolvedState = resolvedStateOf(
       mirror,
       wanted,
       source?.length === 1 && source[0] !== undefined ? { source: source[0] } : {},
     );
-    if (point.note !== undefined) printNote(context, [point.note]);
-    const { name, run } = mirror.snapshots.pin(options.name, point.run);
+    if (resolvedState.note !== undefined) printNote(context, [resolvedState.note]);
+    const { name, run } = mirror.snapshots.pin(options.name, resolvedState.run);
     noteUnread(context, mirror, run);
-    return `${name} is pinned to run ${run} (${localTime(point.at)}): use it as snapshot:${name}`;
+    return `${name} is pinned to run ${run} (${localTime(resolvedState.at)}): use it as snapshot:${name}`;
   });
 }
 

@@ -69,7 +69,7 @@ export async function probeKey(
   }
 }
 
-const LOOK_MS = 3_000;
+const WAIT_CHECK_MS = 3_000;
 /** A limit that other processes use up too is waited for again and again. */
 const SAID_AGAIN_MS = 30_000;
 
@@ -81,7 +81,7 @@ async function noteWaits(
   waitingUntil: () => number | undefined,
 ): Promise<void> {
   let saidAt = Number.NEGATIVE_INFINITY;
-  while (!(await settlesWithin(over, LOOK_MS, systemClock))) {
+  while (!(await settlesWithin(over, WAIT_CHECK_MS, systemClock))) {
     const now = systemClock.now();
     const ms = (waitingUntil() ?? 0) - now;
     if (ms <= 0 || now < saidAt + SAID_AGAIN_MS || context.options.json === true) continue;

@@ -12,7 +12,7 @@ import { besideFingerprints, secretsFrom } from '../state/export-secrets.ts';
 import { readExport } from '../state/export-state.ts';
 import { openMirrorState } from '../state/mirror-diff.ts';
 import { readNamed } from '../state/named-organizations.ts';
-import { pointOf } from '../state/point.ts';
+import { resolvedStateOf } from '../state/resolved-state.ts';
 import type { ReportOptions } from '../report/options.ts';
 import { LATEST, type Reference } from '../state/reference.ts';
 import { relativeTo } from '../state/export-state.ts';
@@ -165,12 +165,12 @@ export class StateOpener {
     }
     if (source === null) throw new TidemarkError('internal', `${reference.text} needs a source`);
     if (reference.form === 'live') return this.#live(source, wanted);
-    const point = pointOf(this.mirror(), reference, { source });
-    if (point.note !== undefined && !this.#said.has(point.note)) {
-      this.#said.add(point.note);
-      printNote(this.#context, [point.note]);
+    const resolvedState = resolvedStateOf(this.mirror(), reference, { source });
+    if (resolvedState.note !== undefined && !this.#said.has(resolvedState.note)) {
+      this.#said.add(resolvedState.note);
+      printNote(this.#context, [resolvedState.note]);
     }
-    return openMirrorState(this.mirror(), source, point);
+    return openMirrorState(this.mirror(), source, resolvedState);
   }
 
   /** What puts the secrets of an export back that the mirror's key made fingerprints of; null for another key's. */
@@ -185,7 +185,7 @@ export class StateOpener {
   #latest(source: string): LoadedState | undefined {
     const mirror = this.mirrorIfAny();
     if (mirror === null || mirror.runs.latest(source) === undefined) return undefined;
-    return openMirrorState(mirror, source, pointOf(mirror, LATEST, { source }));
+    return openMirrorState(mirror, source, resolvedStateOf(mirror, LATEST, { source }));
   }
 
   async #live(name: string, wanted: Wanted): Promise<LoadedState> {

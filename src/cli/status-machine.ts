@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import { dirname } from 'node:path';
 import type { Config } from '../config/config.ts';
 import { type Health, worst } from '../daemon/health/health.ts';
-import type { Upkeep } from '../daemon/health/status-answers.ts';
+import type { SyncedBy } from '../daemon/health/status-answers.ts';
 import { age } from '../daemon/http/wording.ts';
 import { killedDaemon } from '../daemon/lockfile.ts';
 import { fullDisk, spaceBeside } from '../doctor/disk.ts';
@@ -74,12 +74,12 @@ function killedProblem(
 const COMMANDS = 3;
 
 /** Who syncs the source, as far as the mirror shows it. */
-export function upkeepOf(
+export function syncedByOf(
   mirror: Mirror,
   source: string,
   hasDaemon: boolean,
   looker: { readonly pid: number; readonly now: number },
-): Upkeep {
+): SyncedBy {
   if (hasDaemon) return 'daemon';
   const runs = mirror.runs.list({ source, isOfAllKinds: true, limit: COMMANDS });
   if (runs.length === COMMANDS && runs.every(({ trigger }) => trigger.startsWith('command')))

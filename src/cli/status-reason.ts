@@ -4,7 +4,7 @@ import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { outcomeText, plural } from '../core/wording.ts';
 import type { HealthSnapshot } from '../daemon/health/health-facts.ts';
-import type { Upkeep } from '../daemon/health/status-answers.ts';
+import type { SyncedBy } from '../daemon/health/status-answers.ts';
 import { alteredReasons, verified } from '../daemon/health/verified.ts';
 import { keptText } from '../daemon/health/waits.ts';
 import { waitProblem } from '../daemon/problems.ts';
@@ -35,19 +35,19 @@ export function alteredReason(snapshot: HealthSnapshot): string[] {
 }
 
 /** Until when a sync of the source would wait for requests, and what to do; null where it would not. */
-function waitStep(name: string, config: Config, upkeep: Upkeep): string | null {
+function waitStep(name: string, config: Config, upkeep: SyncedBy): string | null {
   const source = config.sources.find((each) => each.name === name);
   const wait = source === undefined ? null : waitProblem(source, config, systemClock, syncsThen(upkeep));
   return wait === null ? null : `${wait.error.message}: ${wait.error.hint ?? ''}`;
 }
 
 /** Of `waitProblem`. */
-export function syncsThen(upkeep: Upkeep): 'daemon' | 'once' | null {
+export function syncsThen(upkeep: SyncedBy): 'daemon' | 'once' | null {
   return upkeep === 'daemon' || upkeep === 'once' ? upkeep : null;
 }
 
 /** A step of `nextSteps`; of a sync that would wait for requests, until when it would and who syncs then. */
-export function stepNow(step: string, source: string, config: Config, upkeep: Upkeep): string {
+export function stepNow(step: string, source: string, config: Config, upkeep: SyncedBy): string {
   const isSync = step.startsWith('wait as the error says') || step.startsWith('run `tidemark sync');
   return isSync ? (waitStep(source, config, upkeep) ?? step) : step;
 }
@@ -63,7 +63,7 @@ export function pauseText(name: string, { sources, rateLogBeside: beside }: Conf
 export function statusReason(
   { source, state, lastRun, lastEnded, lastWholeEnded, lastPublished, unread, held }: SourceStatus,
   config: Config,
-  upkeep: Upkeep,
+  upkeep: SyncedBy,
 ): string[] {
   if (state === 'whole') return [];
   const wait = waitStep(source, config, upkeep);

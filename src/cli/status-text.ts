@@ -18,13 +18,13 @@ import {
   needsOf,
   sinceOf,
   sinceWords,
-  type Upkeep,
+  type SyncedBy,
   verdictText,
 } from '../daemon/health/status-answers.ts';
 import type { HealthSnapshot } from '../daemon/health/health-facts.ts';
 import type { HealthCode } from '../daemon/health/reason.ts';
 import { retryingChannels } from '../daemon/notices/known-channels.ts';
-import { ahead, backupInterval, besideDue } from '../daemon/http/wording.ts';
+import { ahead, backupInterval, dueTimePrefix } from '../daemon/http/wording.ts';
 import { parseCron } from '../daemon/schedule/cron.ts';
 import type { ScheduleView } from '../daemon/view.ts';
 import type { LockHolder } from '../mirror/lock.ts';
@@ -61,7 +61,7 @@ interface StatusFacts {
   readonly hasDaemon: boolean;
   /** That it may find more wrong than the mirror shows. */
   readonly knowsMore: boolean;
-  readonly upkeep: Upkeep;
+  readonly upkeep: SyncedBy;
   /** By source: what a run under way has read so far. */
   readonly progress: ReadonlyMap<string, LiveRun>;
 }
@@ -384,7 +384,9 @@ function nextLine({ config, schedules, hasDaemon, snapshot, upkeep, writer }: St
   const due = schedules.flatMap((each) => {
     const { schedule, dueAt } = each;
     if (dueAt === null || !isOfOurs(each)) return [];
-    return [`${schedule} ${besideDue(each, schedules, snapshot.withBaseline)}${ahead(dueAt, snapshot.now)}`];
+    return [
+      `${schedule} ${dueTimePrefix(each, schedules, snapshot.withBaseline)}${ahead(dueAt, snapshot.now)}`,
+    ];
   });
   if (upkeep === 'commands')
     return 'Next: whenever `tidemark sync` is called again (cron?); no daemon is running';

@@ -20,13 +20,13 @@ import {
   driftStatus,
   fiveAnswers,
   needsOf,
-  type Upkeep,
+  type SyncedBy,
 } from '../daemon/health/status-answers.ts';
 import type { Health } from '../daemon/health/health.ts';
 import { verifiedDocument } from '../daemon/health/verified.ts';
 import {
   type HealthSnapshot,
-  lookAtBackups,
+  readBackups,
   readHealthInputs,
   snapshotOf,
 } from '../daemon/health/health-facts.ts';
@@ -50,14 +50,14 @@ import {
   type CommandContext,
   terminalWidth,
 } from './context.ts';
-import { type DaemonNow, lookAtDaemon, progressInDaemon, wrongKey } from './daemon-requests.ts';
+import { type DaemonNow, queryDaemon, progressInDaemon, wrongKey } from './daemon-requests.ts';
 import { explainMissing } from './missing-mirror.ts';
 import { alteredReason, exitCode, statusReason, syncsThen } from './status-reason.ts';
 import {
   diskReasons,
   isDiskFull,
   killedReasons,
-  upkeepOf,
+  syncedByOf,
   withDisk,
   withKilledDaemon,
 } from './status-machine.ts';
@@ -80,7 +80,7 @@ export async function status(context: CommandContext): Promise<ExitCode> {
   const mirror = openConfiguredMirror(config, 'read', 'status', context.pid);
   try {
     const now = systemClock.now();
-    const { view, snapshot, found, writer, backups, hasDaemon, knowsMore, upkeep } = await lookAtHealth(
+    const { view, snapshot, found, writer, backups, hasDaemon, knowsMore, upkeep } = await readHealth(
       context,
       config,
       mirror,
@@ -153,7 +153,7 @@ interface HealthShown {
   readonly hasDaemon: boolean;
   /** That the daemon may find more wrong than the mirror shows. */
   readonly knowsMore: boolean;
-  readonly upkeep: Upkeep;
+  readonly upkeep: SyncedBy;
 }
 
 /** For how long the directories of backups are waited for: one may be on a network disk that hangs. */
@@ -168,7 +168,7 @@ interface LookOptions {
 }
 
 /** The mirror's health, of the sources that are asked for. @throws TidemarkError what reading the mirror throws */
-async function lookAtHealth(
+async function readHealth(
   context: CommandContext,
   config: Config,
   mirror: Mirror,
@@ -179,14 +179,14 @@ async function lookAtHealth(
   const card = findDaemon(config.mirror, { pid: context.pid, host: hostname(), now });
   const hasDaemon = card?.isOnce === false;
   let living = daemon ?? null;
-  const known = upkeepOf(mirror, configured[0] ?? mirror.runs.sources()[0] ?? '', hasDaemon, {
+  const known = syncedByOf(mirror, configured[0] ?? mirror.runs.sources()[0] ?? '', hasDaemon, {
     pid: context.pid,
     now,
   });
   const upkeep = card?.isOnce === true ? 'once' : known;
   const view = healthView(config, mirror, now, { upkeep, daemon: () => living });
   // Before the snapshot, which has what is known of them then.
-  const backups = await lookAtBackups(view, waitMs);
+  const backups = await readBackups(view, waitMs);
   // A mirror that cannot be read is this command's error: nothing is known then.
   const { inputs, writer } = readWithWriter(mirror, () =>
     readHealthInputs(view, mirror, now, {
@@ -199,7 +199,7 @@ async function lookAtHealth(
   const isFirst = configuredOf(inputs).some(({ lastComplete }) => lastComplete === null);
   const isAsked = daemon === undefined && hasDaemon;
   if (isAsked && (isFirst || isUnexplained(snapshotOf(view, inputs, now, mirror))))
-    living = await lookAtDaemon(context, config);
+    living = await queryDaemon(context, config);
   const drift = new DriftNow();
   const names = configuredOf(inputs).map(({ source }) => source);
   const found = await drift.ofAll(mirror, config, names, now);
@@ -238,7 +238,7 @@ function healthView(
   config: Config,
   mirror: Mirror,
   now: number,
-  { upkeep, daemon }: { readonly upkeep: Upkeep; readonly daemon: () => DaemonNow | null },
+  { upkeep, daemon }: { readonly upkeep: SyncedBy; readonly daemon: () => DaemonNow | null },
 ): HealthView {
   const names = config.sources.map(({ name }) => name);
   const isOwn = ({ source }: { readonly source: string | null }): boolean =>
@@ -319,7 +319,7 @@ interface MirrorLine {
   readonly state: Health['state'];
   /** Empty where the mirror could not be opened. */
   readonly answers: readonly Answer[];
-  readonly upkeep: Upkeep;
+  readonly upkeep: SyncedBy;
   /** False if a directory of its backups could not be read. */
   readonly areBackupsRead: boolean;
   readonly reason: readonly string[];
@@ -401,7 +401,7 @@ async function statusOfMirrors(context: CommandContext, configs: readonly Config
 /** One daemon works on all of them; its file is missing beside a mirror whose volume is away. */
 async function daemonOf(context: CommandContext, configs: readonly Config[]): Promise<DaemonNow | null> {
   const config = followed(context, configs);
-  return config === undefined ? null : await lookAtDaemon(context, config);
+  return config === undefined ? null : await queryDaemon(context, config);
 }
 
 /** One of those on which a daemon runs. */
@@ -426,7 +426,7 @@ async function mirrorLine(
   try {
     const opened = (mirror = openConfiguredMirror(config, 'read', 'status', context.pid));
     const now = systemClock.now();
-    const looked = await lookAtHealth(context, config, opened, now, { waitMs, daemon });
+    const looked = await readHealth(context, config, opened, now, { waitMs, daemon });
     const { snapshot, found, backups, upkeep } = looked;
     const own = configuredOf(snapshot).map((status) => withDeadRun(opened, status));
     const drift = driftCounts(snapshot, found);

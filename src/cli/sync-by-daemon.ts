@@ -22,7 +22,7 @@ import { openConfiguredMirror } from '../wire.ts';
 import { printNote, type CommandContext } from './context.ts';
 import {
   askDaemon,
-  lookAtDaemon,
+  queryDaemon,
   lookUpRequest,
   type QueuedRequest,
   type RequestState,
@@ -92,7 +92,7 @@ export async function syncByDaemon(
   // With --json no progress is shown; that it waits for another job explains why nothing comes.
   if (behind.length > 0 || context.options.json !== true) {
     const isKept = behind.length > 0 && wanted.ignorePause !== true;
-    const now = isKept ? await lookAtDaemon(context, config) : null;
+    const now = isKept ? await queryDaemon(context, config) : null;
     printNote(context, [followingText(card, behind, now?.running[0])]);
   }
   const runs: ReportedRun[] = [];
@@ -175,7 +175,7 @@ async function followed(
     const state = await stateOf(context, config, card, asked.request);
     if (state === 'gone') {
       const job = endedJob(context, config, asked, number);
-      if (job === null) throw gone(card);
+      if (job === null) throw daemonEnded(card);
       return { state: 'ended', number: job, error: null };
     }
     if (state?.state === 'ended') return state;
@@ -262,15 +262,15 @@ function reportOf(context: CommandContext, config: Config, ended: RequestState):
 }
 
 function failureOf({ errorCode, error, outcome }: JobRow): TidemarkError {
-  return cameToNothing(outcome === 'interrupted' ? 'interrupted' : errorCode, error);
+  return syncNotFinished(outcome === 'interrupted' ? 'interrupted' : errorCode, error);
 }
 
 /** The error of a job that did not start, or whose end could not be recorded. */
 function endedWithout({ error }: RequestState): TidemarkError {
-  return cameToNothing(error?.code ?? null, error?.message ?? null, error?.hint ?? null);
+  return syncNotFinished(error?.code ?? null, error?.message ?? null, error?.hint ?? null);
 }
 
-function cameToNothing(code: string | null, why: string | null, hint: string | null = null): TidemarkError {
+function syncNotFinished(code: string | null, why: string | null, hint: string | null = null): TidemarkError {
   return new TidemarkError(
     // It was the daemon that was interrupted, not this command.
     code === 'interrupted' ? 'unreachable' : ((code ?? 'internal') as TidemarkError['code']),
@@ -279,7 +279,7 @@ function cameToNothing(code: string | null, why: string | null, hint: string | n
   );
 }
 
-function gone({ pid }: DaemonLockfile): TidemarkError {
+function daemonEnded({ pid }: DaemonLockfile): TidemarkError {
   return new TidemarkError('unreachable', `the daemon (pid ${pid}) ended before the sync did`, {
     hint: 'what was published before is untouched: run `tidemark sync` again',
   });

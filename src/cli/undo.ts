@@ -5,7 +5,7 @@ import { plural } from '../core/wording.ts';
 import { AuditLogContradicted } from '../mirror/audited-rows.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RestoreRow } from '../mirror/restores.ts';
-import { lookAtRestore } from '../mirror/unfinished-restore.ts';
+import { readRestoreStatus } from '../mirror/unfinished-restore.ts';
 import { leftText } from '../report/plan-report.ts';
 import { nameText } from '../report/value-text.ts';
 import { applyConcurrency } from '../restore/apply/apply.ts';
@@ -32,7 +32,7 @@ import {
   type UndoOptions,
   existingNamesakes,
   plannedPlaces,
-  stays,
+  untouchedByUndo,
 } from '../restore/undo/undo.ts';
 import { type ResumableRestore, sourceOfRestore, unknownRestore } from '../restore/apply/resume.ts';
 import { acceptedBetween } from '../state/drift.ts';
@@ -43,7 +43,7 @@ import { requireConsent } from './plan.ts';
 import { planFormat, type PlanFormat } from './plan.ts';
 import { desiredOf, lookupIn, showAndSend, withKeyCheck } from './plan.ts';
 import { contradictionText } from '../report/drift-document.ts';
-import { isSilent, keepDrawing, loggingAbove, Painter, repeatLine } from './progress.ts';
+import { isSilent, drawUntilStopped, loggingAbove, Painter, repeatLine } from './progress.ts';
 import { restoreNumber } from './restore-session.ts';
 import { type RestoreSession, journalOf, openSession, closedAfter } from './restore-session.ts';
 import { commandLog } from './source-probe.ts';
@@ -124,7 +124,7 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
     );
     // That nothing is to be taken back is not known from altered rows.
     if (exit !== EXIT.done) return exit;
-    const staying = stays(plan);
+    const staying = untouchedByUndo(plan);
     printReason(
       context,
       staying.map((each) => `not undone: ${leftText(each, { definitions })}`),
@@ -286,7 +286,7 @@ function showLookUps(
   };
   const fitting = (line: string): string => line.slice(0, Math.max(1, painter.size.columns - 1));
   if (isInteractive(context) && context.env['TERM'] !== 'dumb')
-    void keepDrawing(systemClock, over.signal, () => painter.paint([fitting(text())]));
+    void drawUntilStopped(systemClock, over.signal, () => painter.paint([fitting(text())]));
   else if (!isSilent(context.options))
     void repeatLine(systemClock, over.signal, () => printNote(context, [text()]));
   return {
@@ -302,7 +302,7 @@ function showLookUps(
 }
 
 function isRunning(mirror: Mirror, row: RestoreRow): boolean {
-  return row.outcome === 'running' && lookAtRestore(mirror, row).isAtWork === true;
+  return row.outcome === 'running' && readRestoreStatus(mirror, row).isAtWork === true;
 }
 
 function answerLines(session: RestoreSession, { done, notDone, gone, readBack, remarks }: Answers): string[] {
@@ -314,11 +314,14 @@ function answerLines(session: RestoreSession, { done, notDone, gone, readBack, r
   ];
   return [
     ...(counts.length === 0 ? [] : [counts.join(', ')]),
-    ...remarks.map((each) => remarkText(session, each)),
+    ...remarks.map((each) => stepNoteText(session, each)),
   ];
 }
 
-function remarkText({ definitions }: RestoreSession, { step, message }: Answers['unknown'][number]): string {
+function stepNoteText(
+  { definitions }: RestoreSession,
+  { step, message }: Answers['unknown'][number],
+): string {
   const { n, action, kind, name } = step;
   const said = withoutSecretIds(message, [definitions(kind)]);
   return `step ${n} (${action} ${definitions(kind).title.one} ${nameText(name)}): ${said}`;
@@ -331,7 +334,7 @@ function requireAnswers(session: RestoreSession, { restore }: RestoreRow, { unkn
   if (unknown.length === 0) return;
   const more = unknown.length - REASONS_SHOWN;
   const reasons = [
-    ...unknown.slice(0, REASONS_SHOWN).map((each) => remarkText(session, each)),
+    ...unknown.slice(0, REASONS_SHOWN).map((each) => stepNoteText(session, each)),
     ...(more > 0 ? [`${more} more`] : []),
   ].join('; ');
   throw new TidemarkError('usage', `what restore ${restore} did is not fully known: ${reasons}`, {

@@ -6,7 +6,7 @@ import { whoText } from '../core/actor.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode, asTidemarkError } from '../core/errors.ts';
 import { count, plural } from '../core/wording.ts';
-import { mendingOf, withMaskedId, verifyResult } from '../daemon/jobs/verify-result.ts';
+import { repairHint, withMaskedId, verifyResult } from '../daemon/jobs/verify-result.ts';
 import { fileDamage } from '../mirror/file-task.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { isOfAuditLog, isOfSchemaOnly, type VerifyProblem } from '../mirror/verify-records.ts';
@@ -147,7 +147,7 @@ async function verifyConfigured(
           ? []
           : [`audit log up to entry ${audited.entry}: ${audited.hash}`]),
         ...noted.flatMap((each) => each.lines),
-        ...(problems.length === 0 ? [] : [toRun(`→ ${mendingOf(problems, config)}`, context.options)]),
+        ...(problems.length === 0 ? [] : [toRun(`→ ${repairHint(problems, config)}`, context.options)]),
       ];
       await print(context, `${lines.map((line) => escapeControlCharacters(line)).join('\n')}\n`);
     }
@@ -163,7 +163,7 @@ async function verifyConfigured(
         ...problemLines(problems)
           .slice(0, PLACES)
           .map((line) => `  ${line}`),
-        `  → ${mendingOf(problems, config)}`,
+        `  → ${repairHint(problems, config)}`,
       ]);
     }
     for (const { reasons } of noted) if (reasons.length > 0) printReason(context, reasons);
@@ -192,7 +192,7 @@ function problemLines(problems: readonly VerifyProblem[]): string[] {
   const findings = problems.flatMap((problem) =>
     sentences(problem).map((text) => ({ text: `${problem.kind}: ${text}`, place: placeText(problem) })),
   );
-  return groupAlike(findings, ({ text }) => sortOf(text)).flatMap((found) => {
+  return groupAlike(findings, ({ text }) => problemPattern(text)).flatMap((found) => {
     const [{ text, place }] = found;
     if (found.length === 1) return [`${text}${place === '' ? '' : ` (${place})`}`];
     const isSame = found.every((each) => each.text === text);
@@ -219,7 +219,7 @@ function sentences({ message }: VerifyProblem): string[] {
   return lines.length === 0 ? [message] : lines;
 }
 
-function sortOf(text: string): string {
+function problemPattern(text: string): string {
   return text
     .replaceAll(/\s\/\S*/g, ' /…')
     .replaceAll(/\btype \w+/g, 'type …')

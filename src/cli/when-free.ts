@@ -97,11 +97,14 @@ export function openExistingMirror(
   actor: Actor,
 ): Mirror {
   const mirror = openConfiguredMirror(config, 'write', command, context.pid, actor, false);
-  return sayingRestored(context, mirror);
+  return noteRestoredViews(context, mirror);
 }
 
 /** The mirror, after a line on stderr if opening it created again what another program had altered; also with `--quiet`. */
-export function sayingRestored(context: Pick<CommandContext, 'stderr' | 'options'>, mirror: Mirror): Mirror {
+export function noteRestoredViews(
+  context: Pick<CommandContext, 'stderr' | 'options'>,
+  mirror: Mirror,
+): Mirror {
   const text = takeRestoredText(mirror);
   if (text !== null) printLines(context, [toRun(text, context.options)]);
   return mirror;

@@ -23,7 +23,7 @@ export function hasBackupFailed({ outcome }: Pick<JobRow, 'outcome'>): boolean {
  * @param backup null where no backups are made
  * @param shown what is known of the targets
  */
-export function standingFailure(
+export function unresolvedFailure(
   row: JobRow,
   backup: BackupConfig | null,
   shown: readonly TargetShown[],
@@ -98,5 +98,5 @@ export function isBackupFailureOver(
     );
   if (last === undefined) return false;
   if (last.outcome === 'done') return Date.parse(last.finishedAt ?? last.startedAt) >= Date.parse(since);
-  return standingFailure(last, backup, shown) === null;
+  return unresolvedFailure(last, backup, shown) === null;
 }

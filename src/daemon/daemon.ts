@@ -61,7 +61,7 @@ export interface Daemon {
 }
 
 /** Longest sleep: after it, a changed configuration, a removed file and a changed clock are noticed. */
-const LOOK_MS = 60_000;
+const LONGEST_SLEEP_MS = 60_000;
 /** How long an answer about many mirrors waits for those that were written to. */
 const REFRESH_WAIT_MS = 250;
 
@@ -399,13 +399,13 @@ class RunningDaemon implements Daemon {
   #sleepMs(): number {
     const { clock } = this.#effects;
     const now = clock.now();
-    let sleepMs = Math.min(LOOK_MS, this.#slots.lookAgainMs() ?? LOOK_MS);
+    let sleepMs = Math.min(LONGEST_SLEEP_MS, this.#slots.lookAgainMs() ?? LONGEST_SLEEP_MS);
     for (const cell of this.#living()) {
       const dueAt = this.#stopped === null ? cell.nextDueAt() : null;
       for (const at of [dueAt, cell.observers.wakeAt()])
         if (at !== null) sleepMs = Math.min(sleepMs, at - now);
     }
-    for (const cell of this.#atWork()) sleepMs = Math.min(sleepMs, cell.runner.limitMs() ?? LOOK_MS);
+    for (const cell of this.#atWork()) sleepMs = Math.min(sleepMs, cell.runner.limitMs() ?? LONGEST_SLEEP_MS);
     return Math.max(0, sleepMs);
   }
 

@@ -92,7 +92,7 @@ export async function registerDaemon(
   first: Pick<DaemonRegistration, 'token' | 'lockPath'> | null = null,
 ): Promise<DaemonRegistration> {
   createDirectory(mirror);
-  const path = cardPath(mirror);
+  const path = lockfilePath(mirror);
   const since = isoTime(clock.now());
   const holder = { command: 'daemon', pid, host, since };
   let lock: WriterLock | null = await claim(path, () => acquireWriterLock(path, holder), clock);
@@ -121,7 +121,7 @@ export async function registerDaemon(
   try {
     refuseOther(path, lockPath, holder);
     isAfterFailedStart = failedStartPaths(mirror, false).some(isThere);
-    isAfterCut = readCard(path) !== null;
+    isAfterCut = readLockfile(path) !== null;
     write();
     // Of its own it needed the lock only to write: two daemons that start at once must not both find no file.
     if (lockPath !== path) {
@@ -158,7 +158,7 @@ export async function registerDaemon(
     },
     ensure: () => {
       const isLocked = lock === null || fileAt(`${path}-lock`) === lockFile;
-      const card = readCard(path);
+      const card = readLockfile(path);
       const isOwn = card?.token.reveal() === token.reveal() && card.url === url && card.lockPath === lockPath;
       if (isLocked && isOwn) return;
       createDirectory(mirror);
@@ -208,7 +208,7 @@ function fileAt(path: string): string | null {
 
 /** @throws TidemarkError `mirror_locked` if a living daemon of many mirrors has this one */
 function refuseOther(path: string, lockPath: string, holder: LockHolder): void {
-  const card = readCard(path);
+  const card = readLockfile(path);
   if (card === null || card.lockPath === path || card.lockPath === lockPath) return;
   if (isHeld(card.lockPath, holder)) throw another(path);
 }
@@ -235,7 +235,7 @@ async function claim(path: string, acquire: () => WriterLock, clock: Clock): Pro
 }
 
 function another(path: string, cause?: TidemarkError): TidemarkError {
-  const card = readCard(path);
+  const card = readLockfile(path);
   const who = card === null ? '' : ` (pid ${card.pid} on ${card.host}) since ${card.since}`;
   return new TidemarkError('mirror_locked', `another daemon is running on this mirror${who}`, {
     hint: 'nothing to do: that one does what is due. To run another one, stop it first, or give this one its own mirror',
@@ -248,8 +248,8 @@ export function findDaemon(
   mirror: string,
   looker: { readonly pid: number; readonly host: string; readonly now: number },
 ): DaemonLockfile | null {
-  const path = cardPath(mirror);
-  const card = readCard(path);
+  const path = lockfilePath(mirror);
+  const card = readLockfile(path);
   if (card === null) return null;
   return isHeld(card.lockPath, { command: 'sync', ...looker, since: isoTime(looker.now) }) ? card : null;
 }
@@ -259,7 +259,7 @@ export function killedDaemon(
   mirror: string,
   looker: Parameters<typeof findDaemon>[1],
 ): DaemonLockfile | null {
-  const card = readCard(cardPath(mirror));
+  const card = readLockfile(lockfilePath(mirror));
   try {
     if (card === null || card.isStopped) return null;
     acquireWriterLock(card.lockPath, { command: 'status', ...looker, since: isoTime(looker.now) }).release();
@@ -280,7 +280,7 @@ export function mayHaveDaemon(
   isLockKnown: boolean,
 ): boolean {
   if (findDaemon(mirror, looker) !== null) return true;
-  return !isLockKnown && isThere(cardPath(mirror));
+  return !isLockKnown && isThere(lockfilePath(mirror));
 }
 
 // A mark that a failed start was reported: an empty file beside the mirror, which a full disk takes, or in this user's temporary
@@ -315,7 +315,7 @@ export function unmarkFailedStart(mirror: string): void {
 function failedStartPaths(mirror: string, isMade: boolean): string[] {
   const own = sharedTemporaryDirectory({ isMade });
   const name = createHash('sha256').update(resolve(mirror)).digest('hex').slice(0, 16);
-  return [`${cardPath(mirror)}-failed`, ...(own === null ? [] : [join(own, `${name}.daemon-failed`)])];
+  return [`${lockfilePath(mirror)}-failed`, ...(own === null ? [] : [join(own, `${name}.daemon-failed`)])];
 }
 
 /** False also where this user may not look. */
@@ -335,7 +335,7 @@ export function instanceOf(token: string): string {
   return createHmac('sha256', token).update('tidemark instance').digest('hex');
 }
 
-function cardPath(mirror: string): string {
+function lockfilePath(mirror: string): string {
   return `${realMirrorPath(mirror)}.daemon`;
 }
 
@@ -353,7 +353,7 @@ function ownText(path: string): string {
   }
 }
 
-function readCard(path: string): DaemonLockfile | null {
+function readLockfile(path: string): DaemonLockfile | null {
   try {
     const card = JSON.parse(ownText(path)) as Record<string, unknown>;
     const { pid, host, url, since, token, lock, stopped, once } = card;

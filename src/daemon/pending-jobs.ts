@@ -174,7 +174,7 @@ const LONGEST_RETRY_MS = 4 * 3_600_000;
 const MOST_DOUBLINGS = 5;
 
 /** True where it failed, or lists of it did, only of something that may be over soon. */
-function isPassing(job: JobRow): boolean {
+function isTransient(job: JobRow): boolean {
   if (job.outcome === 'failed') return PASSING.has(job.errorCode ?? '');
   const unread = job.outcome === 'partial' ? (summaryOf('sync', job)?.unread ?? []) : [];
   // What was not reached follows from the others.
@@ -195,7 +195,7 @@ export function retryTimes(
   const latest = dueAt === null ? Number.POSITIVE_INFINITY : Date.parse(dueAt) - FIRST_RETRY_MS;
   const times = (schedules.sync?.sources ?? []).flatMap((source): [string, number][] => {
     const jobs = mirror.daemon.jobs({ name: 'sync', source, limit: MOST_DOUBLINGS });
-    const other = jobs.findIndex((job) => !isPassing(job) || !SCHEDULED.has(job.trigger));
+    const other = jobs.findIndex((job) => !isTransient(job) || !SCHEDULED.has(job.trigger));
     const failures = other < 0 ? jobs.length : other;
     const failedAt = jobs[0]?.finishedAt;
     if (failures === 0 || failedAt === undefined || failedAt === null) return [];

@@ -109,7 +109,7 @@ export class Settings {
     const states = statesOf(files);
     const now = this.#effects.clock.now();
     const isYoung = files.some((path) => {
-      const stats = lookAt(path);
+      const stats = statOrCode(path);
       return typeof stats !== 'string' && Math.abs(now - Number(stats.ctimeMs)) < SETTLED_MS;
     });
     return isYoung ? null : states;
@@ -130,14 +130,14 @@ function statesOf(paths: readonly string[]): string {
 }
 
 function stateOf(path: string): string {
-  const stats = lookAt(path);
+  const stats = statOrCode(path);
   return typeof stats === 'string'
     ? stats
     : `${stats.dev}:${stats.ino}:${stats.mtimeNs}:${stats.ctimeNs}:${stats.size}`;
 }
 
 /** A file that cannot be looked at (no right to its directory, a mount that is away) is reported where it is read, not here: its code. */
-function lookAt(path: string): BigIntStats | string {
+function statOrCode(path: string): BigIntStats | string {
   try {
     return statSync(path, { throwIfNoEntry: false, bigint: true }) ?? 'none';
   } catch (error) {

@@ -60,7 +60,7 @@ export function formExplainer(changes: readonly RecordChange[], facts: FormFacts
   const forms = new Map(facts.forms.map((form) => [keyOf(form.kind, form.field, form.change), form]));
   if (forms.size === 0) return () => undefined;
   const formOf = ({ kind }: RecordChange, field: FieldChange): FormChange | undefined =>
-    forms.get(keyOf(kind, field.path, sortOf(field)));
+    forms.get(keyOf(kind, field.path, formChangeOf(field)));
   const found = new Map<FormChange, Occurrence[]>();
   for (const change of changes) {
     if (change.change !== 'changed') continue;
@@ -110,7 +110,7 @@ function changedSince(own: readonly Occurrence[], then: Iterable<ValueThen>): Fi
   return changed;
 }
 
-function sortOf({ from, to }: FieldChange): FormChange['change'] {
+function formChangeOf({ from, to }: FieldChange): FormChange['change'] {
   return from === undefined ? 'gained' : to === undefined ? 'lost' : 'retyped';
 }
 

@@ -9,7 +9,7 @@ import { type Recreated, type WrittenBy, compareRecords } from './change.ts';
 import { escapeSegment } from '../core/json-pointer.ts';
 
 /** A run that read the record or its collection, and when it ended (ISO 8601). */
-export interface Sighting {
+export interface SeenAt {
   readonly run: number;
   readonly at: string;
   /** Given where it may have been one of the runs that retention dropped before this one. */
@@ -17,7 +17,7 @@ export interface Sighting {
 }
 
 /** One stored revision of a record. */
-export interface HistoryRevision extends Sighting {
+export interface HistoryRevision extends SeenAt {
   /** `rewritten`: equal by comparison, in another spelling. */
   readonly change: 'added' | 'changed' | 'removed' | 'rewritten';
   /** JSON as received; null for a removal. */
@@ -25,7 +25,7 @@ export interface HistoryRevision extends Sighting {
   /** Given where the record has another id from this revision on. */
   readonly created_again?: RenewedId;
   /** Fields of which the body has what was seen last while it lasted, each with the run from which on they are kept; null: none yet. */
-  readonly notKept?: ReadonlyMap<string, Sighting | null>;
+  readonly notKept?: ReadonlyMap<string, SeenAt | null>;
   /** Given with it: the last body under the previous id, with references to recreated records by their new ids. */
   readonly before?: string;
 }
@@ -36,7 +36,7 @@ export interface RenewedId extends Recreated {
 }
 
 /** Where a record has another id from a run on. */
-export interface IdChange extends Sighting {
+export interface IdChange extends SeenAt {
   readonly was: string;
   readonly id: string;
   /** Given where a restore gave it; without it, an id that the record had before returned. */
@@ -46,7 +46,7 @@ export interface IdChange extends Sighting {
 /** A restore's new id as `show` and `blame` list it. */
 interface Renewal extends RenewedId {
   /** Given where the record has an earlier id again: the run that saw that one first. */
-  readonly until?: Sighting;
+  readonly until?: SeenAt;
 }
 
 /** Another id of a record, as seen from one of its ids. */
@@ -57,7 +57,7 @@ export interface OtherId {
   /** The restore that gave it, or of an earlier id the one that replaced it. */
   readonly created?: RenewedId;
   /** Of a later id: it returned in that run. Of an earlier one: it was replaced then by one that returned. */
-  readonly returned?: Sighting;
+  readonly returned?: SeenAt;
 }
 
 interface HistoryOptions {
@@ -66,16 +66,16 @@ interface HistoryOptions {
    * The last run before this one that read the entire collection; null without one. The replaced revision was still current
    * then.
    */
-  readonly sightingBefore: (run: number) => Sighting | null;
+  readonly sightingBefore: (run: number) => SeenAt | null;
   /** When a revision was seen; its own run where this is missing. */
-  readonly seenBy?: (revision: Sighting) => Sighting;
+  readonly seenBy?: (revision: SeenAt) => SeenAt;
 }
 
 /** One revision as `log` shows it. The change happened after `last_seen_before` and not after `at`. */
-export interface LogEntry extends Sighting {
+export interface LogEntry extends SeenAt {
   readonly change: 'added' | 'changed' | 'removed';
   /** When the previous state was last seen; null if the collection had not been read before. */
-  readonly last_seen_before: Sighting | null;
+  readonly last_seen_before: SeenAt | null;
   /** Added: every compared field with `to`. Removed: with `from`. Changed: what differs. */
   readonly fields: readonly FieldChange[];
   /** Given for a record that came back after a removal: how it differs from what was removed. */
@@ -97,9 +97,9 @@ export interface BlameField {
   readonly path: string;
   readonly value: JsonValue;
   /** The run that saw this value first, without a break since but an absence that a restore ended. */
-  readonly since: Sighting;
+  readonly since: SeenAt;
   /** When the field last had another value, or the record was absent; null if the collection had not been read before. */
-  readonly last_seen_before: Sighting | null;
+  readonly last_seen_before: SeenAt | null;
   /** True where the field was volatile before `since`: its values of then were not kept. */
   readonly is_unknown_before?: true;
   /** Given where a restore wrote it. */
@@ -314,10 +314,10 @@ function touches(change: Pick<FieldChange, 'path'>, path: string): boolean {
 
 /** When a replaced revision was last seen: by its own run, or by the last full sweep of the collection since. */
 function lastSeenBefore(
-  revision: Sighting,
+  revision: SeenAt,
   older: HistoryRevision | undefined,
   options: HistoryOptions,
-): Sighting | null {
+): SeenAt | null {
   const look = options.sightingBefore(revision.run);
   if (older === undefined || (look !== null && look.run >= older.run)) return look;
   const own = options.seenBy?.(older) ?? { run: older.run, at: older.at };

@@ -9,7 +9,7 @@ import { acquireWriterLock } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';
 import { interruptedRestore, type UnendedRestore } from '../mirror/unfinished-restore.ts';
-import { contradictedSnapshots } from '../state/point.ts';
+import { contradictedSnapshots } from '../state/resolved-state.ts';
 import { type SourceStatus, readSourceStatuses } from '../state/source-status.ts';
 import { nearestDirectory, type Space, spaceBeside } from './disk.ts';
 

@@ -55,7 +55,7 @@ const STORAGE_BYTES_PER_SECOND = 500_000;
 const CLEANED_EVERY = 8;
 
 /** Ends the work before it began. */
-export class Unworkable extends Error {
+export class CellNotReady extends Error {
   readonly status: 'left' | 'quarantined';
   readonly error: TidemarkError;
   readonly isOfStorage: boolean;
@@ -87,7 +87,7 @@ export async function prepareMirror(
   if (stored === 'equal' || stored === 'ahead') return stored;
   if (known === null || known.root === null) return 'new';
   if (!order.mayLoseRuns) {
-    throw new Unworkable(
+    throw new CellNotReady(
       'left',
       new TidemarkError(
         'mirror_missing',
@@ -157,7 +157,7 @@ async function cachedRelation(
     return await relationOf(path, order, effects);
   } catch (thrown) {
     const error = asTidemarkError(thrown);
-    if (error.code === 'mirror_newer') throw new Unworkable('left', error);
+    if (error.code === 'mirror_newer') throw new CellNotReady('left', error);
     if (error.code !== 'mirror_corrupt' && error.code !== 'mirror_missing') throw error;
     effects.log.warn({ code: error.code }, `${error.message}: it is fetched again`);
     return null;
@@ -236,7 +236,7 @@ async function fetchMirror(
     }
   }
   if (others === null || hasCached) return null;
-  throw new Unworkable(
+  throw new CellNotReady(
     'quarantined',
     new TidemarkError(
       'mirror_corrupt',
@@ -262,7 +262,7 @@ async function storedBackups(
     const backups = await answered(target, listed, STORAGE_ANSWERS_MS, effects.clock);
     return backups.filter(({ state }) => state === 'whole');
   } catch (thrown) {
-    throw new Unworkable('left', asTidemarkError(thrown), true);
+    throw new CellNotReady('left', asTidemarkError(thrown), true);
   }
 }
 
@@ -291,7 +291,7 @@ async function fetchOne(
     );
   } catch (thrown) {
     const error = asTidemarkError(thrown);
-    throw error.code === 'mirror_corrupt' ? error : new Unworkable('left', error);
+    throw error.code === 'mirror_corrupt' ? error : new CellNotReady('left', error);
   }
 }
 

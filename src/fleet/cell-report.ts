@@ -22,8 +22,8 @@ import { openMirror } from '../mirror/open.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { maskedAt, maskedBody, maskedId, maskedPlace, withMaskedId } from '../report/mask.ts';
 import { driftBetween } from '../state/drift.ts';
-import { diffPoints, openMirrorState } from '../state/mirror-diff.ts';
-import { pointOf } from '../state/point.ts';
+import { diffRuns, openMirrorState } from '../state/mirror-diff.ts';
+import { resolvedStateOf } from '../state/resolved-state.ts';
 import { soleIds } from '../state/recreated-ids.ts';
 import { BASELINE, LATEST } from '../state/reference.ts';
 import { isPublished, previousRun } from '../state/runs.ts';
@@ -202,7 +202,7 @@ function keyOf(
 function changesOf({ mirror, order, definitions }: ReportContext, run: RunRow): CellChange[] {
   const from = previousRun(mirror, run);
   if (from === undefined || run.added + run.changed + run.removed === 0) return [];
-  const document = diffPoints(
+  const document = diffRuns(
     mirror,
     { ref: `run:${from.run}`, run: from.run },
     { ref: `run:${run.run}`, run: run.run },
@@ -264,7 +264,7 @@ async function findingsOf(context: ReportContext): Promise<CellReport['findings'
   const source = order.cell;
   if (mirror.snapshots.baseline() === undefined) return null;
   const [from, to] = [BASELINE, LATEST].map((reference) =>
-    openMirrorState(mirror, source, pointOf(mirror, reference, { source })),
+    openMirrorState(mirror, source, resolvedStateOf(mirror, reference, { source })),
   );
   if (from === undefined || to === undefined) throw new Error('two states are two');
   try {

@@ -15,7 +15,7 @@ import { exportRateLog, mergeRateLog } from '../mirror/rate-log.ts';
 import { warnOfRestored } from '../mirror/schema-check.ts';
 import { pinBaseline } from '../state/pin-baseline.ts';
 import { parseReference } from '../state/reference.ts';
-import { prepareMirror, type MirrorEffects, noteLostRuns, storeMirror, Unworkable } from './cell-mirror.ts';
+import { prepareMirror, type MirrorEffects, noteLostRuns, storeMirror, CellNotReady } from './cell-mirror.ts';
 import { reportOf } from './cell-report.ts';
 import type { CellConfig, CellOrder, CellResult } from './cell.ts';
 
@@ -65,7 +65,7 @@ export async function workOnCell(order: CellOrder, effects: CellEffects): Promis
     await doWhatIsDue(config, order, effects);
     // Cut short: what its mirror has by then is reported with the next work on it.
     if (effects.signal.aborted)
-      throw new Unworkable('left', new TidemarkError('interrupted', 'the work was stopped'));
+      throw new CellNotReady('left', new TidemarkError('interrupted', 'the work was stopped'));
     // One with a new baseline is stored whatever else is new.
     const isSet = order.baseline !== null && baselineError === null;
     const storage = await storeMirror(isSet ? { ...order, known: null } : order, effects);
@@ -80,7 +80,7 @@ export async function workOnCell(order: CellOrder, effects: CellEffects): Promis
       },
     };
   } catch (thrown) {
-    if (!(thrown instanceof Unworkable)) return { status: 'failed', error: toErrorMessage(thrown) };
+    if (!(thrown instanceof CellNotReady)) return { status: 'failed', error: toErrorMessage(thrown) };
     const { status, error, isOfStorage } = thrown;
     return { status, error: toErrorMessage(error), isOfStorage };
   }

@@ -84,7 +84,7 @@ async function attemptCommit(
   const { head } = clone;
   const plan = await planFiles(clone, head, source, tree);
   const { changes, foreign } = plan;
-  const run = tree.point.run;
+  const run = tree.resolvedState.run;
   const nothing = {
     source: source.name,
     run,
@@ -109,7 +109,15 @@ async function attemptCommit(
     isFirst: plan.isFirst,
   });
   if (options.isDryRun) return { ...nothing, message, isPushed: false };
-  const commit = await makeCommit(clone, { head, message, plan, tree, git, options, at: tree.point.at });
+  const commit = await makeCommit(clone, {
+    head,
+    message,
+    plan,
+    tree,
+    git,
+    options,
+    at: tree.resolvedState.at,
+  });
   if (git.push) await clone.push(commit);
   await clone.advance(commit, git.push);
   return { ...nothing, commit, message, isPushed: git.push };

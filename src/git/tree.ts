@@ -25,7 +25,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import { yamlDocument } from '../report/export/documents.ts';
 import { recordPath, recordPathOfYaml } from '../report/export/file-name.ts';
 import { extentCollections } from '../state/export-extent.ts';
-import { type Point, pointOf } from '../state/point.ts';
+import { type ResolvedState, resolvedStateOf } from '../state/resolved-state.ts';
 import { LATEST } from '../state/reference.ts';
 import { fingerprintsName, type Redaction, redactionWith } from '../sync/redaction.ts';
 
@@ -41,7 +41,7 @@ interface TreeFile {
 
 /** One source's records as of its latest published run, as files. The same state gives the same bytes. */
 export class RecordTree {
-  readonly point: Point;
+  readonly resolvedState: ResolvedState;
   readonly kinds: readonly Kind[];
   readonly #mirror: Mirror;
   readonly #source: SourceConfig;
@@ -54,7 +54,7 @@ export class RecordTree {
    * @throws TidemarkError `not_found` where nothing was published yet
    */
   constructor(mirror: Mirror, source: SourceConfig, git: GitConfig, secrets: readonly Secret[]) {
-    this.point = pointOf(mirror, LATEST, { source: source.name });
+    this.resolvedState = resolvedStateOf(mirror, LATEST, { source: source.name });
     this.kinds = git.kinds;
     this.#mirror = mirror;
     this.#source = source;
@@ -68,7 +68,7 @@ export class RecordTree {
     const { name: source, definitions } = this.#source;
     const byKind = new Map(definitions.map((definition) => [definition.kind, definition]));
     const filter = { sources: [source], kinds: this.kinds };
-    for (const record of this.#mirror.records.readAt(this.point.run, filter, { isChecked: true })) {
+    for (const record of this.#mirror.records.readAt(this.resolvedState.run, filter, { isChecked: true })) {
       const definition = byKind.get(record.kind) ?? definitionOf(record.kind);
       const value = withoutVolatile(definition, parseLossless(this.#redaction.text(definition, record.body)));
       const body = JSON.stringify(value);
@@ -100,7 +100,7 @@ export class RecordTree {
   manifest(kinds: ReadonlySet<Kind>): string {
     const { name: source } = this.#source;
     const above = kindsAbove(this.kinds);
-    const { whole, stale } = extentCollections(this.#mirror, source, this.point, {
+    const { whole, stale } = extentCollections(this.#mirror, source, this.resolvedState, {
       isAsked: ({ kind }) => this.kinds.includes(kind),
       leads: ({ kind }) => above.includes(kind),
     });

@@ -6,7 +6,7 @@
 import type { Kind } from '../catalog/kinds.ts';
 import type { CollectionKey, RecordKey } from '../catalog/order.ts';
 import type { Connection } from './database.ts';
-import { brokenHistory, headOf, headOfId, textAt } from './history.ts';
+import { brokenHistory, latestRevision, latestRevisionOfId, textAt } from './history.ts';
 import { checkedBodies } from './intact.ts';
 import { REVISION_CHANGE } from './publish-records.ts';
 import { type RecordFilter, type SelectedCollection, selectCollections } from './record-filter.ts';
@@ -56,12 +56,12 @@ export function* readChangesBetween(
     const { source, kind, scope } = collection;
     const bodies = checkedBodies(connection, collection);
     for (const row of touchedRows(connection, collection, Math.min(from, to))) {
-      const head = headOf(connection, row.record);
-      if (head === undefined) continue;
+      const latest = latestRevision(connection, row.record);
+      if (latest === undefined) continue;
       // No root covers what a revision says of the one before it.
       if (row.first !== row.stored) throw brokenHistory(row.record, row.first);
-      const earlier = row.first === 0 ? undefined : bodies.in(head, row.first);
-      const later = bodies.in(head, row.last);
+      const earlier = row.first === 0 ? undefined : bodies.in(latest, row.first);
+      const later = bodies.in(latest, row.last);
       if (earlier === undefined && later === undefined) continue;
       const [before, after] = from < to ? [earlier, later] : [later, earlier];
       yield { source, kind, scope, id: row.id, before, after };
@@ -129,8 +129,8 @@ export function readCountsAt(
       ids === null
         ? records - (later.get(id) ?? 0)
         : ids.filter((each) => {
-            const head = headOfId(connection, id, each);
-            return head !== undefined && textAt(connection, head, run) !== undefined;
+            const latest = latestRevisionOfId(connection, id, each);
+            return latest !== undefined && textAt(connection, latest, run) !== undefined;
           }).length;
     return { source, kind, scope, records: count };
   });

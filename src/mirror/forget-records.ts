@@ -11,10 +11,10 @@ import { TidemarkError } from '../core/errors.ts';
 import type { Connection } from './database.ts';
 import { scanBody, stableHash, volatileMark } from './classify-record.ts';
 import {
-  type HistoryHead,
+  type LatestRevision,
   type RevisionText,
   type StoredRevision,
-  headOf,
+  latestRevision,
   revisionsOf,
   textsOf,
 } from './history.ts';
@@ -64,22 +64,22 @@ export function prepareMerge(
   const target = (run: number): number => options.into.get(run) ?? run;
 
   return (collection, record) => {
-    const head = headOf(writer, record);
-    if (head === undefined || head.collection !== collection.id) throw broken(collection, record);
+    const latest = latestRevision(writer, record);
+    if (latest === undefined || latest.collection !== collection.id) throw broken(collection, record);
     const rules = rulesOf(collection);
-    const chain = [...revisionsOf(writer, head)];
+    const chain = [...revisionsOf(writer, latest)];
     const targets = chain.map(({ run }) => target(run));
     const isPlainMove =
       new Set(targets).size === targets.length &&
       chain.every(({ run }, index) => isSameRule(rules, run, targets[index] ?? run));
     if (isPlainMove) {
-      move(writer, head, chain, target);
+      move(writer, latest, chain, target);
       return 0;
     }
-    const texts = [...textsOf(writer, head)].toReversed();
+    const texts = [...textsOf(writer, latest)].toReversed();
     for (const one of texts) checkText(collection, record, one, rules);
     const merged = merge(collection, texts, target, rules, options.isEqual);
-    rewrite(writer, collection, head, chain, merged, rules);
+    rewrite(writer, collection, latest, chain, merged, rules);
     return chain.length - merged.length;
   };
 }
@@ -208,7 +208,7 @@ const DROP_CHECK = prepared((db) => {
 /** No two revisions meet: each only gets another run. `chain` is newest first. */
 function move(
   writer: Connection,
-  { record, collection, run: newest }: HistoryHead,
+  { record, collection, run: newest }: LatestRevision,
   chain: readonly StoredRevision[],
   target: (run: number) => number,
 ): void {
@@ -224,7 +224,7 @@ function move(
 function rewrite(
   writer: Connection,
   { kind, source, scope }: MergedCollection,
-  { record, collection, body }: HistoryHead,
+  { record, collection, body }: LatestRevision,
   chain: readonly StoredRevision[],
   merged: readonly Merged[],
   rules: readonly SealingRule[],

@@ -8,7 +8,7 @@ import { ENCODING, replacedBytes } from './replaced-body.ts';
 import { records, revisions } from './schema/record-tables.ts';
 
 /** A record's row: where its history begins. */
-export interface HistoryHead {
+export interface LatestRevision {
   readonly record: number;
   readonly collection: number;
   readonly id: string;
@@ -37,7 +37,7 @@ export interface StoredRevision {
 }
 
 /** Hashes and old bodies as they are stored: Drizzle would make a blob of a text that somebody has put in its place. */
-export const HEAD_COLUMNS = {
+export const LATEST_COLUMNS = {
   record: records.record,
   collection: records.collection,
   id: records.remoteId,
@@ -59,9 +59,9 @@ const REVISION_COLUMNS = {
   body: sql<Buffer | null>`${revisions.body}`,
 };
 
-const HEAD = prepared((db) =>
+const LATEST_REVISION = prepared((db) =>
   db
-    .select(HEAD_COLUMNS)
+    .select(LATEST_COLUMNS)
     .from(records)
     .where(eq(records.record, param('record')))
     .prepare(),
@@ -69,19 +69,23 @@ const HEAD = prepared((db) =>
 
 const HEAD_OF_ID = prepared((db) =>
   db
-    .select(HEAD_COLUMNS)
+    .select(LATEST_COLUMNS)
     .from(records)
     .where(and(eq(records.collection, param('collection')), eq(records.remoteId, param('id'))))
     .prepare(),
 );
 
 /** Of a record by its number, current or removed. */
-export function headOf(connection: Connection, record: number): HistoryHead | undefined {
-  return HEAD(connection).get({ record });
+export function latestRevision(connection: Connection, record: number): LatestRevision | undefined {
+  return LATEST_REVISION(connection).get({ record });
 }
 
 /** The same by its key. */
-export function headOfId(connection: Connection, collection: number, id: string): HistoryHead | undefined {
+export function latestRevisionOfId(
+  connection: Connection,
+  collection: number,
+  id: string,
+): LatestRevision | undefined {
   return HEAD_OF_ID(connection).get({ collection, id });
 }
 
@@ -132,8 +136,8 @@ const FIRST = prepared((db) =>
 );
 
 /** The run of the first revision. */
-export function firstRun(connection: Connection, head: HistoryHead): number {
-  return FIRST(connection).get({ record: head.record })?.run ?? head.run;
+export function firstRun(connection: Connection, latest: LatestRevision): number {
+  return FIRST(connection).get({ record: latest.record })?.run ?? latest.run;
 }
 
 const LAST_CHANGE = prepared((db) =>
@@ -149,34 +153,34 @@ const LAST_CHANGE = prepared((db) =>
 );
 
 /** The newest run up to `run` that changed more of the record than its text. */
-export function lastChangedRun(connection: Connection, head: HistoryHead, run: number): number {
-  if (head.run <= run && head.change !== REVISION_CHANGE.rewritten) return head.run;
-  return LAST_CHANGE(connection).get({ record: head.record, run })?.run ?? head.run;
+export function lastChangedRun(connection: Connection, latest: LatestRevision, run: number): number {
+  if (latest.run <= run && latest.change !== REVISION_CHANGE.rewritten) return latest.run;
+  return LAST_CHANGE(connection).get({ record: latest.record, run })?.run ?? latest.run;
 }
 
-function newestRevision({ run, change, ordinal, previous, hash }: HistoryHead): StoredRevision {
+function newestRevision({ run, change, ordinal, previous, hash }: LatestRevision): StoredRevision {
   return { run, change: changeName(change), ordinal, previous, hash, encoding: null, body: null };
 }
 
 /** The revision that exactly that run made. @throws TidemarkError `mirror_corrupt` if it is missing */
-export function revisionIn(connection: Connection, head: HistoryHead, run: number): StoredRevision {
-  if (run === head.run) return newestRevision(head);
-  const { collection, record } = head;
+export function revisionIn(connection: Connection, latest: LatestRevision, run: number): StoredRevision {
+  if (run === latest.run) return newestRevision(latest);
+  const { collection, record } = latest;
   const found = REVISION(connection).get({ run, collection, record });
   if (found === undefined) throw brokenHistory(record, run);
   return revisionOf(found);
 }
 
 /** Every revision, newest first. @throws TidemarkError `mirror_corrupt` where a link leads nowhere */
-export function* revisionsOf(connection: Connection, head: HistoryHead): Generator<StoredRevision> {
-  let revision = newestRevision(head);
+export function* revisionsOf(connection: Connection, latest: LatestRevision): Generator<StoredRevision> {
+  let revision = newestRevision(latest);
   for (;;) {
     const { run, previous } = revision;
     // A link must lead back in time, or a damaged mirror could make this an endless loop.
-    if (previous !== null && previous >= run) throw brokenHistory(head.record, run);
+    if (previous !== null && previous >= run) throw brokenHistory(latest.record, run);
     yield revision;
     if (previous === null) return;
-    revision = revisionIn(connection, head, previous);
+    revision = revisionIn(connection, latest, previous);
   }
 }
 
@@ -187,10 +191,10 @@ export interface RevisionText {
 }
 
 /** Every revision with its text, newest first. */
-export function* textsOf(connection: Connection, head: HistoryHead): Generator<RevisionText> {
+export function* textsOf(connection: Connection, latest: LatestRevision): Generator<RevisionText> {
   let newer: string | null = null;
-  for (const revision of revisionsOf(connection, head)) {
-    const text: string | null = revision.run === head.run ? head.body : textAgainst(revision, newer);
+  for (const revision of revisionsOf(connection, latest)) {
+    const text: string | null = revision.run === latest.run ? latest.body : textAgainst(revision, newer);
     yield { revision, text };
     newer = text;
   }
@@ -199,26 +203,26 @@ export function* textsOf(connection: Connection, head: HistoryHead): Generator<R
 /** The newest revision of that run or an earlier one. Found by key, however long the history is. */
 export function revisionAt(
   connection: Connection,
-  head: HistoryHead,
+  latest: LatestRevision,
   run: number,
 ): StoredRevision | undefined {
-  if (head.run <= run) return newestRevision(head);
-  const found = LATEST_UP_TO(connection).get({ record: head.record, run });
+  if (latest.run <= run) return newestRevision(latest);
+  const found = LATEST_UP_TO(connection).get({ record: latest.record, run });
   if (found !== undefined) return revisionOf(found);
-  const oldest = FIRST(connection).get({ record: head.record }) ?? head;
-  if (oldest.previous !== null) throw brokenHistory(head.record, oldest.previous);
+  const oldest = FIRST(connection).get({ record: latest.record }) ?? latest;
+  if (oldest.previous !== null) throw brokenHistory(latest.record, oldest.previous);
   return undefined;
 }
 
 /** The text as of a run; undefined where the record was not there. */
-export function textAt(connection: Connection, head: HistoryHead, run: number): string | undefined {
-  const revision = revisionAt(connection, head, run);
-  return revision === undefined ? undefined : textOf(connection, head, revision);
+export function textAt(connection: Connection, latest: LatestRevision, run: number): string | undefined {
+  const revision = revisionAt(connection, latest, run);
+  return revision === undefined ? undefined : textOf(connection, latest, revision);
 }
 
 /** The text that the revision of exactly that run had; undefined for a tombstone. */
-export function textIn(connection: Connection, head: HistoryHead, run: number): string | undefined {
-  return textOf(connection, head, revisionIn(connection, head, run));
+export function textIn(connection: Connection, latest: LatestRevision, run: number): string | undefined {
+  return textOf(connection, latest, revisionIn(connection, latest, run));
 }
 
 /**
@@ -227,15 +231,15 @@ export function textIn(connection: Connection, head: HistoryHead, run: number): 
  */
 export function textOf(
   connection: Connection,
-  head: HistoryHead,
+  latest: LatestRevision,
   revision: StoredRevision,
 ): string | undefined {
   if (revision.change === 'removed') return undefined;
-  if (revision.run === head.run) return head.body ?? undefined;
+  if (revision.run === latest.run) return latest.body ?? undefined;
   const deltas: StoredRevision[] = [];
   let base: StoredRevision | null = revision;
-  if (revision.encoding === ENCODING.delta && head.previous !== revision.run)
-    for (const row of LATER(connection)({ record: head.record, run: revision.run })) {
+  if (revision.encoding === ENCODING.delta && latest.previous !== revision.run)
+    for (const row of LATER(connection)({ record: latest.record, run: revision.run })) {
       deltas.push(base);
       base = revisionOf(row);
       if (base.encoding !== ENCODING.delta) break;
@@ -245,9 +249,9 @@ export function textOf(
     deltas.push(base);
     base = null;
   }
-  let bytes = base === null ? bytesOfHead(head) : bytesOf(base, null);
+  let bytes = base === null ? latestBytes(latest) : bytesOf(base, null);
   for (const row of deltas.reverse()) bytes = bytesOf(row, bytes);
-  if (bytes === null) throw brokenHistory(head.record, revision.run);
+  if (bytes === null) throw brokenHistory(latest.record, revision.run);
   return bytes.toString('utf8');
 }
 
@@ -264,7 +268,7 @@ export function brokenHistory(record: number, run: number): TidemarkError {
   });
 }
 
-function bytesOfHead({ body }: HistoryHead): Buffer | null {
+function latestBytes({ body }: LatestRevision): Buffer | null {
   return body === null ? null : Buffer.from(body, 'utf8');
 }
 

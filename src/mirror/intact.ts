@@ -6,8 +6,8 @@ import type { RecordKey } from '../catalog/order.ts';
 import { scanBody, stableDigest } from './classify-record.ts';
 import { type Connection, DamagedContent } from './database.ts';
 import {
-  type HistoryHead,
-  headOfId,
+  type LatestRevision,
+  latestRevisionOfId,
   revisionAt,
   revisionIn,
   type StoredRevision,
@@ -44,9 +44,9 @@ export interface CheckedBodies {
   /** A body that was read with its revision. @throws DamagedContent for one that does not match its hash */
   of(text: string, revision: Pick<StoredRevision, 'run' | 'hash'>): string;
   /** As `textAt`. @throws DamagedContent */
-  at(head: HistoryHead, run: number): string | undefined;
+  at(latest: LatestRevision, run: number): string | undefined;
   /** As `textIn`. @throws DamagedContent */
-  in(head: HistoryHead, run: number): string | undefined;
+  in(latest: LatestRevision, run: number): string | undefined;
 }
 
 /** For whatever leaves the mirror and is believed: comparisons, exports, the replica, drills. `id`: of the collection. */
@@ -66,18 +66,18 @@ export function checkedBodies(
       `the stored content of 1 record does not match its hash: ${name === null ? one : `${one} ${JSON.stringify(name)}`}`,
     );
   };
-  const ofRevision = (head: HistoryHead, revision: StoredRevision): string | undefined => {
-    const text = textOf(connection, head, revision);
+  const ofRevision = (latest: LatestRevision, revision: StoredRevision): string | undefined => {
+    const text = textOf(connection, latest, revision);
     return text === undefined ? undefined : of(text, revision);
   };
   return {
     has,
     of,
-    at: (head, run) => {
-      const revision = revisionAt(connection, head, run);
-      return revision === undefined ? undefined : ofRevision(head, revision);
+    at: (latest, run) => {
+      const revision = revisionAt(connection, latest, run);
+      return revision === undefined ? undefined : ofRevision(latest, revision);
     },
-    in: (head, run) => ofRevision(head, revisionIn(connection, head, run)),
+    in: (latest, run) => ofRevision(latest, revisionIn(connection, latest, run)),
   };
 }
 
@@ -100,11 +100,12 @@ export function isBodyIntact(
   run: number,
 ): boolean {
   const collection = collectionOf(connection, source, kind, scope);
-  const head = collection === undefined ? undefined : headOfId(connection, collection.id, id);
-  const newest = head === undefined ? undefined : revisionAt(connection, head, run);
-  if (collection === undefined || head === undefined || newest === undefined) return true;
-  const revision = newest.change === 'removed' ? revisionAt(connection, head, newest.previous ?? 0) : newest;
-  const text = revision === undefined ? undefined : textOf(connection, head, revision);
+  const latest = collection === undefined ? undefined : latestRevisionOfId(connection, collection.id, id);
+  const newest = latest === undefined ? undefined : revisionAt(connection, latest, run);
+  if (collection === undefined || latest === undefined || newest === undefined) return true;
+  const revision =
+    newest.change === 'removed' ? revisionAt(connection, latest, newest.previous ?? 0) : newest;
+  const text = revision === undefined ? undefined : textOf(connection, latest, revision);
   if (revision === undefined || text === undefined) return true;
   return hasItsHash(text, revision, readRules(connection, collection.source, kind));
 }

@@ -5,7 +5,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import { isScopeCompatible, SCOPE_KIND, scopeKeyNaming, teamIds } from '../catalog/lineage.ts';
 import { compareScopes, compareTexts, type RecordKey } from '../catalog/order.ts';
 import type { Connection } from './database.ts';
-import { HEAD_COLUMNS, type HistoryHead, textAt, textsOf } from './history.ts';
+import { LATEST_COLUMNS, type LatestRevision, textAt, textsOf } from './history.ts';
 import { param, prepared } from './query.ts';
 import { RecreatedIds } from './recreated-ids.ts';
 import { readIdMap } from './id-map.ts';
@@ -202,28 +202,28 @@ function readParents(connection: Connection, run: number | null): ReadonlyMap<st
     const own = parents.get(key) ?? new Set();
     parents.set(key, own.add(organization));
   };
-  const textsThen = (head: HistoryHead): string[] =>
+  const textsThen = (latest: LatestRevision): string[] =>
     run === null
-      ? [...textsOf(connection, head)].flatMap(({ text }) => text ?? [])
-      : [textAt(connection, head, run) ?? []].flat();
+      ? [...textsOf(connection, latest)].flatMap(({ text }) => text ?? [])
+      : [textAt(connection, latest, run) ?? []].flat();
   const { organization_id: organizations, project_id: projects } = SCOPE_KIND;
   const collections = readCollections(connection);
   for (const { id: collection, source, scope } of collections.filter(({ kind }) => kind === projects)) {
     const organization = scope.organization_id;
     if (organization === undefined) continue;
-    for (const head of KNOWN(connection).all({ collection }))
-      if (textsThen(head).length > 0) add(source, head.id, organization);
+    for (const latest of KNOWN(connection).all({ collection }))
+      if (textsThen(latest).length > 0) add(source, latest.id, organization);
   }
   for (const { id: collection, source } of collections.filter(({ kind }) => kind === organizations)) {
-    for (const head of KNOWN(connection).all({ collection }))
-      for (const text of textsThen(head)) for (const team of teamIds(text)) add(source, team, head.id);
+    for (const latest of KNOWN(connection).all({ collection }))
+      for (const text of textsThen(latest)) for (const team of teamIds(text)) add(source, team, latest.id);
   }
   return parents;
 }
 
 const KNOWN = prepared((db) =>
   db
-    .select(HEAD_COLUMNS)
+    .select(LATEST_COLUMNS)
     .from(records)
     .where(eq(records.collection, param('collection')))
     .prepare(),

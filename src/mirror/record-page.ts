@@ -6,11 +6,11 @@ import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Connection, Statement } from './database.ts';
 import {
-  type HistoryHead,
+  type LatestRevision,
   type StoredRevision,
   firstRun,
-  headOf,
-  headOfId,
+  latestRevision,
+  latestRevisionOfId,
   revisionAt,
   textOf,
 } from './history.ts';
@@ -123,7 +123,7 @@ export function preparePages(connection: Connection) {
           ? NO_RECORDS
           : { records: page.records, bodies: page.bodies };
       }
-      const rows = prepared<HistoryHead>(
+      const rows = prepared<LatestRevision>(
         pageSql(
           'record, collection, remote_id AS id, run, change, ordinal, previous, hash, body',
           list,
@@ -131,14 +131,14 @@ export function preparePages(connection: Connection) {
         ),
       ).all(position);
       const checked = bodiesOf(list);
-      const bodies = rows.flatMap((head) => checked.at(head, run) ?? []);
+      const bodies = rows.flatMap((latest) => checked.at(latest, run) ?? []);
       return { records: bodies.length, bodies: Buffer.from(bodies.join(',')) };
     },
 
     /** A record's body as of the list's run; undefined where it is not there. @throws DamagedContent */
     record(list: Pick<RecordList, 'collection' | 'kind' | 'run'>, id: string): string | undefined {
-      const head = headOfId(connection, list.collection, id);
-      return head === undefined ? undefined : bodiesOf(list).at(head, list.run ?? head.run);
+      const latest = latestRevisionOfId(connection, list.collection, id);
+      return latest === undefined ? undefined : bodiesOf(list).at(latest, list.run ?? latest.run);
     },
   };
 }
@@ -204,36 +204,37 @@ export function readRecordAsOf(
   { record, kind }: Pick<RecordRow, 'record' | 'kind'>,
   run: number,
 ): RecordAsOf | undefined {
-  const head = headOf(connection, record);
-  const newest = head === undefined ? undefined : revisionAt(connection, head, run);
-  if (head === undefined || newest === undefined) return undefined;
+  const latest = latestRevision(connection, record);
+  const newest = latest === undefined ? undefined : revisionAt(connection, latest, run);
+  if (latest === undefined || newest === undefined) return undefined;
   const isRemoved = newest.change === 'removed';
-  const present = isRemoved ? revisionAt(connection, head, newest.previous ?? 0) : newest;
-  const body = present === undefined ? undefined : textOf(connection, head, present);
+  const present = isRemoved ? revisionAt(connection, latest, newest.previous ?? 0) : newest;
+  const body = present === undefined ? undefined : textOf(connection, latest, present);
   if (present === undefined || body === undefined) return undefined;
-  const unknown = unknownMembers(connection, { id: head.collection, kind }, run)?.(present.run) ?? new Set();
+  const unknown =
+    unknownMembers(connection, { id: latest.collection, kind }, run)?.(present.run) ?? new Set();
   const { stableText, volatileText } = withoutMembers(body, unknown);
   const timeOf = prepareTimes(connection);
   const timed = (number: number): RunTime => ({ run: number, at: timeOf(number) });
   return {
     body: stableText,
     unknown: Object.keys(JSON.parse(`{${volatileText}}`) as object),
-    changed: timed(contentRevision(connection, head, present).run),
+    changed: timed(contentRevision(connection, latest, present).run),
     written: timed(present.run),
     removed: isRemoved ? timed(newest.run) : null,
-    first: timed(firstRun(connection, head)),
+    first: timed(firstRun(connection, latest)),
   };
 }
 
 /** The revision that brought the content: a rewritten one is equal to the one before it. */
 function contentRevision(
   connection: Connection,
-  head: HistoryHead,
+  latest: LatestRevision,
   revision: StoredRevision,
 ): StoredRevision {
   let found = revision;
   while (found.change === 'rewritten' && found.previous !== null) {
-    const before = revisionAt(connection, head, found.previous);
+    const before = revisionAt(connection, latest, found.previous);
     if (before === undefined) break;
     found = before;
   }

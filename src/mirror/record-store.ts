@@ -13,7 +13,7 @@ import {
   readRecordAsOf,
 } from './record-page.ts';
 import {
-  heads,
+  latestRevisions,
   readAsOf,
   readCurrent,
   readCurrentKeys,
@@ -33,7 +33,7 @@ import { TidemarkError } from '../core/errors.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
-import { type HistoryHead, type RevisionText, textsOf } from './history.ts';
+import { type LatestRevision, type RevisionText, textsOf } from './history.ts';
 import { collectionOf } from './run-rows.ts';
 import { type QueryBuilder, param, prepared, isAmong, unlessGiven } from './query.ts';
 import { checks, records } from './schema/record-tables.ts';
@@ -306,7 +306,7 @@ function jsonPath(pointer: string): string | undefined {
   return `$${tokens.map((token) => `."${token}"`).join('')}`;
 }
 
-const REVISED_HEADS = heads(isNotNull(records.previous));
+const LATEST_OF_REVISED = latestRevisions(isNotNull(records.previous));
 
 /**
  * The bodies that records had before their newest revision, each record's newest one first, without those that are damaged; `until`
@@ -319,20 +319,20 @@ function* readReplaced(
   for (const collection of selectCollections(connection, filter)) {
     const { source, kind, scope } = collection;
     const bodies = checkedBodies(connection, collection);
-    for (const head of REVISED_HEADS(connection, collection)) {
-      let until = head.run;
-      for (const { revision, text } of readableTexts(connection, head)) {
-        if (text !== null && revision.run !== head.run && bodies.has(text, revision))
-          yield { source, kind, scope, id: head.id, body: text, until };
+    for (const latest of LATEST_OF_REVISED(connection, collection)) {
+      let until = latest.run;
+      for (const { revision, text } of readableTexts(connection, latest)) {
+        if (text !== null && revision.run !== latest.run && bodies.has(text, revision))
+          yield { source, kind, scope, id: latest.id, body: text, until };
         until = revision.run;
       }
     }
   }
 }
 
-function readableTexts(connection: Connection, head: HistoryHead): readonly RevisionText[] {
+function readableTexts(connection: Connection, latest: LatestRevision): readonly RevisionText[] {
   try {
-    return [...textsOf(connection, head)];
+    return [...textsOf(connection, latest)];
   } catch (error) {
     if (error instanceof TidemarkError && error.code === 'mirror_corrupt') return [];
     throw error;

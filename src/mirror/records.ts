@@ -7,12 +7,12 @@ import { type SQL, and, asc, eq, isNotNull, isNull, sql } from 'drizzle-orm';
 import { type Connection, DamagedContent } from './database.ts';
 import { prepareFirstReadings } from './first-readings.ts';
 import {
-  HEAD_COLUMNS,
-  type HistoryHead,
+  LATEST_COLUMNS,
+  type LatestRevision,
   type RevisionChange,
-  headOf,
+  latestRevision,
   firstRun,
-  headOfId,
+  latestRevisionOfId,
   lastChangedRun,
   revisionAt,
   revisionsOf,
@@ -145,14 +145,14 @@ const NEWEST_RUNS = selectedRows((db, isSelected) =>
     .orderBy(asc(records.remoteId)),
 );
 
-export const heads = (condition?: SQL) =>
+export const latestRevisions = (condition?: SQL) =>
   selectedRows((db, isSelected) =>
-    db.select(HEAD_COLUMNS).from(records).where(and(isSelected, condition)).orderBy(asc(records.remoteId)),
+    db.select(LATEST_COLUMNS).from(records).where(and(isSelected, condition)).orderBy(asc(records.remoteId)),
   );
 
-const HEADS = heads();
-const CURRENT_HEADS = heads(IS_CURRENT);
-const REMOVED_HEADS = heads(isNull(records.hash));
+const LATEST_REVISIONS = latestRevisions();
+const LATEST_OF_CURRENT = latestRevisions(IS_CURRENT);
+const LATEST_OF_REMOVED = latestRevisions(isNull(records.hash));
 
 /** How bodies are read. */
 interface ReadOptions {
@@ -167,10 +167,10 @@ function knownTexts(
   connection: Connection,
   collection: SelectedCollection,
   run: number,
-): (head: HistoryHead, text: string) => string {
+): (latest: LatestRevision, text: string) => string {
   const unknown = unknownMembers(connection, collection, run);
-  return (head, text) => {
-    const revision = unknown === null ? undefined : revisionAt(connection, head, run);
+  return (latest, text) => {
+    const revision = unknown === null ? undefined : revisionAt(connection, latest, run);
     return unknown === null || revision === undefined
       ? text
       : scanBody(text, unknown(revision.run)).stableText;
@@ -202,10 +202,10 @@ export function* readAsOf(
     const { source, kind, scope } = collection;
     const bodies = isChecked ? checkedBodies(connection, collection) : null;
     const known = isKnownOnly ? knownTexts(connection, collection, run) : null;
-    for (const head of HEADS(connection, collection)) {
-      const body = bodies === null ? textAt(connection, head, run) : bodies.at(head, run);
+    for (const latest of LATEST_REVISIONS(connection, collection)) {
+      const body = bodies === null ? textAt(connection, latest, run) : bodies.at(latest, run);
       if (body !== undefined)
-        yield { source, kind, scope, id: head.id, body: known === null ? body : known(head, body) };
+        yield { source, kind, scope, id: latest.id, body: known === null ? body : known(latest, body) };
     }
   }
 }
@@ -227,14 +227,14 @@ export function* readDated(
     const { source, kind, scope } = collection;
     const bodies = checkedBodies(connection, collection);
     const known = run === null ? null : knownTexts(connection, collection, run);
-    for (const head of (run === null ? CURRENT_HEADS : HEADS)(connection, collection)) {
-      const body = bodies.at(head, run ?? head.run);
+    for (const latest of (run === null ? LATEST_OF_CURRENT : LATEST_REVISIONS)(connection, collection)) {
+      const body = bodies.at(latest, run ?? latest.run);
       if (body === undefined) continue;
       yield {
-        ...{ source, kind, scope, id: head.id },
-        body: known === null ? body : known(head, body),
-        firstSeenAt: timeOf(firstRun(connection, head)),
-        lastChangedAt: timeOf(lastChangedRun(connection, head, run ?? head.run)),
+        ...{ source, kind, scope, id: latest.id },
+        body: known === null ? body : known(latest, body),
+        firstSeenAt: timeOf(firstRun(connection, latest)),
+        lastChangedAt: timeOf(lastChangedRun(connection, latest, run ?? latest.run)),
       };
     }
   }
@@ -257,9 +257,11 @@ export function* readKeysAsOf(
   for (const collection of selectCollections(connection, filter, run)) {
     const { source, kind, scope } = collection;
     for (const { record, id, run: newest, change } of NEWEST_RUNS(connection, collection)) {
-      const head = newest <= run ? undefined : headOf(connection, record);
+      const latest = newest <= run ? undefined : latestRevision(connection, record);
       const isThere =
-        head === undefined ? change !== REVISION_CHANGE.removed : textAt(connection, head, run) !== undefined;
+        latest === undefined
+          ? change !== REVISION_CHANGE.removed
+          : textAt(connection, latest, run) !== undefined;
       if (isThere) yield { source, kind, scope, id };
     }
   }
@@ -271,9 +273,9 @@ export function* readKeysAsOf(
  * @throws DamagedContent for a body that does not match its hash
  */
 export function readRevisions(connection: Connection, row: RecordRow, until = Infinity): Revision[] {
-  return lineage(connection, row, (head) => {
-    const bodies = checkedBodies(connection, { id: head.collection, kind: row.kind });
-    return [...textsOf(connection, head)].flatMap(({ revision, text }) =>
+  return lineage(connection, row, (latest) => {
+    const bodies = checkedBodies(connection, { id: latest.collection, kind: row.kind });
+    return [...textsOf(connection, latest)].flatMap(({ revision, text }) =>
       revision.run > until
         ? []
         : { revision, part: { body: text === null ? null : bodies.of(text, revision) } },
@@ -287,8 +289,8 @@ export function readRevisionSteps(
   row: RecordRow,
   until: number,
 ): Omit<Revision, 'body'>[] {
-  return lineage(connection, row, (head) =>
-    [...revisionsOf(connection, head)].flatMap((revision) =>
+  return lineage(connection, row, (latest) =>
+    [...revisionsOf(connection, latest)].flatMap((revision) =>
       revision.run > until ? [] : { revision, part: {} },
     ),
   );
@@ -298,7 +300,7 @@ function lineage<Part extends object>(
   connection: Connection,
   { source, kind, scope, id, collection }: RecordRow,
   revisionsIn: (
-    head: HistoryHead,
+    latest: LatestRevision,
   ) => readonly { readonly revision: Pick<Revision, 'run' | 'change'>; readonly part: Part }[],
 ): (Omit<Revision, 'body'> & Part)[] {
   const timeOf = prepareTimes(connection);
@@ -310,12 +312,12 @@ function lineage<Part extends object>(
         ? collection
         : selectCollections(connection, { sources: [source], kinds: [kind], scope: place.scope })[0]?.id;
     // An id that the mirror has never seen has no history.
-    const head = own === undefined ? undefined : headOfId(connection, own, place.id);
-    if (head === undefined) continue;
+    const latest = own === undefined ? undefined : latestRevisionOfId(connection, own, place.id);
+    if (latest === undefined) continue;
     histories.set(
       place.id,
-      revisionsIn(head).map(({ revision: { run, change }, part }) => ({
-        ...{ run, at: timeOf(run), change, id: place.id, collection: head.collection },
+      revisionsIn(latest).map(({ revision: { run, change }, part }) => ({
+        ...{ run, at: timeOf(run), change, id: place.id, collection: latest.collection },
         ...part,
       })),
     );
@@ -342,14 +344,14 @@ export function* readHistory(
     const bodies = checkedBodies(connection, collection);
     const additionOf = additions.get(source) ?? prepareAdditions(connection, source);
     additions.set(source, additionOf);
-    for (const head of HEADS(connection, collection)) {
-      if (head.run < from) continue;
-      for (const { revision, text } of [...textsOf(connection, head)].reverse()) {
+    for (const latest of LATEST_REVISIONS(connection, collection)) {
+      if (latest.run < from) continue;
+      for (const { revision, text } of [...textsOf(connection, latest)].reverse()) {
         const { run } = revision;
-        const key = { kind, scope, id: head.id };
+        const key = { kind, scope, id: latest.id };
         let addition: ReturnType<typeof additionOf> =
           revision.change === 'added' ? additionOf(key, run) : { change: revision.change };
-        if (addition.change === 'added' && isFirstReading(collection.id, head.id, run))
+        if (addition.change === 'added' && isFirstReading(collection.id, latest.id, run))
           addition = { change: 'first_read' };
         const body = text === null ? null : bodies.of(text, revision);
         yield { source, ...key, run, at: timeOf(run), ...addition, body };
@@ -397,9 +399,9 @@ function lastBody(
   until: number,
 ): string | null {
   const [collection] = selectCollections(connection, { sources: [source], kinds: [kind], scope });
-  const head = collection === undefined ? undefined : headOfId(connection, collection.id, id);
-  if (collection === undefined || head === undefined) return null;
-  for (const { revision, text } of textsOf(connection, head))
+  const latest = collection === undefined ? undefined : latestRevisionOfId(connection, collection.id, id);
+  if (collection === undefined || latest === undefined) return null;
+  for (const { revision, text } of textsOf(connection, latest))
     if (revision.run <= until && text !== null)
       return checkedBodies(connection, collection).of(text, revision);
   return null;
@@ -418,7 +420,7 @@ export function* readRemoved(connection: Connection, filter: RecordFilter = {}):
   const timeOf = prepareTimes(connection);
   for (const collection of selectCollections(connection, filter)) {
     const { source, kind, scope } = collection;
-    for (const { id, run } of REMOVED_HEADS(connection, collection)) {
+    for (const { id, run } of LATEST_OF_REMOVED(connection, collection)) {
       yield { source, kind, scope, id, run, at: timeOf(run) };
     }
   }
@@ -431,9 +433,9 @@ export function* readRemovedBodies(
 ): Generator<MirrorRecord & { readonly run: number }> {
   for (const collection of selectCollections(connection, filter)) {
     const { source, kind, scope } = collection;
-    for (const head of REMOVED_HEADS(connection, collection)) {
-      const body = head.previous === null ? undefined : textIn(connection, head, head.previous);
-      if (body !== undefined) yield { source, kind, scope, id: head.id, body, run: head.run };
+    for (const latest of LATEST_OF_REMOVED(connection, collection)) {
+      const body = latest.previous === null ? undefined : textIn(connection, latest, latest.previous);
+      if (body !== undefined) yield { source, kind, scope, id: latest.id, body, run: latest.run };
     }
   }
 }

@@ -19,14 +19,14 @@ export function latestUnfinished(
 ): { readonly row: UnendedRestore | null; readonly isAtWork: boolean } {
   const found = newestUnfinished(mirror, source);
   if (found === null) return { row: null, isAtWork: false };
-  const { row, isAtWork } = lookAtRestore(mirror, found);
+  const { row, isAtWork } = readRestoreStatus(mirror, found);
   // Where the lock cannot be tried, nobody can continue it either.
   if (isAtWork === undefined || !isUnended(row)) return { row: null, isAtWork: false };
   return { row: { ...row, backupMadeAt: mirror.restores.backupSinceResumed(row.restore) }, isAtWork };
 }
 
 /** A restore as it is now, and whether a process applies it: undefined if that is not known. Not to be called within `atOnce`. */
-export function lookAtRestore(
+export function readRestoreStatus(
   mirror: Mirror,
   found: RestoreRow,
 ): { readonly row: RestoreRow; readonly isAtWork: boolean | undefined } {
@@ -39,7 +39,7 @@ export function lookAtRestore(
 
 /** A restore with its outcome as it is now: a process that was killed could not journal its end. Not to be called within `atOnce`. */
 export function restoreNow(mirror: Mirror, found: RestoreRow): RestoreRow {
-  const { row, isAtWork } = lookAtRestore(mirror, found);
+  const { row, isAtWork } = readRestoreStatus(mirror, found);
   return row.outcome === 'running' && isAtWork === false ? { ...row, outcome: 'interrupted' } : row;
 }
 

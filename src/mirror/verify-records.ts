@@ -8,7 +8,7 @@ import type { Connection } from './database.ts';
 import { scanBody, volatileMark } from './classify-record.ts';
 import { bodyNames } from './kind-views.ts';
 import { hasItsHash } from './intact.ts';
-import { type HistoryHead, type StoredRevision, textsOf } from './history.ts';
+import { type LatestRevision, type StoredRevision, textsOf } from './history.ts';
 import { prepared } from './query.ts';
 import type { CollectionRow } from './run-rows.ts';
 import type { SealingRule } from './run-seals.ts';
@@ -68,7 +68,7 @@ const SLICE = 200;
 /** Records without a row that are reported at most. */
 const MOST_GONE = 1000;
 
-interface CheckedRow extends HistoryHead {
+interface CheckedRow extends LatestRevision {
   readonly volatile: number | null;
   readonly lastName: string | null;
   readonly isReadable: number;

@@ -26,14 +26,14 @@ import {
 import {
   type StateFilter,
   filterParts,
-  holderTest,
+  mayHoldIds,
   isSearched,
   keysIn,
   leadingFilter,
   selectsCollection,
 } from './filter.ts';
 import { unmanagedKinds } from './compare-sources.ts';
-import { stepsOverPoints } from './mirror-diff.ts';
+import { stepsOverRuns } from './mirror-diff.ts';
 import { neverRead, nothingCompared, type UnreadList } from './nothing-compared.ts';
 import { type Coverage, isByChoice, type LoadedState, staleReading, type UnknownRecord } from './state.ts';
 import { isNamedAnyway, neverAskedKinds } from './unasked.ts';
@@ -42,7 +42,7 @@ import type { Scope } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { MatchedIds } from '../diff/match-records.ts';
 import { RecreatedIds } from '../mirror/recreated-ids.ts';
-import type { Point } from './point.ts';
+import type { ResolvedState } from './resolved-state.ts';
 import { RecreatedReferences, matchedIds } from './recreated-ids.ts';
 
 interface ComparisonRequest {
@@ -105,7 +105,7 @@ async function compareChecked(asked: ComparisonRequest): Promise<DiffDocument> {
   const apart = [...skipped, ...leftOut];
   // Both states of one mirror come from the same records.
   if (mirror === undefined) for (const side of [from, to]) side.requireCounted?.(collections.compared);
-  else to.requireCounted?.(collections.compared, to.point?.run);
+  else to.requireCounted?.(collections.compared, to.resolvedState?.run);
   const never = neverAskedKinds([asked.from, to], filter, leaveOut);
   const documents: DiffDocument[] = [];
   const unaskedRecords: (RecordKey & { readonly reason: string })[] = [];
@@ -134,8 +134,8 @@ async function compareChecked(asked: ComparisonRequest): Promise<DiffDocument> {
       collections: compared,
     });
     const steps =
-      mirror !== undefined && from.point !== null && to.point !== null && from.source !== null
-        ? stepsOverPoints(mirror, from.point, to.point, {
+      mirror !== undefined && from.resolvedState !== null && to.resolvedState !== null && from.source !== null
+        ? stepsOverRuns(mirror, from.resolvedState, to.resolvedState, {
             ...options,
             collections: compared,
             without,
@@ -203,7 +203,7 @@ function comparableCollections(
   const leftOut: LeftOut[] = [];
   const stale: Stale[] = [];
   const unread: UnreadList[] = [];
-  const known = collectionsOf(from, to).filter(holderTest(request.filter, parts, [from, to]));
+  const known = collectionsOf(from, to).filter(mayHoldIds(request.filter, parts, [from, to]));
   for (const [kind, reason] of leaveOut) {
     if (request.filter.kinds?.includes(kind) !== false) leftOut.push({ kind, scope: {}, reason });
   }
@@ -463,7 +463,7 @@ function withRecreated(
 }
 
 function isNewer(a: LoadedState, b: LoadedState): boolean {
-  if (a.point !== null && b.point !== null) return a.point.run > b.point.run;
+  if (a.resolvedState !== null && b.resolvedState !== null) return a.resolvedState.run > b.resolvedState.run;
   if (b.reference.ref === 'live') return false;
   return a.reference.ref === 'live' || (a.reference.at ?? '') > (b.reference.at ?? '');
 }
@@ -479,7 +479,7 @@ function recreatedParts(state: LoadedState, parts: readonly StateFilter[]): read
 class RecreatedState implements LoadedState {
   readonly reference: StateReference;
   readonly source: string | null;
-  readonly point: Point | null;
+  readonly resolvedState: ResolvedState | null;
   readonly #state: LoadedState;
   readonly #other: LoadedState;
   readonly #ids: MatchedIds;
@@ -501,7 +501,7 @@ class RecreatedState implements LoadedState {
   ) {
     this.reference = state.reference;
     this.source = state.source;
-    this.point = state.point;
+    this.resolvedState = state.resolvedState;
     this.#state = state;
     this.#other = other;
     this.#ids = ids;

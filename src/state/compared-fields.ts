@@ -46,8 +46,8 @@ export function requireComparedFields(document: DiffDocument, compared: StatesCo
 }
 
 /** True for a state of the mirror, or an export of one, that has no values of volatile fields: later runs replaced them. */
-function isPast({ point, lacksVolatile = false }: LoadedState): boolean {
-  return lacksVolatile || (point !== null && !point.isLatest);
+function isPast({ resolvedState, lacksVolatile = false }: LoadedState): boolean {
+  return lacksVolatile || (resolvedState !== null && !resolvedState.isLatest);
 }
 
 /** The mode in which two states can be compared: volatile fields only where both have values of them. */

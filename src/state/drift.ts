@@ -33,7 +33,7 @@ import { redactedValues } from '../sync/redaction.ts';
 import { compareStates } from './compare.ts';
 import { possibleMode } from './compared-fields.ts';
 import { type StateFilter, filterParts, selectsRecord } from './filter.ts';
-import { pointOf } from './point.ts';
+import { resolvedStateOf } from './resolved-state.ts';
 import { IdHistories, RecreatedReferences, shownIds, soleIds, withMappedIds } from './recreated-ids.ts';
 import { BASELINE } from './reference.ts';
 import { withoutSentInvites } from './sent-invites.ts';
@@ -411,7 +411,7 @@ function isBaseline(mirror: Mirror, from: LoadedState, { source }: DriftExtent):
   if (baseline === undefined) return true;
   // Then the state was named, and what was accepted against the baseline is not known.
   if (baseline.contradiction !== undefined) return false;
-  return from.point?.run === pointOf(mirror, BASELINE, { source }).run;
+  return from.resolvedState?.run === resolvedStateOf(mirror, BASELINE, { source }).run;
 }
 
 function keyText(key: RecordKey): string {
@@ -493,11 +493,11 @@ function formFacts(
 /** What the runs after FROM up to TO found; up to the latest one where TO is live. Of an export nothing is known. */
 function formsBetween(mirror: Mirror, source: string, from: LoadedState, to: LoadedState): FormChange[] {
   const isLive = to.reference.ref === 'live';
-  if (from.point === null || (to.point === null && !isLive)) return [];
-  const until = to.point?.run ?? Infinity;
+  if (from.resolvedState === null || (to.resolvedState === null && !isLive)) return [];
+  const until = to.resolvedState?.run ?? Infinity;
   const forms = new Map<string, FormChange>();
   for (const { run, kind, field, change, before, after } of mirror.runs
-    .schemaChanges({ source, sinceRun: from.point.run + 1 })
+    .schemaChanges({ source, sinceRun: from.resolvedState.run + 1 })
     .toReversed()) {
     if (run > until || change === 'unwatched') continue;
     const name = JSON.stringify([kind, field, change]);

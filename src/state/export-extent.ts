@@ -6,11 +6,11 @@ import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { ExportExtent, LastComplete } from './export.ts';
 import { openMirrorState } from './mirror-diff.ts';
-import type { Point } from './point.ts';
+import type { ResolvedState } from './resolved-state.ts';
 import type { LoadedState } from './state.ts';
 
 /** The kinds of which no collection of the source had been read by the point, though there were some to read. */
-export function unreadKinds(mirror: Mirror, source: string, at: Point): ReadonlySet<Kind> {
+export function unreadKinds(mirror: Mirror, source: string, at: ResolvedState): ReadonlySet<Kind> {
   const state = openMirrorState(mirror, source, at);
   const ways = Map.groupBy(state.collections(), ({ kind }) => kind);
   return new Set(
@@ -46,7 +46,7 @@ interface ExtentChoice {
 export function extentCollections(
   mirror: Mirror,
   source: string,
-  at: Point,
+  at: ResolvedState,
   { isAsked, leads }: ExtentChoice,
 ): Required<Pick<ExportExtent, 'whole' | 'stale'>> {
   const state = openMirrorState(mirror, source, at);

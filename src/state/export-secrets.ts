@@ -87,14 +87,14 @@ function keyOf({ kind, scope, id }: RecordKey): string {
 class CoveredState implements LoadedState {
   readonly reference: StateReference;
   readonly source: string | null;
-  readonly point: LoadedState['point'];
+  readonly resolvedState: LoadedState['resolvedState'];
   readonly #state: LoadedState;
   readonly #places: ReadonlyMap<string, ReadonlyMap<string, string>>;
 
   constructor(state: LoadedState, places: ReadonlyMap<string, ReadonlyMap<string, string>>) {
     this.reference = state.reference;
     this.source = state.source;
-    this.point = state.point;
+    this.resolvedState = state.resolvedState;
     this.#state = state;
     this.#places = places;
   }

@@ -157,7 +157,7 @@ const STALE = 'the run of the export could not read all of them';
 class ExportState implements LoadedState {
   readonly reference: StateReference;
   readonly source: string | null;
-  readonly point = null;
+  readonly resolvedState = null;
   readonly hasForeignSecrets: boolean;
   readonly lacksVolatile: boolean;
   readonly #records: readonly RecordState[];

@@ -109,7 +109,7 @@ export function keysIn(states: readonly Records[], parts: readonly StateFilter[]
  * True for the lists that can hold a record which the filter names by id: all, unless each id is of one record only and one of the
  * states has it. A record that is read by the id of another one has that id too.
  */
-export function holderTest(
+export function mayHoldIds(
   { ids = [] }: StateFilter,
   parts: readonly StateFilter[],
   states: readonly Records[],

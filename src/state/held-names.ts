@@ -14,7 +14,7 @@ import {
   type HeldUntil,
   heldUntil,
   heldUntilText,
-  lookCommands,
+  reviewCommands,
   MOVED_HINT,
   movedAddress,
   movedText,
@@ -166,7 +166,7 @@ export function heldAdvice(
 ): string {
   const [moved] = held.flatMap(({ until }) => until?.moved ?? []);
   if (moved !== undefined) return `${movedText(moved)}: ${MOVED_HINT}`;
-  const { look, restoring } = lookCommands(held, source);
+  const { look, restoring } = reviewCommands(held, source);
   return `${look} shows ${what}, ${restoring(them)}`;
 }
 

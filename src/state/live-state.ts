@@ -142,7 +142,7 @@ function parentsIn({
 class LiveState implements LoadedState, LiveLists {
   readonly reference: StateReference;
   readonly source: string;
-  readonly point = null;
+  readonly resolvedState = null;
   readonly #options: LiveOptions;
   readonly #temporary: TemporaryMirror;
   readonly #asked: ReadonlySet<Kind>;

@@ -23,7 +23,7 @@ import type { MirrorRecord } from '../mirror/records.ts';
 import type { SweepRow } from '../mirror/run-rows.ts';
 import type { SeenCollection } from '../mirror/sweeps-as-of.ts';
 import type { StateFilter } from './filter.ts';
-import type { Point } from './point.ts';
+import type { ResolvedState } from './resolved-state.ts';
 import { projectsIn } from './live-parents.ts';
 import { requireCounted, requireIntact, requireSealed, requireUnbroken } from './intact.ts';
 import type { UnknownRecord, Coverage, LoadedState, NamedRecord } from './state.ts';
@@ -31,7 +31,7 @@ import { neverAsked, unaskedInRun, type UnaskedInRun } from './unasked.ts';
 import { firstReads } from './unknown-records.ts';
 
 /** A published run, as the user named it. */
-interface RunPoint {
+interface ReferencedRun {
   readonly ref: string;
   readonly run: number;
   /** When the run ended, ISO 8601. */
@@ -39,7 +39,7 @@ interface RunPoint {
   readonly forgotten?: StateReference['forgotten'];
 }
 
-interface PointDiffOptions {
+interface RunDiffOptions {
   readonly mode: ComparisonMode;
   /** Leaves the records of one source: record keys are unique within a source only. */
   readonly filter: RecordFilter;
@@ -66,19 +66,19 @@ interface PointDiffOptions {
  * while a record had none.
  * @throws TidemarkError as `diffPairs`; `mirror_corrupt` where what the runs changed is not what they sealed
  */
-export function diffPoints(
+export function diffRuns(
   mirror: Mirror,
-  from: RunPoint,
-  to: RunPoint,
-  options: PointDiffOptions,
+  from: ReferencedRun,
+  to: ReferencedRun,
+  options: RunDiffOptions,
 ): DiffDocument {
   const [source, ...others] = options.filter.sources ?? [];
-  if (source === undefined || others.length > 0) return runToEnd(stepsOverPoints(mirror, from, to, options));
+  if (source === undefined || others.length > 0) return runToEnd(stepsOverRuns(mirror, from, to, options));
   const reads = firstReads(
     openMirrorState(mirror, source, { ref: from.ref, run: from.run, at: from.at ?? '', isLatest: false }),
   );
   const document = runToEnd(
-    stepsOverPoints(mirror, from, to, {
+    stepsOverRuns(mirror, from, to, {
       ...options,
       isUnknown: (key, change) => {
         const isFirst = reads.isUnknown(key, change);
@@ -90,12 +90,12 @@ export function diffPoints(
   return found.length === 0 ? document : { ...document, first_read: found };
 }
 
-/** As `diffPoints`, in steps. */
-export function stepsOverPoints(
+/** As `diffRuns`, in steps. */
+export function stepsOverRuns(
   mirror: Mirror,
-  from: RunPoint,
-  to: RunPoint,
-  options: PointDiffOptions,
+  from: ReferencedRun,
+  to: ReferencedRun,
+  options: RunDiffOptions,
 ): DiffSteps {
   const { filter, collections, isUnknown, through, without = [], ...compare } = options;
   requireSealed(mirror, Math.min(from.run, to.run), comparedIn(mirror, [from, to], options));
@@ -121,8 +121,8 @@ export function stepsOverPoints(
 /** The collections that the comparison is about; null where it is about all of several sources. */
 function comparedIn(
   mirror: Mirror,
-  ends: readonly RunPoint[],
-  { filter, collections }: PointDiffOptions,
+  ends: readonly ReferencedRun[],
+  { filter, collections }: RunDiffOptions,
 ): { readonly source: string; readonly collections: Iterable<CollectionKey> } | null {
   const [source, ...others] = filter.sources ?? [];
   if (source === undefined || others.length > 0) return null;
@@ -132,7 +132,7 @@ function comparedIn(
   };
 }
 
-function referenceOf({ ref, run, at, forgotten }: RunPoint): StateReference {
+function referenceOf({ ref, run, at, forgotten }: ReferencedRun): StateReference {
   return {
     ref,
     run,
@@ -158,8 +158,8 @@ function* pairsOf(changes: Iterable<ChangedRecord>): Generator<StatePair> {
 // The state of a source as of a published run of the mirror.
 
 /** Opens the state; the mirror has to stay open as long as it is used. Closing the state leaves it open. */
-export function openMirrorState(mirror: Mirror, source: string, point: Point): LoadedState {
-  return new MirrorState(mirror, source, point);
+export function openMirrorState(mirror: Mirror, source: string, resolvedState: ResolvedState): LoadedState {
+  return new MirrorState(mirror, source, resolvedState);
 }
 
 /** Parents that are looked up one by one; beyond, all of a collection are read at once. */
@@ -168,7 +168,7 @@ const LOOKED_UP = 500;
 class MirrorState implements LoadedState {
   readonly reference: StateReference;
   readonly source: string;
-  readonly point: Point;
+  readonly resolvedState: ResolvedState;
   readonly #mirror: Mirror;
   readonly #isChecked: boolean;
   /** Read when first asked for: who only reads records needs none of it. */
@@ -179,31 +179,33 @@ class MirrorState implements LoadedState {
   #kinds: { readonly value: readonly Kind[] | null } | undefined;
   readonly #partsByKind = new Map<Kind, ReadonlyMap<string, string>>();
 
-  constructor(mirror: Mirror, source: string, point: Point, isChecked = false) {
+  constructor(mirror: Mirror, source: string, resolvedState: ResolvedState, isChecked = false) {
     this.#mirror = mirror;
     this.#isChecked = isChecked;
     this.source = source;
-    this.point = point;
-    const { ref, run, at, forgotten } = point;
+    this.resolvedState = resolvedState;
+    const { ref, run, at, forgotten } = resolvedState;
     this.reference = { ref, run, at, ...(forgotten === undefined ? {} : { forgotten }) };
   }
 
   get #seen(): ReadonlyMap<string, SeenCollection> {
     this.#seenByKey ??= new Map(
-      this.#mirror.runs.sweepsAsOf(this.source, this.point.run).map((seen) => [collectionKey(seen), seen]),
+      this.#mirror.runs
+        .sweepsAsOf(this.source, this.resolvedState.run)
+        .map((seen) => [collectionKey(seen), seen]),
     );
     return this.#seenByKey;
   }
 
   get #unasked(): UnaskedInRun {
-    return (this.#unaskedOfRun ??= unaskedInRun(this.#mirror, this.source, this.point.run, [
+    return (this.#unaskedOfRun ??= unaskedInRun(this.#mirror, this.source, this.resolvedState.run, [
       ...this.#seen.values(),
     ]));
   }
 
   /** The kinds that its run was limited to; null for all. */
   get #kindsOfRun(): readonly Kind[] | null {
-    return (this.#kinds ??= { value: this.#mirror.runs.get(this.point.run)?.kinds ?? null }).value;
+    return (this.#kinds ??= { value: this.#mirror.runs.get(this.resolvedState.run)?.kinds ?? null }).value;
   }
 
   collections(): readonly CollectionKey[] {
@@ -223,8 +225,8 @@ class MirrorState implements LoadedState {
 
   #withUnnamed(coverage: Coverage, kind: Kind): Coverage {
     if (coverage.how !== 'read' || kind !== SCOPE_KIND.organization_id) return coverage;
-    const { source, point } = this;
-    const unnamed = this.#unasked.unnamed(this.#mirror, { source, run: point.run });
+    const { source, resolvedState } = this;
+    const unnamed = this.#unasked.unnamed(this.#mirror, { source, run: resolvedState.run });
     if (unnamed === null) return coverage;
     const { askedRun, asked, of, run } = unnamed;
     const since = run === null ? '' : `; the others as of run ${run}`;
@@ -241,29 +243,33 @@ class MirrorState implements LoadedState {
       if (this.#hasAny({ kinds: [kind] }, scope)) {
         return {
           how: 'read',
-          stale: `no reading of it up to run ${this.point.run} is known`,
+          stale: `no reading of it up to run ${this.resolvedState.run} is known`,
           isPartial: true,
         };
       }
       if (!this.#isParentKnown(scope)) return { how: 'absent' };
-      return { how: 'unread', reason: `the mirror had not read it by run ${this.point.run}`, code: null };
+      return {
+        how: 'unread',
+        reason: `the mirror had not read it by run ${this.resolvedState.run}`,
+        code: null,
+      };
     }
     const { wasRead, outcome, error, errorCode, lastRun, readRun, completeRun } = seen;
     const why = `${outcome ?? 'not read'} in run ${lastRun}${error === null ? '' : `: ${error}`}`;
     if (!wasRead && !this.#hasAny({ kinds: [kind] }, scope)) {
       return {
         how: 'unread',
-        reason: `the mirror had not read it by run ${this.point.run} (${why})`,
+        reason: `the mirror had not read it by run ${this.resolvedState.run} (${why})`,
         code: errorCode,
       };
     }
     if (outcome === 'complete') {
-      const limitedTo = lastRun < this.point.run ? this.#kindsOfRun : null;
+      const limitedTo = lastRun < this.resolvedState.run ? this.#kindsOfRun : null;
       if (limitedTo === null || limitedTo.includes(kind)) {
         const part = this.#partsOf(kind).get(collectionKey({ kind, scope }));
         return { how: 'read', ...(part === undefined ? {} : { part }) };
       }
-      const reason = `run ${this.point.run} was limited to ${limitedTo.join(', ')}`;
+      const reason = `run ${this.resolvedState.run} was limited to ${limitedTo.join(', ')}`;
       return { how: 'read', limited: `${reason}; last read by ${this.#runText(lastRun)}` };
     }
     if (completeRun === null && definitionOf(kind).reading !== 'each') {
@@ -280,7 +286,7 @@ class MirrorState implements LoadedState {
     const { reading, discovery } = definitionOf(kind);
     const isPart = (sweep: SweepRow): boolean =>
       sweep.kind === kind && sweep.outcome === 'complete' && (reading === 'each' || sweep.mode === 'head');
-    const read = reading === 'list' ? [] : this.#mirror.runs.sweeps(this.point.run).filter(isPart);
+    const read = reading === 'list' ? [] : this.#mirror.runs.sweeps(this.resolvedState.run).filter(isPart);
     const reason =
       read.length === 0
         ? null
@@ -293,7 +299,7 @@ class MirrorState implements LoadedState {
   }
 
   #newestText(read: readonly CollectionKey[]): string {
-    const { run } = this.point;
+    const { run } = this.resolvedState;
     const full = read.map((each) => this.#lastFullRun(each, run) ?? 0);
     const oldest = Math.min(...full);
     const orLater = full.some((each) => each > oldest) ? ' or later' : '';
@@ -307,7 +313,7 @@ class MirrorState implements LoadedState {
 
   /** Null where all were asked for: a request for each. */
   #turnsText(parent: Kind, read: readonly SweepRow[]): string | null {
-    const { run } = this.point;
+    const { run } = this.resolvedState;
     const asked = read.reduce((sum, { pages }) => sum + pages, 0);
     const of = this.#mirror.records
       .countsAt(run, { sources: [this.source], kinds: [parent] })
@@ -316,16 +322,16 @@ class MirrorState implements LoadedState {
   }
 
   neverAsked(kind: Kind): string | null {
-    this.#neverAsked ??= neverAsked(this.#mirror, { source: this.source, run: this.point.run });
+    this.#neverAsked ??= neverAsked(this.#mirror, { source: this.source, run: this.resolvedState.run });
     return this.#neverAsked(kind);
   }
 
   firstReadsAfter(asked: readonly CollectionKey[]): readonly (number | null)[] {
-    return this.#mirror.runs.firstSweepsAfter(this.source, this.point.run, asked);
+    return this.#mirror.runs.firstSweepsAfter(this.source, this.resolvedState.run, asked);
   }
 
   wasReadWhole(kind: Kind, scope: Scope): boolean {
-    return this.#lastFullRun({ kind, scope }, this.point.run + 1) !== undefined;
+    return this.#lastFullRun({ kind, scope }, this.resolvedState.run + 1) !== undefined;
   }
 
   #lastFullRun(collection: CollectionKey, before: number): number | undefined {
@@ -343,11 +349,11 @@ class MirrorState implements LoadedState {
       if (coverage.how !== 'read' || coverage.isPartial !== true) return null;
       return {
         covers: () => true,
-        reason: `perhaps there as well: run ${this.point.run} had not read all of it`,
+        reason: `perhaps there as well: run ${this.resolvedState.run} had not read all of it`,
         isUnproven: true,
       };
     }
-    if (this.point.isLatest) {
+    if (this.resolvedState.isLatest) {
       const unchecked = new Set(this.#mirror.records.uncheckedParents(this.source, kind, scope));
       return { covers: (id) => unchecked.has(id), reason: 'not read into the mirror yet' };
     }
@@ -361,7 +367,7 @@ class MirrorState implements LoadedState {
         if (asked > LOOKED_UP && all === null) all = this.#idsOf(parent, scope);
         return all?.has(id) ?? this.#hasAny({ kinds: [parent], ids: [id] }, scope);
       },
-      reason: `perhaps not read yet by run ${this.point.run}`,
+      reason: `perhaps not read yet by run ${this.resolvedState.run}`,
     };
   }
 
@@ -380,7 +386,7 @@ class MirrorState implements LoadedState {
   }
 
   keys(filter: StateFilter & { readonly scope?: Scope }): Iterable<RecordKey> {
-    return this.#mirror.records.keysAt(this.point.run, { ...filter, sources: [this.source] });
+    return this.#mirror.records.keysAt(this.resolvedState.run, { ...filter, sources: [this.source] });
   }
 
   projectsOf(organizations: readonly string[]): readonly string[] {
@@ -388,15 +394,15 @@ class MirrorState implements LoadedState {
   }
 
   checked(): LoadedState {
-    return new MirrorState(this.#mirror, this.source, this.point, true);
+    return new MirrorState(this.#mirror, this.source, this.resolvedState, true);
   }
 
   replacedMembers(): ReadonlyMap<Kind, ReadonlySet<string>> {
-    return this.#mirror.records.replacedMembers(this.source, this.point.run);
+    return this.#mirror.records.replacedMembers(this.source, this.resolvedState.run);
   }
 
   requireIntact(records: Iterable<NamedRecord>): void {
-    requireIntact(this.#mirror, this.source, this.point.run, records);
+    requireIntact(this.#mirror, this.source, this.resolvedState.run, records);
   }
 
   requireCounted(collections: Iterable<CollectionKey>, after = 0): void {
@@ -412,7 +418,7 @@ class MirrorState implements LoadedState {
   #read(filter: StateFilter & { readonly scope?: Scope }): Iterable<MirrorRecord> {
     // Also for the latest run: another one may be published while this state is being read.
     const own = { ...filter, sources: [this.source] };
-    return this.#mirror.records.readAt(this.point.run, own, { isChecked: this.#isChecked });
+    return this.#mirror.records.readAt(this.resolvedState.run, own, { isChecked: this.#isChecked });
   }
 
   #hasAny(filter: StateFilter, scope: Scope): boolean {

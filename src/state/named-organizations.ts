@@ -101,7 +101,7 @@ function isOneUnknown(
 class NamedState implements LoadedState {
   readonly reference: StateReference;
   readonly source: string | null;
-  readonly point = null;
+  readonly resolvedState = null;
   readonly #all: LoadedState;
   readonly #below: LoadedState | null;
   readonly #there: ReadonlySet<string>;

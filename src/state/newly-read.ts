@@ -57,11 +57,11 @@ export function readNewlyReadRecords(
       : [...mirror.runs.changeCounts({ runs, kinds: inTurns })].filter(([, { added }]) => added > 0);
   return {
     collections: readNewlyReadCollections(mirror, runs, kinds),
-    looks: adding.flatMap(([run]) => firstLooks(mirror, run, inTurns)),
+    looks: adding.flatMap(([run]) => firstReadings(mirror, run, inTurns)),
   };
 }
 
-function firstLooks(mirror: Mirror, number: number, kinds: readonly Kind[]): NewlyReadCollection[] {
+function firstReadings(mirror: Mirror, number: number, kinds: readonly Kind[]): NewlyReadCollection[] {
   const run = mirror.runs.get(number);
   const previous = run === undefined ? undefined : previousRun(mirror, run);
   if (run === undefined || previous === undefined) return [];

@@ -158,8 +158,8 @@ export function neverRead(
       : isAll(to, 'unread') && isAll(from, 'read')
         ? to
         : null;
-  if (lacking === null || lacking.point === null) return undefined;
-  const { ref, run } = lacking.point;
+  if (lacking === null || lacking.resolvedState === null) return undefined;
+  const { ref, run } = lacking.resolvedState;
   const runs = lacking.firstReadsAfter?.(skipped) ?? skipped.map(() => null);
   const named = notRead(
     lacking,

@@ -2,7 +2,7 @@
 import { isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { pointOf } from './point.ts';
+import { resolvedStateOf } from './resolved-state.ts';
 import { OF_MIRROR, parseReference } from './reference.ts';
 
 /** One end of a period. */
@@ -36,7 +36,7 @@ interface PeriodChoice {
  * The period between two texts: references to states of the mirror, times, or ages (`7d`, `24h`). Left out, they are the
  * beginning of the mirror and now.
  * @throws TidemarkError `usage` when it ends before it begins, and for `run:-1` where it is another run for each of several
- * sources; what `resolvePoint` throws for any other text
+ * sources; what `resolveState` throws for any other text
  */
 export function choosePeriod(mirror: Mirror, { since, until, sources }: PeriodChoice, nowMs: number): Period {
   const chosen = { sources, nowMs };
@@ -83,7 +83,7 @@ function bound(
     return { at, firstAt, ...(note === undefined ? {} : { note }) };
   }
   const choice = reference.form === 'earlier_run' ? onlySource(mirror, text, sources) : {};
-  const { at, run } = pointOf(mirror, reference, choice);
+  const { at, run } = resolvedStateOf(mirror, reference, choice);
   return { at, run };
 }
 

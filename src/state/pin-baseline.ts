@@ -3,7 +3,7 @@ import { definitionOf } from '../catalog/catalog.ts';
 import { plural } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { SeenCollection } from '../mirror/sweeps-as-of.ts';
-import { pointOf } from './point.ts';
+import { resolvedStateOf } from './resolved-state.ts';
 import type { Reference } from './reference.ts';
 import { isPublished } from './runs.ts';
 
@@ -18,7 +18,7 @@ interface PinnedBaseline {
 /**
  * Pins a state under a name and measures drift from it.
  * @param options.isExact false takes a snapshot that has the name already, whatever its run
- * @throws TidemarkError as `SnapshotStore.pinBaseline` and `pointOf`
+ * @throws TidemarkError as `SnapshotStore.pinBaseline` and `resolvedStateOf`
  */
 export function pinBaseline(
   mirror: Mirror,
@@ -32,7 +32,7 @@ export function pinBaseline(
   const known = mirror.snapshots.list().find((snapshot) => snapshot.name === name);
   const before = mirror.snapshots.baseline();
   const choice = source === undefined ? {} : { source };
-  const run = known !== undefined && !isExact ? known.run : pointOf(mirror, reference, choice).run;
+  const run = known !== undefined && !isExact ? known.run : resolvedStateOf(mirror, reference, choice).run;
   mirror.snapshots.pinBaseline(name, run);
   if (before?.name === name && before.contradiction === undefined)
     return { outcome: 'already', run, instead: null };

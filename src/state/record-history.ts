@@ -7,7 +7,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import { collectionKey, definitionOf } from '../catalog/catalog.ts';
 import { volatileFields } from '../catalog/volatile-names.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import type { HistoryRevision, IdChange, LogEntry, Sighting } from '../diff/history.ts';
+import type { HistoryRevision, IdChange, LogEntry, SeenAt } from '../diff/history.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordRow, Revision } from '../mirror/records.ts';
 import { READ } from '../mirror/sweeps-as-of.ts';
@@ -25,13 +25,13 @@ interface RecordHistory {
   /** Newest first; none if the record was created later. */
   readonly revisions: readonly IdRevision[];
   /** The last published run before `run` that listed the record's entire collection; null if there was none. */
-  readonly sightingBefore: (run: number) => Sighting | null;
+  readonly sightingBefore: (run: number) => SeenAt | null;
   /** When a revision was seen: its own run, or one that retention dropped into that. */
-  readonly seenBy: (revision: Sighting) => Sighting;
+  readonly seenBy: (revision: SeenAt) => SeenAt;
   /** When the record was first seen; null if it was created later. */
-  readonly firstSeen: Sighting | null;
+  readonly firstSeen: SeenAt | null;
   /** When the record was last seen: by a full sweep of its collection, or by its own revision. */
-  readonly lastSeen: Sighting | null;
+  readonly lastSeen: SeenAt | null;
   /** Null also where it is removed or was not there yet. */
   readonly notReadSince: () => NotReadSince | null;
   /** Where it got another id, newest first, also after the requested id. */
@@ -65,7 +65,7 @@ export function recordHistory(
   const written = found.find(({ body }) => body !== null);
   const removed = newest?.body === null ? newest : null;
   const changes = idChanges(mirror, row, found, definitions);
-  const seen = (revision: Sighting): Sighting =>
+  const seen = (revision: SeenAt): SeenAt =>
     seenBy(mirror, found.find(({ run }) => run === revision.run) ?? row, revision);
   const first = revisions.at(-1);
   return {
@@ -109,16 +109,16 @@ export function notKept(
   source: string,
   definition: ResourceDefinition,
   until: number,
-): (revision: number) => ReadonlyMap<string, Sighting | null> {
+): (revision: number) => ReadonlyMap<string, SeenAt | null> {
   const rules = mirror.records.sealingRules(source, definition.kind).filter(({ run }) => run <= until);
   const now = volatileFields(definition);
   const newest = mirror.runs.latest(source);
   // The newest run has all values.
   const isNewest = newest !== undefined && newest.run <= until;
-  const notKeptUnder = (index: number): ReadonlyMap<string, Sighting | null> => {
+  const notKeptUnder = (index: number): ReadonlyMap<string, SeenAt | null> => {
     const later = rules.slice(index + 1);
     return new Map(
-      [...(rules[index]?.volatileFields ?? [])].flatMap((name): [string, Sighting | null][] => {
+      [...(rules[index]?.volatileFields ?? [])].flatMap((name): [string, SeenAt | null][] => {
         if (now.has(name)) return [];
         const rule = later.find(({ volatileFields: own }) => !own.has(name));
         const kept = rule === undefined ? (isNewest ? newest : undefined) : mirror.runs.get(rule.run);
@@ -128,7 +128,7 @@ export function notKept(
     );
   };
   // Many revisions have the same rule.
-  const byRule = new Map<number, ReadonlyMap<string, Sighting | null>>();
+  const byRule = new Map<number, ReadonlyMap<string, SeenAt | null>>();
   return (revision) => {
     const index = rules.findLastIndex(({ run }) => run <= revision);
     const own = byRule.get(index) ?? notKeptUnder(index);
@@ -186,9 +186,9 @@ function withRestores(
 export function lastSeen(
   mirror: Mirror,
   { collection }: Pick<RecordRow, 'collection'>,
-  { written, removed }: { readonly written: Sighting; readonly removed: Sighting | null },
+  { written, removed }: { readonly written: SeenAt; readonly removed: SeenAt | null },
   until: number,
-): Sighting {
+): SeenAt {
   // Only a complete sweep of the entire list shows every record: a walk of the head may have ended before it.
   const look = mirror.runs.lastFullSweep(collection, removed === null ? until + 1 : removed.run);
   if (look !== undefined && look.run >= written.run) return look;
@@ -197,7 +197,7 @@ export function lastSeen(
 }
 
 /** The run of a record's first revision, which may be that of a forgotten one. */
-export function firstSeen({ retention }: Pick<Mirror, 'retention'>, { run, at }: Sighting): Sighting {
+export function firstSeen({ retention }: Pick<Mirror, 'retention'>, { run, at }: SeenAt): SeenAt {
   return { run, at, ...(retention.forgottenBefore(run) === undefined ? {} : { may_be_earlier: true }) };
 }
 
@@ -205,7 +205,7 @@ export function firstSeen({ retention }: Pick<Mirror, 'retention'>, { run, at }:
  * When a revision was seen. A forgotten one is of the next kept run, which need not have read the list: then it was seen, at the
  * latest, by the last dropped run that did.
  */
-function seenBy(mirror: Mirror, { collection }: Pick<RecordRow, 'collection'>, revision: Sighting): Sighting {
+function seenBy(mirror: Mirror, { collection }: Pick<RecordRow, 'collection'>, revision: SeenAt): SeenAt {
   const own = firstSeen(mirror, revision);
   if (own.may_be_earlier !== true) return own;
   return { ...own, ...mirror.runs.droppedReading(collection, revision.run) };

@@ -35,7 +35,7 @@ export const BASELINE: Reference = { form: 'baseline', text: 'baseline' };
 const WORDS = ['latest', 'live', 'baseline'] as const;
 
 /** Every form of a state of the mirror. */
-export const POINT_FORMS =
+export const STORED_STATE_FORMS =
   'latest, baseline, run:N, run:-1 (the run before the latest), snapshot:NAME, an age (30m, 24h, 7d, 2w), yesterday or a time (2026-03-01, 2026-03-01T12:00Z)';
 
 /** The hint for a mistyped reference. */
@@ -96,7 +96,7 @@ function formsFor({ refuses = [] }: ReferenceChoice): string {
     ...(refuses.includes('live') ? [] : ['live']),
     ...(refuses.includes('file') ? [] : ['file:PATH (an export: a file or a directory)']),
   ];
-  return [...others, POINT_FORMS].join(', ');
+  return [...others, STORED_STATE_FORMS].join(', ');
 }
 
 function unknown(text: string, near: string | undefined, hint: string): TidemarkError {

@@ -10,7 +10,7 @@ import { compareKeys, type CollectionKey, type RecordKey } from '../catalog/orde
 import type { RecordState } from '../diff/states.ts';
 import type { UnaskedCollection } from '../mirror/sweeps-as-of.ts';
 import { selectsRecord, type StateFilter } from './filter.ts';
-import type { Point } from './point.ts';
+import type { ResolvedState } from './resolved-state.ts';
 
 /** What a state can say of a collection. */
 export type Coverage =
@@ -120,7 +120,7 @@ export function stateOfRecords(
   const state: LoadedState = {
     reference: like.reference,
     source: like.source,
-    point: null,
+    resolvedState: null,
     collections: () => like.collections(),
     coverage: (kind, scope) => like.coverage(kind, scope),
     unknownIn: (kind, scope) => like.unknownIn(kind, scope),
@@ -138,7 +138,7 @@ export interface LoadedState {
   /** The source that it is a state of; null for an export that names none. */
   readonly source: string | null;
   /** For a state that the mirror holds. */
-  readonly point: Point | null;
+  readonly resolvedState: ResolvedState | null;
   /** True for an export whose secrets are fingerprints by the key of another mirror. */
   readonly hasForeignSecrets?: boolean;
   /** True for an export without volatile fields: its state had no values of them. */

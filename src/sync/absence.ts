@@ -19,7 +19,7 @@ import {
   heldUntil,
   heldUntilText,
   isTooMany,
-  lookCommands,
+  reviewCommands,
   MOVED_HINT,
   type MovedAddress,
   movedText,
@@ -340,7 +340,7 @@ function heldError(walked: Walked, facts: HeldFacts): TidemarkError {
   const below = hold.below === 0 ? '' : `, with ${plural(hold.below, 'record')} below`;
   const missing = { kind, below: hold.below };
   const uncreatable = uncreatableKinds(missing, context.definitionOf);
-  const { look, restoring } = lookCommands([{ ...missing, uncreatable }], null);
+  const { look, restoring } = reviewCommands([{ ...missing, uncreatable }], null);
   return new TidemarkError(
     'removals_held',
     `the list no longer shows ${gone}${below}: ${reasonOfHold(walked, facts)}`,

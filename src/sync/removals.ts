@@ -161,7 +161,7 @@ interface Missing {
  * a restore of the others alone would leave those out; without what the profile leaves to a person, whose plan would be blocked.
  * @param source for the commands; null with a single one
  */
-export function lookCommands(
+export function reviewCommands(
   held: readonly Missing[],
   source: string | null,
 ): { readonly look: string; readonly restoring: (them: 'it' | 'them' | 'all') => string } {
@@ -224,7 +224,7 @@ export function heldCommands(
   held: readonly (Missing & { readonly records: number; readonly until?: HeldUntil })[],
   source: string,
 ): string[] {
-  const { look, restoring } = lookCommands(held, source);
+  const { look, restoring } = reviewCommands(held, source);
   const [moved] = held.flatMap(({ until }) => until?.moved ?? []);
   const accepting = [...Map.groupBy(held, ({ kind }) => kind)].map(([kind, own]) => {
     const all = own.reduce((sum, { records, below }) => sum + records + below, 0);

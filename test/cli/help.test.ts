@@ -4,7 +4,7 @@ import { isKind } from '../../src/catalog/catalog.ts';
 import { COMMAND_GROUPS, type ArgumentRow } from '../../src/cli/command-row.ts';
 import { COMMANDS } from '../../src/cli/command-table.ts';
 import { namedCommands } from '../../src/cli/command-row.ts';
-import { valueSortOf } from '../../src/cli/completion/value-sort.ts';
+import { valueTypeOf } from '../../src/cli/completion/value-type.ts';
 import { FIRST_EXAMPLES, GLOBAL_OPTIONS } from '../../src/cli/global-options.ts';
 import { parseReference } from '../../src/state/reference.ts';
 import { callsIn, understand } from './command-lines.ts';
@@ -36,8 +36,8 @@ describe('the command table', () => {
       ...(row.options ?? []).map((option) => [option.flags, option] as const),
       ...(row.arguments ?? []).map((argument) => [argument.name, argument] as const),
     ]) {
-      if (valueSortOf(text, 'free') === undefined) expect(text).not.toMatch(/[<[]/);
-      else if (choices === undefined) expect(valueSortOf(text, values), text).toBeDefined();
+      if (valueTypeOf(text, 'free') === undefined) expect(text).not.toMatch(/[<[]/);
+      else if (choices === undefined) expect(valueTypeOf(text, values), text).toBeDefined();
     }
   });
 });
@@ -114,9 +114,9 @@ describe('the examples', () => {
 function expectValues(name: string, options: Readonly<Record<string, unknown>>, example: string): void {
   const row = ALL.find((each) => each.name === name)?.row;
   const asked = [
-    ...(row?.arguments ?? []).map((each) => [each.key, valueSortOf(each.name, each.values)] as const),
+    ...(row?.arguments ?? []).map((each) => [each.key, valueTypeOf(each.name, each.values)] as const),
     ...(row?.options ?? []).map(
-      (each) => [/^--([a-z]+)/.exec(each.flags)?.[1] ?? '', valueSortOf(each.flags, each.values)] as const,
+      (each) => [/^--([a-z]+)/.exec(each.flags)?.[1] ?? '', valueTypeOf(each.flags, each.values)] as const,
     ),
   ];
   for (const [key, sort] of asked) {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { CommandContext } from '../../src/cli/context.ts';
 import { definitionOf } from '../../src/catalog/catalog.ts';
-import { consents, requireConsent, riskiest } from '../../src/cli/plan.ts';
+import { consents, requireConsent, riskiestStepLines } from '../../src/cli/plan.ts';
 import { askYesNo } from '../../src/cli/prompt.ts';
 import { restoreProgressLines, restoreProgressText } from '../../src/cli/restore-send.ts';
 import { inputOf, organization, posthog, record, withBody } from '../restore/states.ts';
@@ -87,7 +87,9 @@ describe('what is asked about', () => {
     const roles = Array.from({ length: count }, (_none, n) =>
       record('roles', `r${n}`, { id: `r${n}`, name: `Role ${n}` }),
     );
-    return riskiest(planRestore(inputOf([organization, ...roles], [organization])), posthog).join('\n');
+    return riskiestStepLines(planRestore(inputOf([organization, ...roles], [organization])), posthog).join(
+      '\n',
+    );
   };
 
   it('counts every step that it does not name, by what it does, and never leaves out a single one', () => {

@@ -11,7 +11,7 @@ import { createBackupWriter } from '../../src/backup/writer.ts';
 import { onlyMirrorConfig } from '../../src/config/mirrors.ts';
 import { TidemarkError } from '../../src/core/errors.ts';
 import { silentLogger } from '../../src/core/logger.ts';
-import { standingFailure } from '../../src/daemon/backup-failure.ts';
+import { unresolvedFailure } from '../../src/daemon/backup-failure.ts';
 import { readHealthInputs, readHealthSnapshot, snapshotOf } from '../../src/daemon/health/health-facts.ts';
 import { METRICS } from '../../src/daemon/http/metrics.ts';
 import type { ObservedMirror } from '../../src/daemon/jobs/observers.ts';
@@ -369,13 +369,13 @@ it('of which the mirror that was restored from a backup knows no target is judge
   const { view } = given.rig;
   const shown = await view.backups.look(backup!.targets, view.mirror(), 10_000);
   const only = { ...backup!, targets: backup!.targets.slice(0, 1) };
-  expect(standingFailure(restored, null, [])).toBeNull();
-  expect(standingFailure(restored, only, shown)).toBeNull();
-  expect(standingFailure(restored, only, [])).toBe(restored);
-  expect(standingFailure(restored, backup, shown)).toBe(restored);
+  expect(unresolvedFailure(restored, null, [])).toBeNull();
+  expect(unresolvedFailure(restored, only, shown)).toBeNull();
+  expect(unresolvedFailure(restored, only, [])).toBe(restored);
+  expect(unresolvedFailure(restored, backup, shown)).toBe(restored);
   // The command failed beside the target that is not configured any more.
   const both = { ...row!, summary: { ...row!.summary, command: 'failed' } };
-  expect(standingFailure(both, only, shown)?.error).toBe('the command after the backup failed');
+  expect(unresolvedFailure(both, only, shown)?.error).toBe('the command after the backup failed');
 });
 
 it('another interval of backups counts from the reload, also with what was read of the mirror before', async () => {

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
-import { type HistoryRevision, type Sighting, recordBlame, recordLog } from '../../src/diff/history.ts';
+import { type HistoryRevision, type SeenAt, recordBlame, recordLog } from '../../src/diff/history.ts';
 
 const definition = definitionOf('batch_exports');
 const at = (run: number): string => `2026-03-${String(run).padStart(2, '0')}T00:00:00.000Z`;
-const sighting = (run: number): Sighting => ({ run, at: at(run) });
+const sighting = (run: number): SeenAt => ({ run, at: at(run) });
 
 /** Newest first, as the mirror reads them; written here oldest first. */
 function history(...revisions: [run: number, change: HistoryRevision['change'], body: object | null][]) {
@@ -22,7 +22,7 @@ function history(...revisions: [run: number, change: HistoryRevision['change'], 
 /** The whole collection was listed in these runs. */
 const looks =
   (...runs: number[]) =>
-  (before: number): Sighting | null => {
+  (before: number): SeenAt | null => {
     const last = runs.filter((run) => run < before).at(-1);
     return last === undefined ? null : sighting(last);
   };

@@ -10,7 +10,7 @@ import type { ForgetResult } from '../../src/mirror/forget.ts';
 import { type Mirror } from '../../src/mirror/mirror.ts';
 import type { RetentionPolicy } from '../../src/config/config.ts';
 import type { SweepResult } from '../../src/mirror/sweep-result.ts';
-import { resolvePoint } from '../../src/state/point.ts';
+import { resolveState } from '../../src/state/resolved-state.ts';
 import { mirrorOnce } from '../journeys/harness.ts';
 import {
   ORG,
@@ -343,7 +343,7 @@ describe('forgetting', () => {
     expect(mirror.retention.forgottenRun(4)).toEqual({ run: 4, at: second?.at, into: 9 });
     expect(mirror.retention.forgottenRun(9)).toBeUndefined();
     expect(mirror.retention.forgottenRun(99)).toBeUndefined();
-    expect(() => resolvePoint(mirror, 'run:2', { now: NOW })).toThrow(
+    expect(() => resolveState(mirror, 'run:2', { now: NOW })).toThrow(
       expect.objectContaining({
         code: 'reference_unknown',
         message: `run 2 was dropped by retention on ${first?.at ?? ''}`,
@@ -360,11 +360,11 @@ describe('forgetting', () => {
     await forget(mirror, { last: 1 });
     expect(mirror.runs.list().map(({ run }) => run)).toEqual([6, 5, 4]);
     expect([4, 5, 6].map((run) => mirror.retention.sourcesForgottenAt(run))).toEqual([['a'], [], []]);
-    expect(resolvePoint(mirror, 'run:4', { now: NOW }).note).toMatch(
+    expect(resolveState(mirror, 'run:4', { now: NOW }).note).toMatch(
       /^retention dropped what a held as of run 4/,
     );
-    expect(resolvePoint(mirror, 'run:5', { now: NOW }).note).toBeUndefined();
-    expect(() => resolvePoint(mirror, 'run:4', { source: 'a', now: NOW })).toThrow(
+    expect(resolveState(mirror, 'run:5', { now: NOW }).note).toBeUndefined();
+    expect(() => resolveState(mirror, 'run:4', { source: 'a', now: NOW })).toThrow(
       expect.objectContaining({ message: 'what source a held as of run 4 was dropped by retention' }),
     );
   });

@@ -2,7 +2,7 @@ import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { openMirror } from '../../src/mirror/open.ts';
 import type { RestoreStart } from '../../src/mirror/restores.ts';
-import { diffPoints } from '../../src/state/mirror-diff.ts';
+import { diffRuns } from '../../src/state/mirror-diff.ts';
 import { isEqual, open, ORG, sync, testClock } from './fixture.ts';
 import { alterFile } from '../tools/alter.ts';
 
@@ -228,7 +228,7 @@ describe('a record that was created again', () => {
     expect(told('r2')).toEqual(history);
     expect(told('r1')).toEqual(history);
     // What the service said of each run stands as it was.
-    const diff = diffPoints(
+    const diff = diffRuns(
       mirror,
       { ref: 'a', run: second.run },
       { ref: 'b', run: last.run },

@@ -15,7 +15,7 @@ import { type State } from '../../src/diff/states.ts';
 import { diffStates } from '../diff/diff-states.ts';
 import { type Mirror } from '../../src/mirror/mirror.ts';
 import { patchOperations } from '../../src/report/patch.ts';
-import { diffPoints } from '../../src/state/mirror-diff.ts';
+import { diffRuns } from '../../src/state/mirror-diff.ts';
 import { recordHistory } from '../../src/state/record-history.ts';
 import { isSameContent } from '../../src/sync/content.ts';
 import { applyPatch } from '../diff/json-patch.ts';
@@ -149,18 +149,18 @@ describe('the diff of two runs', () => {
           const from = first % worlds.length;
           const to = second % worlds.length;
           const options = { mode, fields };
-          const quick = diffPoints(mirror, point(from), point(to), { ...options, filter: {} });
+          const quick = diffRuns(mirror, point(from), point(to), { ...options, filter: {} });
           const full = diffStates(stateOf(mirror, from), stateOf(mirror, to), options);
           expect(JSON.stringify(quick)).toBe(JSON.stringify(full));
 
-          const whole = diffPoints(mirror, point(from), point(to), { mode: 'default', filter: {} });
+          const whole = diffRuns(mirror, point(from), point(to), { mode: 'default', filter: {} });
           expect(whole.changes.map(({ kind, scope, id }) => nameOf(kind, scope, id)).sort()).toEqual(
             reallyDiffer(worlds[from]!, worlds[to]!),
           );
           expect(whole.compared.records).toBe(new Set([...worlds[from]!.keys(), ...worlds[to]!.keys()]).size);
           expectPatched(whole, worlds[from]!, worlds[to]!);
 
-          const same = diffPoints(mirror, point(to), point(to), { mode: 'all', filter: {} });
+          const same = diffRuns(mirror, point(to), point(to), { mode: 'all', filter: {} });
           expect(same.changes).toEqual([]);
           expect(same.summary.unchanged).toBe(worlds[to]!.size);
           mirror.close();
@@ -202,7 +202,7 @@ describe('the diff of two runs', () => {
                 }),
           };
           for (const [from, to] of [[1, edits.length] as const, [edits.length, 0] as const]) {
-            const quick = diffPoints(mirror, point(from), point(to), { ...options, filter });
+            const quick = diffRuns(mirror, point(from), point(to), { ...options, filter });
             const full = diffStates(
               { reference: point(from), records: mirror.records.readAt(from, filter) },
               { reference: point(to), records: mirror.records.readAt(to, filter) },
@@ -230,7 +230,7 @@ describe('the diff of two runs', () => {
         const pairs = kept.flatMap((from) => kept.map((to) => [from, to] as const));
         const told = (): string[] =>
           pairs.map(([from, to]) =>
-            JSON.stringify(diffPoints(mirror, point(from), point(to), { mode: 'default', filter: {} })),
+            JSON.stringify(diffRuns(mirror, point(from), point(to), { mode: 'default', filter: {} })),
           );
         const before = told();
         await mirror.retention.forget({
@@ -292,7 +292,7 @@ describe('the history of a record with a field that is volatile at times', () =>
         if (!all.some(({ isVolatile }, index) => isVolatile && all[index - 1]?.isVolatile)) {
           const diffs = all.slice(1).flatMap((_, index) => {
             const ends = [point(index + 1), point(index + 2)] as const;
-            const [change] = diffPoints(mirror, ...ends, {
+            const [change] = diffRuns(mirror, ...ends, {
               mode: 'default',
               filter: {},
               definitions,

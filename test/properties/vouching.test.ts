@@ -62,7 +62,7 @@ function stateOf(ref: string, readings: readonly Reading[]): LoadedState {
     (one, other) => ORDER.indexOf(one.kind) - ORDER.indexOf(other.kind),
   ).filter((each) => byKey.get(collectionKey(each))?.how === 'read');
   const state: LoadedState = {
-    ...{ reference: { ref }, source: 'here', point: null },
+    ...{ reference: { ref }, source: 'here', resolvedState: null },
     collections: () => COLLECTIONS,
     coverage: (kind, scope) => byKey.get(collectionKey({ kind, scope })) ?? { how: 'absent' },
     unknownIn: () => null,

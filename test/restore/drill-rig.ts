@@ -8,7 +8,7 @@ import { silentLogger } from '../../src/core/logger.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
 import type { DrillDocument, DrillKind } from '../../src/diff/drill-document.ts';
 import { runDrill } from '../../src/restore/drill/drill.ts';
-import { type DrillOptions, NO_DRILL_EVENTS } from '../../src/restore/drill/passes.ts';
+import { type DrillOptions, NO_DRILL_EVENTS } from '../../src/restore/drill/rounds.ts';
 import { NO_SECRETS } from '../../src/restore/secrets.ts';
 import { openDrillSandbox } from '../../src/server/drill-sandbox.ts';
 import { createChance } from '../../src/server/seed/chance.ts';

@@ -9,7 +9,7 @@ import type { Mirror } from '../../src/mirror/mirror.ts';
 import { RecreatedIds } from '../../src/mirror/recreated-ids.ts';
 import { driftBetween } from '../../src/state/drift.ts';
 import { openMirrorState } from '../../src/state/mirror-diff.ts';
-import { resolvePoint } from '../../src/state/point.ts';
+import { resolveState } from '../../src/state/resolved-state.ts';
 import { IdHistories, RecreatedReferences, soleIds } from '../../src/state/recreated-ids.ts';
 import type { LoadedState } from '../../src/state/state.ts';
 import { open, ORG, sync } from '../mirror/fixture.ts';
@@ -97,7 +97,7 @@ async function createdAgain(mirror: Mirror, ids: [number, number], body: string)
 }
 
 function stateOf(mirror: Mirror, ref: string): LoadedState {
-  return openMirrorState(mirror, 'production', resolvePoint(mirror, ref, { now: 0, source: 'production' }));
+  return openMirrorState(mirror, 'production', resolveState(mirror, ref, { now: 0, source: 'production' }));
 }
 
 async function driftOf(mirror: Mirror) {

@@ -3,7 +3,7 @@ import { CATALOG } from '../../catalog/catalog.ts';
 import type { CommandRow, ArgumentRow, OptionRow } from '../command-row.ts';
 import { GLOBAL_OPTIONS, HELP_OPTION, VERSION_OPTION } from '../global-options.ts';
 import type { Candidate, LocalQuestion } from './local-values.ts';
-import { type ValueSort, valueSortOf } from './value-sort.ts';
+import { type ValueType, valueTypeOf } from './value-type.ts';
 
 interface Completion {
   readonly candidates: readonly Candidate[];
@@ -26,7 +26,7 @@ export async function completionOf(
   const position = positionOf(words, commands);
   const { value, before, typed } = position;
   const sort =
-    value === null ? undefined : valueSortOf('flags' in value ? value.flags : value.name, value.values);
+    value === null ? undefined : valueTypeOf('flags' in value ? value.flags : value.name, value.values);
   const values =
     value?.choices === undefined
       ? await valuesOf(sort, position, question)
@@ -42,7 +42,7 @@ export async function completionOf(
 }
 
 async function valuesOf(
-  sort: ValueSort | undefined,
+  sort: ValueType | undefined,
   { given }: Position,
   question: CompletionQuestion,
 ): Promise<Candidate[]> {
@@ -75,7 +75,7 @@ async function valuesOf(
   }
 }
 
-async function known(sort: ValueSort, question: LocalQuestion): Promise<Candidate[]> {
+async function known(sort: ValueType, question: LocalQuestion): Promise<Candidate[]> {
   try {
     const { localValues } = await import('./local-values.ts');
     return localValues(sort, question);
@@ -86,7 +86,7 @@ async function known(sort: ValueSort, question: LocalQuestion): Promise<Candidat
 }
 
 /** References that need no look at anything. */
-function wordsOf(sort: ValueSort): Candidate[] {
+function wordsOf(sort: ValueType): Candidate[] {
   const latest = { value: 'latest', description: 'as of the latest run' };
   const baseline = { value: 'baseline', description: 'the snapshot that drift is measured from' };
   const file = { value: 'file:', description: 'an export' };
@@ -102,7 +102,7 @@ function wordsOf(sort: ValueSort): Candidate[] {
   }
 }
 
-function pathsOf(sort: ValueSort | undefined, { before, typed }: Position): Completion['paths'] {
+function pathsOf(sort: ValueType | undefined, { before, typed }: Position): Completion['paths'] {
   switch (sort) {
     case 'file':
     case 'backup':

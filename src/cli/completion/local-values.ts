@@ -5,7 +5,7 @@ import { profileNames } from '../../config/profile.ts';
 import type { RestoreRow } from '../../mirror/restores.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { type MirrorSummary, peekMirror } from '../../mirror/summary.ts';
-import type { ValueSort } from './value-sort.ts';
+import type { ValueType } from './value-type.ts';
 import { localMinute } from '../../core/wording.ts';
 
 /** The most runs or restores that are offered. */
@@ -14,7 +14,7 @@ const SHOWN = 20;
 const READ = 200;
 
 /** Throws what reading the configuration and the mirror throws. */
-export function localValues(sort: ValueSort, question: LocalQuestion): Candidate[] {
+export function localValues(sort: ValueType, question: LocalQuestion): Candidate[] {
   if (sort === 'profile')
     return profileNames().map((value) => ({ value, description: 'profile that ships' }));
   const { env, cwd, config: file } = question;
@@ -34,7 +34,7 @@ export function localValues(sort: ValueSort, question: LocalQuestion): Candidate
   return [...new Map(found.toReversed().map((each) => [each.value, each])).values()].toReversed();
 }
 
-function seen(sort: ValueSort, glance: MirrorSummary, sources: readonly string[]): Candidate[] {
+function seen(sort: ValueType, glance: MirrorSummary, sources: readonly string[]): Candidate[] {
   const isAsked = ({ source }: { readonly source: string }): boolean =>
     sources.length === 0 || sources.includes(source);
   const runs = glance.runs.filter(isAsked).slice(0, SHOWN);

@@ -20,7 +20,7 @@ import {
   contradictedLines,
   damageNotes,
   type AuditFilter,
-  type FoundLately,
+  type AuditSearchCache,
   plainLines,
 } from '../http/audit-entries.ts';
 import {
@@ -69,7 +69,7 @@ interface AuditFacts {
 export async function auditPage(
   { mirror, config, sources, now }: AuditFacts,
   query: URLSearchParams,
-  lately: FoundLately,
+  lately: AuditSearchCache,
 ): Promise<PageContent> {
   const asked = questionOf(query, sources);
   const { filter, period } = filterOf(mirror, asked, now);

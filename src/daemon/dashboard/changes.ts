@@ -18,7 +18,7 @@ import {
   nameHtml,
   placeOf,
   selectHtml,
-  unlikeHtml,
+  mismatchHtml,
 } from './components.ts';
 import { type Html, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
@@ -57,7 +57,7 @@ export function changesPage(facts: ChangesFacts): PageContent {
     ),
   ];
   const body = markup`<h1>Changes</h1><p class="faint">Changes found by each sync, newest first${hidden}.</p>
-${unlikeHtml(unlike)}${chooser(facts)}${unreadHtml(facts)}${chart}${found.runs.length === 0 ? nothingChanged(facts) : NOTHING}
+${mismatchHtml(unlike)}${chooser(facts)}${unreadHtml(facts)}${chart}${found.runs.length === 0 ? nothingChanged(facts) : NOTHING}
 ${found.runs.map((run) => runHtml(facts, run))}${isCut}`;
   return { title: 'Changes', body };
 }
@@ -69,7 +69,7 @@ function periodText(days: number): string {
 /** Why changes may be missing; nothing where every list was read by now. */
 function unreadHtml({ config, unread }: ChangesFacts): Html {
   const definitions = definitionsFor(config, unread.length === 1 ? (unread[0]?.source ?? '') : '');
-  return unlikeHtml(unread.some(mayMissChanges) ? unreadNotes(unread, definitions) : []);
+  return mismatchHtml(unread.some(mayMissChanges) ? unreadNotes(unread, definitions) : []);
 }
 
 function nothingChanged({ days, kind, unread }: ChangesFacts): Html {

@@ -64,7 +64,7 @@ export function hintHtml(hint: string | null): Html {
 }
 
 /** What does not match the audit log or a seal: rows that another program altered, inserted or removed. */
-export function unlikeHtml(lines: readonly string[]): Html {
+export function mismatchHtml(lines: readonly string[]): Html {
   return markup`${lines.map((line) => markup`<div class="warning" role="note">${line}</div>`)}`;
 }
 

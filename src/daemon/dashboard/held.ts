@@ -7,7 +7,7 @@ import { isSecretId, maskedId, withMaskedId } from '../../report/mask.ts';
 import { nameText } from '../../report/value-text.ts';
 import { firstHeld, heldAdvice, namedRemovals, sourceLookup } from '../../state/held-names.ts';
 import { parentNames } from '../../state/parent-names.ts';
-import { heldUntilText, isCreatable, lookCommands } from '../../sync/removals.ts';
+import { heldUntilText, isCreatable, reviewCommands } from '../../sync/removals.ts';
 import {
   capital,
   faint,
@@ -98,7 +98,7 @@ export function heldSection(
     const left = removals.reduce((sum, { records }) => sum + records, 0) - (listed.get(source) ?? 0);
     if (left === 0) return NOTHING;
     const isMoved = removals.some(({ until }) => (until?.moved ?? null) !== null);
-    const plans = isMoved ? '' : `: ${lookCommands(removals, source).restoring('all')}`;
+    const plans = isMoved ? '' : `: ${reviewCommands(removals, source).restoring('all')}`;
     return markup`<p class="faint">and ${count(left)} more${sources.length > 1 ? markup` of ${nameHtml(source)}` : NOTHING}${withCommands(plans)}</p>`;
   });
   const commands = held.map(({ source, removals }) => {

@@ -118,7 +118,7 @@ function compareConditions(a: Condition, b: Condition): number {
   );
 }
 
-function isWell({ unread, findings, isOld, isDriftKnown }: Condition): boolean {
+function hasNoProblem({ unread, findings, isOld, isDriftKnown }: Condition): boolean {
   return unread === 0 && findings.length === 0 && !isOld && isDriftKnown;
 }
 
@@ -193,7 +193,7 @@ export function organizationsPage(facts: TreeFacts, page: number): PageContent {
       condition: conditionOf([organization, ...organization.projects.values()], facts, organization.source),
     }))
     .sort((a, b) => compareConditions(a.condition, b.condition) || a.id.localeCompare(b.id));
-  const well = all.filter(({ condition }) => isWell(condition)).length;
+  const well = all.filter(({ condition }) => hasNoProblem(condition)).length;
   const title = 'Organizations';
   const never = all.length === 0 ? [] : neverReadHtml(facts.mirror, sources);
   const lead = markup`<h1>${plural(all.length, 'organization')}</h1>
@@ -298,7 +298,7 @@ ${summary}${settings}
 <section><h2>Organization-wide</h2>${branchHtml(facts, organization, { organization: id }, organization.source)}</section>
 <section><h2>${plural(projects.length, 'project')}</h2>
 ${sorted.slice(0, PROJECTS_SHOWN).map(({ project, condition }) => {
-  const open = isWell(condition) ? NOTHING : markup` open`;
+  const open = hasNoProblem(condition) ? NOTHING : markup` open`;
   return markup`<details class="branch"${open}><summary><h3>${nameHtml(name('projects', project.id))}</h3>
 ${stateHtml(condition)} ${condition.findings.length === 0 ? NOTHING : driftHtml(condition)} ${faint(plural(condition.records, 'record'))}</summary>
 ${branchHtml(facts, project, { project: project.id }, organization.source)}</details>`;

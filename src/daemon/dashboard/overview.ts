@@ -31,7 +31,7 @@ import {
   verdictText,
 } from '../health/status-answers.ts';
 import type { HealthSnapshot } from '../health/health-facts.ts';
-import { ahead, backupInterval, besideDue } from '../http/wording.ts';
+import { ahead, backupInterval, dueTimePrefix } from '../http/wording.ts';
 import type { DaemonView, RunningJob } from '../view.ts';
 import { jobButtons } from './actions.ts';
 import { changeChart } from './charts.ts';
@@ -240,7 +240,7 @@ function scheduleSection(view: DaemonView, { now, withBaseline }: HealthSnapshot
       schedule,
       dueAt === null
         ? faint('not configured')
-        : markup`${besideDue(each, schedules, withBaseline)}${aheadHtml(dueAt, now)}`,
+        : markup`${dueTimePrefix(each, schedules, withBaseline)}${aheadHtml(dueAt, now)}`,
       faint(`${cron}${zone === 'UTC' ? '' : ` ${zone}`}${lost}`),
     ];
   });

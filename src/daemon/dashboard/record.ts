@@ -9,7 +9,7 @@ import {
   type BlameField,
   type LogEntry,
   type OtherId,
-  type Sighting,
+  type SeenAt,
   recordBlame,
   recordLog,
   otherIds,
@@ -52,7 +52,7 @@ import {
   section,
   tableHtml,
   timeHtml,
-  unlikeHtml,
+  mismatchHtml,
 } from './components.ts';
 import { type Html, markup, NOTHING, trusted } from './html.ts';
 import type { PageContent } from './layout.ts';
@@ -104,12 +104,12 @@ export function recordPage(asked: RecordFacts): PageContent {
     ...otherIds(history.idChanges, row.id).map((other) => otherIdFact(row, definition, other)),
     ...(place === '' ? [] : [['In', place] as const]),
     ...(hasOthers ? [['Source', nameHtml(row.source)] as const] : []),
-    ...(firstSeen === null ? [] : [['First seen', sightingHtml(firstSeen)] as const]),
+    ...(firstSeen === null ? [] : [['First seen', seenAtHtml(firstSeen)] as const]),
     ...(row.isRemoved
-      ? [['Removed', sightingHtml(row)] as const]
+      ? [['Removed', seenAtHtml(row)] as const]
       : newest === undefined
         ? []
-        : [['Last changed', sightingHtml(newest)] as const]),
+        : [['Last changed', seenAtHtml(newest)] as const]),
   ]);
   const shown = revisions.slice(0, REVISIONS_SHOWN + 1);
   // The changes of the oldest revision shown are unknown without the one before it.
@@ -131,7 +131,7 @@ export function recordPage(asked: RecordFacts): PageContent {
   const asOf = `${row.isRemoved || held !== undefined ? 'as last seen' : 'current values'}, and since when`;
   const content = markup`<p class="crumbs faint"><a href="/records">Records</a> / ${kinds}</p>
 <h1>${nameHtml(shownAs.name)}</h1><p class="faint">${definition.title.one}${state}</p>
-${unlikeHtml(alteredLines(mirror, row, isPoll, () => history.altered()))}
+${mismatchHtml(alteredLines(mirror, row, isPoll, () => history.altered()))}
 ${facts}
 <nav class="contents" aria-label="On this page">
 <a href="#fields">Fields</a><a href="#versions">Versions</a><a href="#history">History</a>
@@ -247,13 +247,13 @@ export function choicePage(
   return { title: 'Which record', body };
 }
 
-function sightingHtml(sighting: Sighting): Html {
+function seenAtHtml(sighting: SeenAt): Html {
   const { run, at } = sighting;
   return markup`${timeHtml(at)}, <a href="/runs/${run}">run ${run}</a>${earlierText(sighting)}`;
 }
 
 /** Of one that may be of a forgotten run. */
-function earlierText({ may_be_earlier: mayBeEarlier }: Sighting): string {
+function earlierText({ may_be_earlier: mayBeEarlier }: SeenAt): string {
   return mayBeEarlier === true ? ' or earlier' : '';
 }
 

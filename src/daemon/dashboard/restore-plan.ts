@@ -32,9 +32,9 @@ import { type SourceDrift, acceptedBetween } from '../../state/drift.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
 import { firstHeld, namedRemovals, sourceLookup } from '../../state/held-names.ts';
 import { parentNames } from '../../state/parent-names.ts';
-import { resolvePoint } from '../../state/point.ts';
+import { resolveState } from '../../state/resolved-state.ts';
 import { recordHistory } from '../../state/record-history.ts';
-import { lookCommands } from '../../sync/removals.ts';
+import { reviewCommands } from '../../sync/removals.ts';
 import type { StateFilter } from '../../state/filter.ts';
 import { type LoadedState, stateOfRecords } from '../../state/state.ts';
 import type { RestoreCommand } from '../http/restores.ts';
@@ -149,7 +149,9 @@ export async function heldPlanPage(
   const below =
     above.length === 0
       ? NOTHING
-      : hintHtml(`What is below them is not in this plan: ${lookCommands(above, source).restoring('them')}.`);
+      : hintHtml(
+          `What is below them is not in this plan: ${reviewCommands(above, source).restoring('them')}.`,
+        );
   const planned = await plannedHtml(facts, source, {
     reference: 'latest',
     filter: { kinds, ids },
@@ -350,7 +352,7 @@ async function mirrorPlan(
   const configured = config.sources.find(({ name }) => name === source);
   if (configured === undefined) throw new TidemarkError('usage', `${source} is no longer configured`);
   const open = (state: string): LoadedState =>
-    openMirrorState(mirror, source, resolvePoint(mirror, state, { now, source }));
+    openMirrorState(mirror, source, resolveState(mirror, state, { now, source }));
   const desired = open(reference);
   const held = mirror.runs.heldRecords(source);
   const { plan } = await makePlan({

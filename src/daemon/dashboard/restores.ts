@@ -34,7 +34,7 @@ import {
   tableHtml,
   timeHtml,
   type Tone,
-  unlikeHtml,
+  mismatchHtml,
   withCommands,
 } from './components.ts';
 import { unreadRestoreHtml } from './drift.ts';
@@ -89,7 +89,7 @@ function stateHtml(restore: PageRestore, mirror: Mirror, definitions: Definition
       ? markup`<p>Nothing was sent.</p>`
       : markup`<p><a href="/restores/${own.restore}">Journal of restore ${own.restore}</a></p>`;
   const report = own === undefined ? null : maskedRestore(restoreReport(mirror, own.restore), definitions);
-  const left = report === null ? NOTHING : handHtml(report, definitions);
+  const left = report === null ? NOTHING : manualWorkHtml(report, definitions);
   const isHandAlone = report?.outcome === 'complete' && (report.by_hand ?? []).length > 0;
   const recorded = report === null || report.steps.length > 0 ? 0 : (report.continued ?? 0);
   const result =
@@ -250,7 +250,7 @@ export function restoresPage({ mirror, now }: RestoreFacts, planned: readonly Pa
       ? emptyHtml('No restores yet.', 'Plan one from the drift page or from the history of a record.')
       : tableHtml('Restores', columns, rows);
   const body = markup`<h1>Restores</h1><p class="faint">What was sent to the service, newest first.</p>
-${unlikeHtml(mirror.restores.contradictions().map(({ line }) => line))}
+${mismatchHtml(mirror.restores.contradictions().map(({ line }) => line))}
 <ul>${open}</ul><div class="gap"></div>${content}`;
   return { title: 'Restores', body };
 }
@@ -333,8 +333,8 @@ export function journalPage({ mirror, config, now }: RestoreFacts, number: strin
   const more = report.steps.length - rows.length;
   const unread = unreadRestores(mirror, found.source).find((each) => each.restore === found.restore);
   const next = markup`${unreadRestoreHtml(unread)}${nextHtml(report)}`;
-  const body = markup`${CRUMBS}<h1>Restore ${restore}</h1>${unlikeHtml([...unlike, ...(found.is_plan_unreadable === true ? [PLAN_UNREADABLE] : [])])}${facts}${next}
-${handHtml(report, definitions)}${section('journal', 'Journal', NOTHING, tableHtml('Steps of the restore', columns, rows), more > 0 ? markup`<p class="faint">and ${plural(more, 'more step')}</p>` : NOTHING)}`;
+  const body = markup`${CRUMBS}<h1>Restore ${restore}</h1>${mismatchHtml([...unlike, ...(found.is_plan_unreadable === true ? [PLAN_UNREADABLE] : [])])}${facts}${next}
+${manualWorkHtml(report, definitions)}${section('journal', 'Journal', NOTHING, tableHtml('Steps of the restore', columns, rows), more > 0 ? markup`<p class="faint">and ${plural(more, 'more step')}</p>` : NOTHING)}`;
   return { title: `Restore ${restore}`, body, isWorking: outcome === 'running' };
 }
 
@@ -376,7 +376,7 @@ function nextHtml({
 }
 
 /** What the restore left to a person. */
-function handHtml(report: RestoreReport, definitions: DefinitionOf): HtmlPart {
+function manualWorkHtml(report: RestoreReport, definitions: DefinitionOf): HtmlPart {
   const lines = handLines(report, { definitions });
   if (lines.length === 0) return NOTHING;
   return section(

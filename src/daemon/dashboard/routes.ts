@@ -12,7 +12,7 @@ import type { RecordRow } from '../../mirror/records.ts';
 import { previousRun } from '../../state/runs.ts';
 import { runNamed } from '../http/api.ts';
 import { knownSources } from '../http/changes-document.ts';
-import { FoundLately } from '../http/audit-entries.ts';
+import { AuditSearchCache } from '../http/audit-entries.ts';
 import {
   type ChangesCache,
   changesOf,
@@ -21,7 +21,7 @@ import {
   findChanges,
 } from '../http/changes.ts';
 import type { DriftNow } from '../health/drift-now.ts';
-import { lookAtBackups, readHealthSnapshot } from '../health/health-facts.ts';
+import { readBackups, readHealthSnapshot } from '../health/health-facts.ts';
 import { readFreshness } from '../health/freshness.ts';
 import { asRefusal, kindFrom, numberIn, queryWith, sourceIn, valuesIn, withOne } from '../http/request.ts';
 import type { PageRestores } from '../http/restores.ts';
@@ -106,7 +106,7 @@ export function createDashboard(parts: DashboardParts): Hono {
   };
   page('/', async (context) => {
     queryOfPage(context, ['source']);
-    const shown = await lookAtBackups(view);
+    const shown = await readBackups(view);
     // Before the snapshot, which has the damage that it finds.
     const found = await parts.drift.ofView(view, clock.now());
     const snapshot = readHealthSnapshot(view, clock.now(), { finder: parts.drift });
@@ -167,7 +167,7 @@ export function createDashboard(parts: DashboardParts): Hono {
     },
     '/restores',
   );
-  const lately = new FoundLately();
+  const lately = new AuditSearchCache();
   page('/audit', (context) => {
     const sources = knownSources(view, view.mirror());
     return auditPage({ ...facts(), sources }, queryOfPage(context, AUDIT_PARAMETERS), lately);

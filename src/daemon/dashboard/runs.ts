@@ -37,7 +37,7 @@ import {
   placeOf,
   tableHtml,
   timeHtml,
-  unlikeHtml,
+  mismatchHtml,
 } from './components.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
@@ -79,7 +79,7 @@ export function runsPage(mirror: Mirror, { before, sources, now }: RunsQuestion)
       : markup`<h2 class="side">Health</h2>${healthStrips(mirror, sources, now)}<div class="gap"></div>
 ${runsTable(runs, now, sources.length > 1)}<nav class="pages" aria-label="Pages">${newer}${older}</nav>`;
   const lead = markup`<h1>Runs</h1><p class="faint">Every sync, newest first.</p><div class="gap"></div>`;
-  return { title: 'Runs', body: markup`${lead}${unlikeHtml(unlike.map(({ line }) => line))}${content}` };
+  return { title: 'Runs', body: markup`${lead}${mismatchHtml(unlike.map(({ line }) => line))}${content}` };
 }
 
 /** The health of the last 90 days, a strip for each source. */
@@ -195,7 +195,7 @@ export function runPage(facts: RunFacts): PageContent {
   const sweeps = mirror.runs.sweeps(run.run);
   const unlike = alteredRun(mirror, run.run);
   const sampled = sampledByRun(mirror, { source: run.source, run: run.run, sweeps });
-  const body = markup`<p class="crumbs faint"><a href="/runs">Runs</a></p><h1>Run ${run.run}</h1>${unlikeHtml(unlike)}
+  const body = markup`<p class="crumbs faint"><a href="/runs">Runs</a></p><h1>Run ${run.run}</h1>${mismatchHtml(unlike)}
 ${runFacts(facts, firstReads)}${pinsHtml(facts)}
 <section><h2>What changed</h2>${changesHtml(facts, definitions, place)}
 ${activityHtml(sweeps, firstReads)}</section>
@@ -223,7 +223,7 @@ function pinsHtml({ mirror, run, canAct }: RunFacts): Html {
   const unlike = pinned.flatMap(({ contradiction }) => contradiction?.line ?? []);
   const unread = pinned.length > 0 || canAct ? unreadNote(mirror, run.run) : undefined;
   const partial = unread === undefined ? NOTHING : hintHtml(`As a baseline: ${unread}.`);
-  return markup`${unlikeHtml(unlike)}${partial}${pins}${canAct ? form : NOTHING}`;
+  return markup`${mismatchHtml(unlike)}${partial}${pins}${canAct ? form : NOTHING}`;
 }
 
 function runFacts({ mirror, config, run, now }: RunFacts, firstReads: readonly FirstRead[]): Html {

@@ -17,7 +17,7 @@ import type { RecordRow } from '../../mirror/records.ts';
 import { lineParts } from '../../report/html-field.ts';
 import { maskedBody, maskedFields, maskedId } from '../../report/mask.ts';
 import { unknownFieldsText } from '../../report/notes.ts';
-import { resolvePoint } from '../../state/point.ts';
+import { resolveState } from '../../state/resolved-state.ts';
 import { capital, emptyHtml, faint, fieldListHtml, recordPath, selectHtml, timeHtml } from './components.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 
@@ -50,7 +50,7 @@ export function versionAt(
   revisions: readonly HistoryRevision[],
   { reference, now }: { readonly reference: string; readonly now: number },
 ): Version {
-  const { run, at } = resolvePoint(mirror, reference, { source, now });
+  const { run, at } = resolveState(mirror, reference, { source, now });
   const revision = revisions.find((each) => each.run <= run);
   const text = revision?.body ?? null;
   const body = text === null ? undefined : parseLossless(text);

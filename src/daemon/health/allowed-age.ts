@@ -23,7 +23,11 @@ export function allowedBackupAgeMs(
  * True of a queued backup that has waited for less than the time between two: other jobs may only be before it. Behind a sync that
  * hangs it has as long as that may take to be given up.
  */
-export function isBackupOnItsWay({ since, behind }: WaitingBackup, everyMs: number, now: number): boolean {
+export function isQueuedBackupOnTime(
+  { since, behind }: WaitingBackup,
+  everyMs: number,
+  now: number,
+): boolean {
   const allowedMs = hangHint(behind) === null ? everyMs : Math.max(everyMs, LONGEST_SILENCE_MS);
   return since !== null && now - Date.parse(since) < allowedMs;
 }

@@ -3,7 +3,7 @@ import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { contradictionText } from '../../report/drift-document.ts';
-import { mendingText } from '../jobs/verify-result.ts';
+import { repairHintToName } from '../jobs/verify-result.ts';
 import type { HealthFacts } from './facts.ts';
 
 /** Acceptances and snapshots that are not as the audit log has them, and a log that is not as it was written. */
@@ -29,6 +29,6 @@ export function contradictionsOf(config: Config, mirror: Mirror): HealthFacts['c
   ];
   return {
     lines: [...(log === null ? [] : [`the audit log was ${log}`]), ...rows],
-    hint: `\`tidemark verify\` names everything that does not match the audit log; ${mendingText(tables)}`,
+    hint: `\`tidemark verify\` names everything that does not match the audit log; ${repairHintToName(tables)}`,
   };
 }

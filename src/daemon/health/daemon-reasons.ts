@@ -11,7 +11,7 @@ import { hasDrillFallen } from '../last-jobs.ts';
 import {
   allowedBackupAgeMs,
   isInterrupted,
-  isBackupOnItsWay,
+  isQueuedBackupOnTime,
   expectedSince,
   isFirstSyncAtWork,
 } from './allowed-age.ts';
@@ -320,7 +320,7 @@ function overdueCause(
     const advice =
       hangs ??
       unanswered ??
-      (isBackupOnItsWay(waits, everyMs, now)
+      (isQueuedBackupOnTime(waits, everyMs, now)
         ? 'it is made after the jobs that are due'
         : `${remedy}: a backup waits for the syncs that are due`);
     return {

@@ -13,7 +13,7 @@ import { type SourceDrift, driftBetween } from '../../state/drift.ts';
 import { hiddenNewest, requireNewest } from '../../state/newest-run.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
 import type { DaemonView } from '../view.ts';
-import { pointOf } from '../../state/point.ts';
+import { resolvedStateOf } from '../../state/resolved-state.ts';
 import { BASELINE, LATEST } from '../../state/reference.ts';
 import { ACTIVITY_KINDS } from '../http/changes.ts';
 import type { DriftProblem, FoundDrifts } from './status-answers.ts';
@@ -185,7 +185,10 @@ function foundSince(mirror: Mirror, source: string): readonly unknown[] {
 }
 
 async function findDrift(mirror: Mirror, config: Config, source: string, now: number): Promise<SourceDrift> {
-  const [from, to] = [pointOf(mirror, BASELINE, { source }), pointOf(mirror, LATEST, { source })];
+  const [from, to] = [
+    resolvedStateOf(mirror, BASELINE, { source }),
+    resolvedStateOf(mirror, LATEST, { source }),
+  ];
   const changes = mirror.runs.countChangesBetween({
     source,
     after: Math.min(from.run, to.run),

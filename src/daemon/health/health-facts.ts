@@ -8,7 +8,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import { backupsShown, backupToName, type BackupsShown } from '../../backup/known-backups.ts';
 import { begunByMistake, type BegunByMistake } from '../../backup/earlier.ts';
 import { LATEST_BACKUP, namingBackup, withSource } from '../../core/hints.ts';
-import { hasBackupFailed, standingFailure } from '../backup-failure.ts';
+import { hasBackupFailed, unresolvedFailure } from '../backup-failure.ts';
 import { hasEmptiedTarget } from '../jobs/summaries.ts';
 import { PENDING_LONG_MS, recordedSilentChannels, silentChannels } from '../notices/known-channels.ts';
 import { driftWaitsSince } from '../notices/perhaps-open.ts';
@@ -24,7 +24,7 @@ import {
   type SourceInputs,
   failingSince,
   firstSyncOf,
-  lastWholeSync,
+  lastSyncOfAllKinds,
   sourceFacts,
   unreadSource,
 } from './source-facts.ts';
@@ -70,7 +70,7 @@ export interface DamageFinder {
 }
 
 /** What is shown of a mirror, and who else has looked at it. */
-interface Look {
+interface SnapshotOptions {
   /** The sources to show; without: the configured ones, and the others that the mirror holds. */
   readonly sources?: readonly string[];
   readonly others?: readonly string[];
@@ -120,7 +120,11 @@ const DELIVERIES_READ = 200;
 const LOCKED_LONG_MS = 15 * 60_000;
 
 /** Does not throw for a mirror that cannot be read: that is part of the snapshot. */
-export function readHealthSnapshot(view: HealthView, now: number, shown: Look = {}): HealthSnapshot {
+export function readHealthSnapshot(
+  view: HealthView,
+  now: number,
+  shown: SnapshotOptions = {},
+): HealthSnapshot {
   try {
     const mirror = view.mirror();
     const inputs = readHealthInputs(view, mirror, now, shown);
@@ -135,7 +139,7 @@ export function readHealthInputs(
   view: HealthView,
   mirror: Mirror,
   now: number,
-  shown: Look = {},
+  shown: SnapshotOptions = {},
 ): HealthInputs {
   const config = view.config();
   const configured = shown.sources ?? config.sources.map(({ name }) => name);
@@ -160,7 +164,7 @@ export function readHealthInputs(
       backups: backupFacts(view, mirror, now),
       begunByMistake: begunByMistake(config, view.backups.remembered(config.backup?.targets ?? []), mirror),
       wholeSyncs: new Map(
-        sourceStatuses.map((status) => [status.source, lastWholeSync(mirror, status.source, lastJobs)]),
+        sourceStatuses.map((status) => [status.source, lastSyncOfAllKinds(mirror, status.source, lastJobs)]),
       ),
       failingSince: new Map(configured.map((source) => [source, failingSince(mirror, source)])),
       firstSyncs: new Map(
@@ -170,12 +174,12 @@ export function readHealthInputs(
       driftWaits: driftWaitsOf(config, mirror),
       contradictions: contradictionsOf(config, mirror),
       damage: shown.finder?.damage(mirror) ?? null,
-      planted: plantedIn(mirror),
+      planted: foreignTriggerIn(mirror),
     };
   });
 }
 
-function plantedIn(mirror: Mirror): HealthFacts['planted'] {
+function foreignTriggerIn(mirror: Mirror): HealthFacts['planted'] {
   const planted = mirror.foreignTrigger();
   return planted === null ? null : { message: planted.message, hint: planted.hint ?? null };
 }
@@ -196,7 +200,7 @@ export function snapshotOf(
   const inputs = withUnwrittenJobs(view, read);
   const { damaged } = inputs.lastJobs;
   const isOver = (row: JobRow): boolean =>
-    hasBackupFailed(row) && standingOf(view, row) === null && !damaged.some(({ job }) => job === row.job);
+    hasBackupFailed(row) && unresolvedOf(view, row) === null && !damaged.some(({ job }) => job === row.job);
   const madeGood = new Set(
     inputs.lastJobs
       .of('backup')
@@ -258,7 +262,7 @@ function healthFrom(view: HealthView, inputs: HealthInputs, now: number): Health
     sources: sourceStatuses.flatMap((status) =>
       status.isConfigured ? [sourceFacts(view, config, status, inputs)] : [],
     ),
-    ...jobFacts(inputs, (row) => standingOf(view, row)),
+    ...jobFacts(inputs, (row) => unresolvedOf(view, row)),
     contradictions: inputs.contradictions,
     damage: inputs.damage,
     planted: inputs.planted ?? null,
@@ -325,7 +329,7 @@ export function snapshotWithout(view: HealthView, error: unknown, now: number): 
 }
 
 /** The backups in their directory, after a short wait; null if unknown. Also of a mirror that cannot be read: then they matter most. */
-export async function lookAtBackups(view: HealthView, waitMs?: number): Promise<BackupsShown | null> {
+export async function readBackups(view: HealthView, waitMs?: number): Promise<BackupsShown | null> {
   const { backup } = view.config();
   if (backup === null) return null;
   try {
@@ -405,9 +409,9 @@ export function backupWork(view: HealthView): BackupWork {
 }
 
 /** What is left of a failed backup, as of what is known of the targets now. */
-function standingOf(view: HealthView, row: JobRow): JobRow | null {
+function unresolvedOf(view: HealthView, row: JobRow): JobRow | null {
   const { backup } = view.config();
-  return standingFailure(row, backup, view.backups.remembered(backup?.targets ?? []));
+  return unresolvedFailure(row, backup, view.backups.remembered(backup?.targets ?? []));
 }
 
 /** Channels and pings through which nothing is sent, as the process that sends has it, with the notices that wait for them. */

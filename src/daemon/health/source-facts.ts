@@ -179,7 +179,7 @@ export function firstSyncOf(
 }
 
 /** The latest sync of all kinds of a source, where the latest sync was one. */
-export function lastWholeSync(mirror: Mirror, source: string, jobs: LastJobs): JobRow | null {
+export function lastSyncOfAllKinds(mirror: Mirror, source: string, jobs: LastJobs): JobRow | null {
   const row = jobs.one('sync', source);
   const run = row?.run ?? null;
   const kinds = run === null ? null : (mirror.runs.get(run)?.kinds ?? null);

@@ -22,7 +22,7 @@ import { hasDrillFallen, type LastJobs } from '../last-jobs.ts';
 import type { HealthCode, HealthReason } from './reason.ts';
 import type { HealthSnapshot } from './health-facts.ts';
 import { type Answered, alteredReasons, verified } from './verified.ts';
-import { toldOnce } from './waits.ts';
+import { withoutRepeatedReasons } from './waits.ts';
 import { age } from '../http/wording.ts';
 
 /** What is known of drift. */
@@ -52,13 +52,13 @@ interface UnknownDrift {
 export const RESTORABLE = { some: 0.8, most: 0.95 } as const;
 
 /** Who syncs: a daemon, calls of `daemon --once` or of other commands; `not yet` before the first sync of one; nobody after a stop. */
-export type Upkeep = 'daemon' | 'once' | 'commands' | 'not yet' | 'nobody';
+export type SyncedBy = 'daemon' | 'once' | 'commands' | 'not yet' | 'nobody';
 
 /** What a command knows beside the mirror. */
 interface CommandFacts {
   /** One without sources says nothing of schedules. */
   readonly config: Pick<Config, 'sources' | 'schedules'>;
-  readonly upkeep: Upkeep;
+  readonly upkeep: SyncedBy;
 }
 
 export interface Answer extends Answered {
@@ -132,7 +132,7 @@ export function isUnreadable({ health }: Pick<HealthSnapshot, 'health'>): boolea
 
 function fresh(
   { health, now }: HealthSnapshot,
-  { config, upkeep }: Partial<CommandFacts> & { readonly upkeep: Upkeep } = { upkeep: 'daemon' },
+  { config, upkeep }: Partial<CommandFacts> & { readonly upkeep: SyncedBy } = { upkeep: 'daemon' },
 ): Answered {
   if (health.sources.length === 0)
     return { tone: 'plain', word: 'Unknown', line: 'no source could be checked' };
@@ -523,5 +523,7 @@ export function needsOf({ health }: Pick<HealthSnapshot, 'health'>): Need[] {
   const needs = [{ source: null, reasons: health.reasons }, ...health.sources]
     .flatMap(({ source, reasons }) => reasons.map((reason): Need => ({ ...reason, source })))
     .filter(({ code, hint }) => code !== 'mirror_unread' && (code !== 'first_sync' || hint !== null));
-  return toldOnce(needs).sort((a, b) => Number(b.state === 'failing') - Number(a.state === 'failing'));
+  return withoutRepeatedReasons(needs).sort(
+    (a, b) => Number(b.state === 'failing') - Number(a.state === 'failing'),
+  );
 }

@@ -98,7 +98,7 @@ export function waitsForSlot({
 const TELL_OF_WAITS: readonly HealthCode[] = ['stale', 'never_complete', 'run_failed', 'daemon_problem'];
 
 /** Leaves out reasons that others tell of: held removals, or a wait for requests, that make a source late, or its last sync fail. */
-export function toldOnce<Reason extends HealthReason>(all: readonly Reason[]): Reason[] {
+export function withoutRepeatedReasons<Reason extends HealthReason>(all: readonly Reason[]): Reason[] {
   const waits = all.flatMap(({ code, message }) => (code === 'daemon_problem' ? message : []));
   const tellOf = ({ message, hint }: Reason, wait: string): boolean =>
     `${message} ${hint ?? ''}`.includes(wait);

@@ -11,7 +11,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { driftDocument } from '../../report/drift-document.ts';
 import { nameText } from '../../report/value-text.ts';
-import { missingRun, nothingPublished } from '../../state/point.ts';
+import { missingRun, nothingPublished } from '../../state/resolved-state.ts';
 import { newestRunIfFailed, unreadRestores, withInterrupted } from '../../state/runs.ts';
 import { failedRunDocument, runDocument } from '../../state/documents.ts';
 import {
@@ -31,7 +31,7 @@ import type { DriftNow } from '../health/drift-now.ts';
 import type { EventStreams } from './events.ts';
 import { driftStatus } from '../health/status-answers.ts';
 import { withOwnMirror } from '../health/health.ts';
-import { lookAtBackups, readHealthSnapshot } from '../health/health-facts.ts';
+import { readBackups, readHealthSnapshot } from '../health/health-facts.ts';
 import {
   asRefusal,
   numberIn,
@@ -277,7 +277,7 @@ async function statusShown(
   const views = viewsIn(cells, query);
   const [view] = views;
   if (view !== undefined && views.length === 1) {
-    await lookAtBackups(view);
+    await readBackups(view);
     const { drift } = pagesOf(view);
     // Before the snapshot, which has the damage that it finds.
     const found = await drift.ofView(view, now);

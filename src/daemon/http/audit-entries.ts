@@ -87,7 +87,7 @@ interface KeptEntries {
  * What was found last: a page that is looked at again has the log read and checked again only where any program wrote the
  * mirror's file since, or after some minutes.
  */
-export class FoundLately {
+export class AuditSearchCache {
   /** By question; the oldest first. */
   readonly #kept = new Map<string, KeptEntries>();
 

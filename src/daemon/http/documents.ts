@@ -12,7 +12,7 @@ import type { HealthSnapshot } from '../health/health-facts.ts';
 import { verifiedDocument } from '../health/verified.ts';
 import { HEALTH_STATES, type HealthReason, type HealthState } from '../health/reason.ts';
 import type { Health } from '../health/health.ts';
-import { toldOnce } from '../health/waits.ts';
+import { withoutRepeatedReasons } from '../health/waits.ts';
 
 export function sweepDocument(sweep: SweepRow): object {
   return {
@@ -92,7 +92,7 @@ export function healthDocument(health: Health, at: string, cells: DaemonCells | 
 
 /** The same for people, a line each. */
 export function healthText(health: Health, cells: DaemonCells): string {
-  const told = toldOnce([health, ...health.sources].flatMap(({ reasons }) => reasons));
+  const told = withoutRepeatedReasons([health, ...health.sources].flatMap(({ reasons }) => reasons));
   const lines = (reasons: readonly HealthReason[]): string[] =>
     reasons.filter((reason) => told.includes(reason)).map(line);
   const line = (reason: HealthReason): string =>

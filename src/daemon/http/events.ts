@@ -11,7 +11,7 @@ import { Refusal } from './request.ts';
 
 /** Each holds a connection: more pages than are open on the walls of an office. */
 const MOST_SUBSCRIBERS = 40;
-const LOOK_MS = 1_000;
+const POLL_MS = 1_000;
 /** Well below the time after which a connection without traffic is closed (`server/http-server.ts`). */
 const HEARTBEAT_MS = 10_000;
 /** A stream ends after that, and the client connects again: then it is checked again who asks. */
@@ -77,7 +77,7 @@ export class EventStreams {
     this.#isTicking = true;
     while (this.#subscribers.size > 0) {
       try {
-        await this.#clock.sleep(LOOK_MS, this.#end.signal);
+        await this.#clock.sleep(POLL_MS, this.#end.signal);
       } catch {
         // Closed: the sleep ends only by its signal.
         break;

@@ -15,7 +15,7 @@ import type { DaemonProblem, DaemonView, ScheduleView, SourceRequestStats } from
 import type { SourceStatus } from '../../state/source-status.ts';
 import { configuredOf, openBySource } from '../health/status-answers.ts';
 import { knownProblems } from '../health/verified.ts';
-import { type HealthSnapshot, lookAtBackups } from '../health/health-facts.ts';
+import { type HealthSnapshot, readBackups } from '../health/health-facts.ts';
 import { CHANGES, RunCounter, type RunTotals } from './run-counter.ts';
 import type { DriftNow } from '../health/drift-now.ts';
 import { allowedBackupAgeMs } from '../health/allowed-age.ts';
@@ -56,7 +56,7 @@ export function createMetrics(cells: DaemonCells, drift: DriftNow): Metrics {
       const [only, ...others] = cells.cells();
       // Without it the first scrape would know no target, and pending alerts would begin again. Of many mirrors none is opened.
       if (only !== undefined && others.length === 0 && !cells.isPerSource())
-        await lookAtBackups(only, isFirst ? FIRST_WAIT_MS : WAIT_MS);
+        await readBackups(only, isFirst ? FIRST_WAIT_MS : WAIT_MS);
       isFirst = false;
       await cells.refreshed();
       const views = cells.cells();

@@ -19,7 +19,7 @@ import { DayCounts, ChangesCache } from './changes.ts';
 import { healthDocument, healthText } from './documents.ts';
 import { DriftNow } from '../health/drift-now.ts';
 import { EventStreams } from './events.ts';
-import { lookAtBackups } from '../health/health-facts.ts';
+import { readBackups } from '../health/health-facts.ts';
 import type { Metrics } from './metrics.ts';
 import { asRefusal, json, Refusal, requestText } from './request.ts';
 import { PageRestores, type RunCommand } from './restores.ts';
@@ -66,7 +66,7 @@ export function createRoutes(
 
   application.get('/readyz', async (context) => {
     const [only] = cells.cells();
-    if (!cells.isPerSource() && only !== undefined) await lookAtBackups(only);
+    if (!cells.isPerSource() && only !== undefined) await readBackups(only);
     await cells.refreshed();
     const now = clock.now();
     const { health } = cells.snapshot(now, drift);

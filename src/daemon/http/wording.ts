@@ -20,7 +20,7 @@ export function ahead(at: string, nowMs: number): string {
  * Precedes the due time of a schedule: the daemon compares drift after its syncs too, of a source with a baseline. Empty for
  * other schedules, and where it does not.
  */
-export function besideDue(
+export function dueTimePrefix(
   { schedule, sources }: Pick<ScheduleView, 'schedule' | 'sources'>,
   schedules: readonly Pick<ScheduleView, 'schedule' | 'sources'>[],
   withBaseline: ReadonlySet<string>,

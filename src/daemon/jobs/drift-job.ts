@@ -11,7 +11,7 @@ import { maskedId, maskedPlace, withMaskedId } from '../../report/mask.ts';
 import { type SourceDrift, driftBetween } from '../../state/drift.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
 import { parentNames } from '../../state/parent-names.ts';
-import { pointOf } from '../../state/point.ts';
+import { resolvedStateOf } from '../../state/resolved-state.ts';
 import { BASELINE, LATEST } from '../../state/reference.ts';
 import { type DriftSummary, type FindingSummary, NAMED_FINDINGS, storedSummary } from './summaries.ts';
 import { type JobResult, type JobWork, sourceOf } from './work.ts';
@@ -25,7 +25,7 @@ export const DRIFT_JOB: Pick<JobWork, 'run'> = {
     // Without a baseline there is nothing to measure from, which is a choice and no failure.
     if (mirror.snapshots.baseline() === undefined) return resultOf(NO_BASELINE, EXIT.done);
     const [from, to] = [BASELINE, LATEST].map((reference) =>
-      openMirrorState(mirror, source, pointOf(mirror, reference, { source })),
+      openMirrorState(mirror, source, resolvedStateOf(mirror, reference, { source })),
     );
     if (from === undefined || to === undefined) throw new Error('two states are two');
     try {

@@ -3,18 +3,18 @@ import { EXIT } from '../../core/errors.ts';
 import { definitionsFor } from '../../config/source.ts';
 import type { DrillDocument } from '../../diff/drill-document.ts';
 import { runDrill } from '../../restore/drill/drill.ts';
-import { NO_DRILL_EVENTS } from '../../restore/drill/passes.ts';
+import { NO_DRILL_EVENTS } from '../../restore/drill/rounds.ts';
 import { configuredSecrets } from '../../restore/secrets.ts';
 import { type DrillSandbox, openDrillSandbox } from '../../server/drill-sandbox.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
-import { pointOf } from '../../state/point.ts';
+import { resolvedStateOf } from '../../state/resolved-state.ts';
 import { LATEST } from '../../state/reference.ts';
 import { silentLogger } from '../../core/logger.ts';
 import { type DrillSummary, storedSummary } from './summaries.ts';
 import { type JobContext, type JobResult, type JobWork, sourceOf } from './work.ts';
 
 export const DRILL_JOB: Pick<JobWork, 'run'> = {
-  run: async (context) => drillResult(await practise(context)),
+  run: async (context) => drillResult(await performDrill(context)),
 };
 
 /** What is recorded of a drill, by the daemon or the command line. */
@@ -30,13 +30,13 @@ export function drillResult(document: DrillDocument): JobResult {
   };
 }
 
-async function practise(context: JobContext): Promise<DrillDocument> {
+async function performDrill(context: JobContext): Promise<DrillDocument> {
   const { config, mirror, effects, signal } = context;
   const { clock, host, pid, random } = effects;
   const source = sourceOf(context);
   const definitions = definitionsFor(config, source.name);
-  const point = pointOf(mirror, LATEST, { source: source.name });
-  const state = openMirrorState(mirror, source.name, point);
+  const resolvedState = resolvedStateOf(mirror, LATEST, { source: source.name });
+  const state = openMirrorState(mirror, source.name, resolvedState);
   const services: DrillSandbox[] = [];
   // Log lines of the sandbox and its client are left out of the daemon's log: the document has the results.
   const log = silentLogger;

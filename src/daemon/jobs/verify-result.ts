@@ -25,7 +25,7 @@ export function verifyResult(
     ...checked,
     problems: problems.length,
     found: problems.slice(0, NAMED_PROBLEMS).map((problem) => problemLine(withMaskedId(problem, config))),
-    ...(problems.length === 0 ? {} : { hint: mendingText(problems) }),
+    ...(problems.length === 0 ? {} : { hint: repairHintToName(problems) }),
     ...(isOfAuditLog(problems) ? { isOfAuditLog: true } : {}),
     root: mirror.runs.list().find(({ root }) => root !== null)?.root ?? null,
     durationMs: Math.round(durationMs),
@@ -41,22 +41,24 @@ export function verifyResult(
       : new TidemarkError(
           'mirror_corrupt',
           `${isOfAuditLog(problems) ? 'the mirror does not match its audit log' : isOfSchemaOnly(problems) ? 'another program changed the schema of the mirror' : 'the contents of the mirror do not match the stored hashes'}: ${summary.found[0] ?? ''}`,
-          { hint: `run \`tidemark verify\`; then ${mendingText(problems)}` },
+          { hint: `run \`tidemark verify\`; then ${repairHintToName(problems)}` },
         ),
     report: null,
   };
 }
 
 /** What to do about what was found: records and history are untouched where only what people recorded was changed. */
-export function mendingOf(
+export function repairHint(
   problems: readonly Pick<VerifyProblem, 'about' | 'again' | 'remedy'>[],
   config: Pick<Config, 'backup'>,
 ): string {
-  return namingBackup(mendingText(problems), LATEST_BACKUP, areBackupsEncrypted(config));
+  return namingBackup(repairHintToName(problems), LATEST_BACKUP, areBackupsEncrypted(config));
 }
 
 /** The same where the backup to restore is named later, whenever it is shown. */
-export function mendingText(problems: readonly Pick<VerifyProblem, 'about' | 'again' | 'remedy'>[]): string {
+export function repairHintToName(
+  problems: readonly Pick<VerifyProblem, 'about' | 'again' | 'remedy'>[],
+): string {
   if (isOfSchemaOnly(problems)) {
     const remedies = new Set(problems.flatMap(({ remedy }) => remedy ?? []));
     return `records and history match their hashes; ${[...remedies].join('; ')}`;
@@ -66,11 +68,11 @@ export function mendingText(problems: readonly Pick<VerifyProblem, 'about' | 'ag
     about === 'snapshots' ? pinningAgain(problems) : about === undefined ? undefined : AGAIN[about],
   );
   const isOfLog = problems.some(({ about }) => about !== undefined);
-  if (ways.some((way) => way === undefined)) return isOfLog ? `${CUT}; then ${MENDING}` : MENDING;
+  if (ways.some((way) => way === undefined)) return isOfLog ? `${CUT}; then ${REPAIR}` : REPAIR;
   return `records and history match their hashes; ${CUT}; else ${ways.join('; ')}; for what was altered or added, keep a copy of the mirror as evidence, and ${RESTORE_HINT}`;
 }
 
-const MENDING = `${RESTORE_HINT}, or move the mirror away and run \`tidemark sync\` for a new one (without history)`;
+const REPAIR = `${RESTORE_HINT}, or move the mirror away and run \`tidemark sync\` for a new one (without history)`;
 
 /** The entries of such rows may have been behind the last one. */
 const CUT =

@@ -47,7 +47,7 @@ function isEnd({ event }: Message): boolean {
   return event === 'drift_resolved';
 }
 
-interface Standing {
+interface OpenFindings {
   readonly findings: readonly FindingSummary[];
   readonly severities: Counts;
   readonly count: number;
@@ -56,7 +56,7 @@ interface Standing {
 }
 
 /** The findings of an event that no later notice of their source ends, as far as they are named. */
-function stillOpen(events: readonly Message[], event: DriftNews['event']): Standing {
+function stillOpen(events: readonly Message[], event: DriftNews['event']): OpenFindings {
   const severities: Counts = { critical: 0, high: 0, medium: 0, low: 0 };
   const findings: FindingSummary[] = [];
   let gone = 0;

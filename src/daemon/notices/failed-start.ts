@@ -27,13 +27,13 @@ export interface FailedStart {
 export const START_CODES: readonly ErrorCode[] = ['disk_full', 'read_only', 'file_system'];
 
 /** The sources of syncs that are missed, and whether a notice is due; null where nothing is to be sent. */
-interface Missed {
+interface MissedWork {
   readonly sources: readonly string[];
   readonly isNoticeDue: boolean;
 }
 
 /** What a start that failed leaves undone. Null also where another daemon may be at work, which reports for itself. */
-export function missedBy(config: LoadedConfig, { error, isOnce, effects }: FailedStart): Missed | null {
+export function missedWork(config: LoadedConfig, { error, isOnce, effects }: FailedStart): MissedWork | null {
   if (!START_CODES.includes(error.code)) return null;
   const { clock, pid, host } = effects;
   const mirrors = mirrorConfigs(config);

@@ -362,7 +362,7 @@ export function batchMessage(
   if (group === null || (group.sources.length === 1 && events.length === 1))
     return { ...last, id, incidents };
   const bySource = Map.groupBy(events, ({ source }) => source);
-  const latest = [...bySource.values()].map((all) => standingOf(all));
+  const latest = [...bySource.values()].map((all) => mergedEvent(all));
   const worse = latest.filter(({ event }) => !IMPROVEMENTS.has(event));
   const better = latest.filter(({ event }) => IMPROVEMENTS.has(event));
   const failing = Object.keys(group.failing);
@@ -415,7 +415,7 @@ export function batchMessage(
 }
 
 /** What the events of a source say together. @param events oldest first */
-function standingOf(events: readonly Message[]): Message {
+function mergedEvent(events: readonly Message[]): Message {
   const last = events.at(-1);
   if (last === undefined) throw new Error('a source without an event');
   if (last.subject !== 'drift' || last.isResolved || events.length === 1) return last;

@@ -19,7 +19,7 @@ import { mirrorFileState } from '../../mirror/real-path.ts';
 import { latestUnfinished } from '../../mirror/unfinished-restore.ts';
 import { backupWork, isMirrorGone, readHealthSnapshot } from '../health/health-facts.ts';
 import { type Freshness, readFreshness } from '../health/freshness.ts';
-import { allowedBackupAgeMs, isBackupOnItsWay } from '../health/allowed-age.ts';
+import { allowedBackupAgeMs, isQueuedBackupOnTime } from '../health/allowed-age.ts';
 import type { BegunJob, CutShort, EndedJob, JobObserver, ObserverContext } from '../jobs/observers.ts';
 import { UNENDED } from '../jobs/job-log.ts';
 import { unreadSweeps } from '../jobs/sync-job.ts';
@@ -341,7 +341,7 @@ class NotifyingObserver implements JobObserver {
     const isComing =
       isBeingMade ||
       (overdue?.follows === 'sync_overdue' && catchingUp.length > 0) ||
-      (waits !== null && isBackupOnItsWay(waits, backup?.everyMs ?? 0, now));
+      (waits !== null && isQueuedBackupOnTime(waits, backup?.everyMs ?? 0, now));
     if (overdue === null ? mayWait : !isComing)
       await this.#notifier.checkBackups(overdue, laggingTargets(view, now), mayWait);
     if (!mayWait) return;

@@ -11,7 +11,7 @@ import { outcomeText } from '../../core/wording.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { JobObserver, ObservedMirror } from '../jobs/observers.ts';
 import { Deliveries } from './deliveries.ts';
-import { type FailedStart, missedBy, notifyFailedStart } from './failed-start.ts';
+import { type FailedStart, missedWork, notifyFailedStart } from './failed-start.ts';
 import { createNoticeObserver } from './notice-observer.ts';
 import { createSend } from './sending.ts';
 import { requireAccepted } from './channels/shared.ts';
@@ -70,7 +70,7 @@ export function openNoticeService(options: NoticingOptions): NoticeService {
       createNoticeObserver({ clock, log, view, owner, context, deliveries, config: () => view().config() }),
     ],
     startFailed: async (failed) => {
-      const missed = missedBy(config(), failed);
+      const missed = missedWork(config(), failed);
       if (missed === null) return;
       pinger.notBegun(missed.sources, `the daemon could not start: ${failed.error.message}`);
       if (missed.isNoticeDue) await notifyFailedStart(config(), failed, send);
@@ -98,14 +98,14 @@ export function createPingObserver(
 ): JobObserver {
   const succeeded = (source: string, mirror: Mirror): void =>
     pinger.succeeded(source, () =>
-      sources().filter((other) => owner === null && other !== source && isKnownNotWhole(mirror, other)),
+      sources().filter((other) => owner === null && other !== source && isKnownIncomplete(mirror, other)),
     );
   return {
     name: 'pings',
     loaded: ({ mirrorAccess }) => {
       // What the mirror of each says, before the success of another one is reported.
       if (owner === null || !mirrorAccess.isThere()) return;
-      if (isKnownNotWhole(mirrorAccess.reader(), owner)) pinger.knownFailing(owner);
+      if (isKnownIncomplete(mirrorAccess.reader(), owner)) pinger.knownFailing(owner);
     },
     began: async ({ row: { name, source }, kinds }, { signal }) => {
       if (name !== 'sync' || source === null || kinds !== null) return;
@@ -135,7 +135,7 @@ export function createPingObserver(
 const LATEST_READ = 10;
 
 /** Kept by the mirror, so that a restart does not forget it. False for a source of which nothing is known yet. */
-function isKnownNotWhole(mirror: Mirror, source: string): boolean {
+function isKnownIncomplete(mirror: Mirror, source: string): boolean {
   const run = mirror.runs
     .list({ source, isOfAllKinds: true, limit: LATEST_READ })
     .find(({ outcome, errorCode }) => outcome !== 'running' && errorCode !== 'interrupted');

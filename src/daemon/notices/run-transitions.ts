@@ -81,7 +81,7 @@ function runTransition(states: readonly NoticeState[], seen: JobObservation): Tr
   const source = job.source ?? '';
   const stored = stateOf(states, source, 'run');
   const unread = unreadSweeps(seen);
-  const matter = matterOf(seen, unread);
+  const matter = syncIssueOf(seen, unread);
   if (stored !== undefined && matter !== null && isOverBy(stored, seen.completeAt)) {
     const begins = runTransition(
       states.filter((each) => each !== stored),
@@ -122,7 +122,7 @@ function runTransition(states: readonly NoticeState[], seen: JobObservation): Tr
   return {
     states: isMoved ? [state] : [],
     cleared: [],
-    notices: isNew ? [matterNotice(seen, matter, { unread, follows })] : [],
+    notices: isNew ? [syncIssueNotice(seen, matter, { unread, follows })] : [],
   };
 }
 
@@ -194,7 +194,7 @@ function unreadSweeps({ job, details }: JobObservation): readonly UnreadSweep[] 
   return reached.length > 0 ? reached : own;
 }
 
-function matterOf({ job }: JobObservation, unread: readonly UnreadSweep[]): SyncIssue | null {
+function syncIssueOf({ job }: JobObservation, unread: readonly UnreadSweep[]): SyncIssue | null {
   if (job.outcome === 'refused') return { state: 'refused', aspects: [] };
   if (job.outcome === 'failed') {
     const isLocal = job.errorCode !== null && isLocalError(job.errorCode as ErrorCode);
@@ -206,7 +206,7 @@ function matterOf({ job }: JobObservation, unread: readonly UnreadSweep[]): Sync
   return isHeldAlone ? null : { state: 'partial', aspects };
 }
 
-function matterNotice(
+function syncIssueNotice(
   { job, details, at, held, placeText }: JobObservation,
   matter: SyncIssue,
   { unread, follows }: { readonly unread: readonly UnreadSweep[]; readonly follows: NoticeEvent | null },

@@ -17,7 +17,7 @@ import { differencesFrom } from './differences.ts';
 import { type ReadyStep, type LookUpContext, afterAction } from './ready-step.ts';
 import { createdRecords } from './lost-response.ts';
 import { absentKey } from './precondition.ts';
-import { leaveElsewhere } from './read-back.ts';
+import { leaveStoppedIfMisplaced } from './read-back.ts';
 
 /** What the step would make true and live shows already. */
 interface AlreadyApplied {
@@ -68,7 +68,7 @@ export async function findAlreadyApplied(
     .flatMap((wanted) => [wanted ?? {}, afterAction(context, ready, wanted ?? {})])
     .some((wanted) => differencesFrom(definition, step, wanted, body).length === 0);
   if (!isAsDesired) return null;
-  leaveElsewhere(context, ready, body);
+  leaveStoppedIfMisplaced(context, ready, body);
   return { newId: isCreation ? id : null, digest: managedDigest(definition, body), isNew: known !== id };
 }
 

@@ -47,7 +47,7 @@ export class RestoreJournal {
   readonly #store: JournalStore;
   readonly #clock: Clock;
   readonly #rows: Map<number, RestoreStepRow>;
-  readonly #creations: Turns;
+  readonly #creations: CreationSlots;
 
   /** Rows, and new ids, that are written with the next transaction, by step. */
   readonly #waiting = new Map<number, JournalEntry>();
@@ -62,7 +62,7 @@ export class RestoreJournal {
   constructor(store: JournalStore, clock: Clock, restore: number, mostUnanswered = Infinity) {
     this.#store = store;
     this.#clock = clock;
-    this.#creations = new Turns(mostUnanswered);
+    this.#creations = new CreationSlots(mostUnanswered);
     this.restore = restore;
     this.#rows = new Map(store.steps(restore).map((row) => [row.n, row]));
   }
@@ -263,7 +263,7 @@ export class RestoreJournal {
 }
 
 /** How many creations may be journaled as sent and unanswered; the others wait, in order. */
-class Turns {
+class CreationSlots {
   readonly #most: number;
   readonly #taken = new Set<number>();
   readonly #waiting: (() => void)[] = [];

@@ -102,7 +102,7 @@ async function lookUpCreated(context: LookUpContext, ready: ReadyStep): Promise<
   if (equal !== null) return { found: 'done', id: equal };
   if (namesake === null) return { found: 'not_done' };
   // Without a natural key only equal content identifies it.
-  if (keyOfStep(ready) === null) return unlikeSent(context, ready, namesake);
+  if (keyOfStep(ready) === null) return differsFromSent(context, ready, namesake);
   const isOwn = ready.request.kind === ready.step.kind && claim(context, ready, namesake.id);
   return isOwn ? { found: 'done', id: namesake.id } : { found: 'not_done' };
 }
@@ -148,7 +148,7 @@ export async function createdRecords(
 const PATHS_SHOWN = 3;
 
 /** What is said of a record of the creation's name that is not as sent: sent again, there might be two. */
-function unlikeSent(
+function differsFromSent(
   context: LookUpContext,
   ready: ReadyStep,
   { id, body }: NonNullable<CreatedRecords['namesake']>,
@@ -193,7 +193,7 @@ export async function effectOf(
   const { sentAt, errorCode } = journal.row(step.n);
   // Journaled as `sent` and nothing after it: the process ended, and whether the request was sent is unknown.
   if (error === null && errorCode === null) context.perhapsSent.add(step.n);
-  const isYoung = sentAt !== null && clock.now() - Date.parse(sentAt) < AT_WORK_MS;
+  const isYoung = sentAt !== null && clock.now() - Date.parse(sentAt) < SERVICE_EXECUTION_MS;
   let late = looked.found === 'not_done' ? await lateRecordOf(context, ready) : null;
   const delays = late !== null || error !== null || isYoung ? retryDelays(ready, error, late !== null) : [];
   for (const wait of delays) {
@@ -238,7 +238,7 @@ async function renamedSince(context: LookUpContext, ready: ReadyStep): Promise<s
   const isCandidate = (body: JsonValue, id: string): boolean => {
     const created = resolvePointer(body, definition.createdAt ?? CREATED_AT);
     const lateMs = typeof created === 'string' ? Date.parse(created) - sentAt : Number.NaN;
-    if (!(lateMs >= -CLOCKS_DIFFER_MS && lateMs <= AT_WORK_MS + CLOCKS_DIFFER_MS)) return false;
+    if (!(lateMs >= -CLOCKS_DIFFER_MS && lateMs <= SERVICE_EXECUTION_MS + CLOCKS_DIFFER_MS)) return false;
     const name = naturalKeyDigest(byName, body);
     if (name === null || context.plannedNames.has(`${definition.kind} ${name}`)) return false;
     if (isTaken(context, ready, id) || !isOpen(ready, body)) return false;
@@ -308,7 +308,7 @@ function neitherError({ definition }: ReadyStep): StepError {
 }
 
 /** How long the service may still be executing a request whose process was killed. */
-export const AT_WORK_MS = 60_000;
+export const SERVICE_EXECUTION_MS = 60_000;
 
 /** A request that was cut off may still be running: if its record is not found, it is looked up once more after this time. */
 const RETRY_DELAYS_MS = [2000];

@@ -101,7 +101,7 @@ async function comparison(context: LookUpContext, ready: ReadyStep): Promise<Com
     ...unsentDifferences(definition, step, ready.sent ?? {}, body),
   ];
   const verified = differences.length === 0;
-  const elsewhere = leaveElsewhere(context, ready, body);
+  const elsewhere = leaveStoppedIfMisplaced(context, ready, body);
   const notAssigned = notAssignedKeys(step, body);
   return {
     verified,
@@ -117,7 +117,7 @@ async function comparison(context: LookUpContext, ready: ReadyStep): Promise<Com
  * Leaves a created record stopped that the service put in another place than it was: the action that would start it goes to a
  * person. Without such an action, returns what to say of it; null where it is there.
  */
-export function leaveElsewhere(
+export function leaveStoppedIfMisplaced(
   { desired, idNow, actions, journal }: LookUpContext,
   { step, definition }: ReadyStep,
   live: JsonValue,

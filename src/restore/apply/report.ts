@@ -124,11 +124,11 @@ export interface RestoreReport {
   /** Ids that it recorded as those of records that the plan had found under others; left out without any. */
   readonly continued?: number;
   /** Records that were created without what the API does not offer of them: left to do by a person; left out without any. */
-  readonly by_hand?: readonly HandWork[];
+  readonly by_hand?: readonly ManualWork[];
 }
 
 /** What is left to do by hand at a record that the restore created. */
-interface HandWork {
+interface ManualWork {
   readonly n: number;
   readonly kind: Kind;
   /** The one that the service gave; the recorded one where that is not known. */
@@ -213,7 +213,7 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
   // What the plan took for missing without a look-up is a step of it, which looked again before it made the record.
   const uncompared = (plan?.skipped ?? []).filter(isUncompared);
   const undo = undoOf(mirror, row.source, restore);
-  const byHand = handWork(plan, steps, rows);
+  const byHand = manualWork(plan, steps, rows);
   const continued = plan === null ? 0 : continuedIds(plan);
   const { via } = row;
   const resumedBy = mirror.restores.resumedBy(restore);
@@ -245,11 +245,11 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
   };
 }
 
-function handWork(
+function manualWork(
   plan: Plan | null,
   steps: readonly StepReport[],
   rows: ReadonlyMap<number, RestoreStepRow>,
-): HandWork[] {
+): ManualWork[] {
   const { lacking = [] } = plan ?? {};
   const reasons = new Map(
     lacking.flatMap(({ kinds, reason }) => kinds.map((kind) => [kind, reason] as const)),

@@ -86,7 +86,7 @@ function doneSince(mirror: Mirror, source: string): (row: RestoreRow) => boolean
     const all = mirror.restores.list({ source });
     const done = all
       .filter(({ restore }) => undoOf(mirror, source, restore) === undefined)
-      .flatMap((each) => deeds(mirror, each, isDoneStep))
+      .flatMap((each) => stepEffects(mirror, each, isDoneStep))
       .sort((a, b) => a.begun - b.begun);
     const ends = all.map(({ startedAt, finishedAt }) => finishedAt ?? startedAt).sort();
     return {
@@ -96,7 +96,7 @@ function doneSince(mirror: Mirror, source: string): (row: RestoreRow) => boolean
   };
   return (row) => {
     if (begins.at(-1)?.restore === row.restore) return false;
-    const open = deeds(mirror, row, isOpenStep);
+    const open = stepEffects(mirror, row, isOpenStep);
     if (open.length === 0) return false;
     const { places: done, ended } = (known ??= doneSteps());
     return open.every(
@@ -133,7 +133,7 @@ function isReadAsDesired(
 }
 
 /** What a step does, as texts to be compared, one for each place that it sets. */
-interface Deed {
+interface StepEffect {
   readonly step: PlanStep;
   readonly places: readonly string[];
   /** Of the begin of its restore in which it was last tried, the entry of the audit log. */
@@ -141,7 +141,11 @@ interface Deed {
 }
 
 /** What the chosen steps of a restore do; none of a restore whose plan is damaged. */
-function deeds(mirror: Mirror, row: RestoreRow, isChosen: (step: RestoreStepRow) => boolean): Deed[] {
+function stepEffects(
+  mirror: Mirror,
+  row: RestoreRow,
+  isChosen: (step: RestoreStepRow) => boolean,
+): StepEffect[] {
   const chosen = new Map(
     mirror.restores.steps(row.restore).flatMap((step) => (isChosen(step) ? [[step.n, step]] : [])),
   );

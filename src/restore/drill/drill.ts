@@ -21,7 +21,7 @@ import {
 import { changesOnce } from '../../diff/families.ts';
 import { memberPointer } from '../places.ts';
 import { isExecutable } from '../plan/plan.ts';
-import { type Restored, type DrillOptions, restoreInPasses } from './passes.ts';
+import { type Restored, type DrillOptions, restoreInRounds } from './rounds.ts';
 import { drillSnapshot, type DrillSnapshot } from './snapshot.ts';
 import { startDamaged, startEmpty, keyUserOf } from './start.ts';
 import { remainingChanges, type RecordVerdict, type Verdicts, drillVerdicts } from './verdicts.ts';
@@ -43,7 +43,7 @@ export async function runDrill(options: DrillOptions): Promise<DrillDocument> {
           ...damage,
           random: options.random(damage.seed),
         });
-  const restored = await restoreInPasses(options, service, snapshot, {
+  const restored = await restoreInRounds(options, service, snapshot, {
     keyUser: keyUser.uuid,
     organizations: start.organizations,
   });

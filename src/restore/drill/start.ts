@@ -58,7 +58,7 @@ export function startEmpty(
   }
   // Organizations known only by their children keep their id: nothing else identifies them.
   const unnamed = new Set(snapshot.desired.records.flatMap(({ scope }) => scope.organization_id ?? []));
-  for (const id of unnamed) if (!organizations.has(id)) service.insert([], shellOf(id, keyUser));
+  for (const id of unnamed) if (!organizations.has(id)) service.insert([], organizationAndUser(id, keyUser));
   const context = snapshot.desired.records.filter((record) => isContext(snapshot, record));
   service.insert(
     [],
@@ -157,7 +157,7 @@ export function drillSource(
 /** As a service of that kind would be asked by default. */
 const CONCURRENCY = 4;
 
-function shellOf(id: string, { uuid, user }: KeyUser): ParsedRecord[] {
+function organizationAndUser(id: string, { uuid, user }: KeyUser): ParsedRecord[] {
   return [
     { kind: 'organizations', scope: {}, id, body: { id, name: id } },
     { kind: 'members', scope: { organization_id: id }, id: uuid, body: { id: uuid, user, level: 15 } },

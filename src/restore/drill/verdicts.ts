@@ -17,7 +17,7 @@ import type { Obstacle, PlanStep } from '../plan/plan.ts';
 import { referencesOf, remapped, type References } from '../plan/references.ts';
 import { creatableFields, writableFields } from '../plan/settings.ts';
 import { familyRecordKey, recordKey } from '../records.ts';
-import type { Restored } from './passes.ts';
+import type { Restored } from './rounds.ts';
 import { isForeign, type DrillSnapshot } from './snapshot.ts';
 
 type Failing = Exclude<DrillVerdict, 'comes_back'>;
@@ -174,7 +174,7 @@ function livePairs(
   return pairs;
 }
 
-/** Why requests of the last pass were refused, by record. */
+/** Why requests of the last round were refused, by record. */
 function failuresOf({ reports }: Restored): ReadonlyMap<string, string> {
   const failures = new Map<string, string>();
   for (const { steps } of reports) {
@@ -280,7 +280,7 @@ export function remainingChanges(snapshot: DrillSnapshot, { input, states }: Res
       const own =
         change.change === 'removed'
           ? change
-          : withoutStrangers(change, counterparts.desired(kind, change)?.body);
+          : withoutSandboxMembers(change, counterparts.desired(kind, change)?.body);
       if (own.change === 'changed' && own.fields.length === 0) continue;
       byRecord.set(recordKey({ ...desired, kind }), own);
       changes.push(own);
@@ -293,7 +293,7 @@ export function remainingChanges(snapshot: DrillSnapshot, { input, states }: Res
  * The change without members that only the sandbox shows: a deployment may omit documented members, and its state then has
  * no value to compare with.
  */
-function withoutStrangers(change: RecordChange, desired: JsonValue | undefined): RecordChange {
+function withoutSandboxMembers(change: RecordChange, desired: JsonValue | undefined): RecordChange {
   return { ...change, fields: change.fields.filter(({ path }) => !isForeignRecord(desired, path)) };
 }
 

@@ -193,7 +193,7 @@ function planRequest(
     inverse: { action: 'remove' },
     after: [...draft.after, ...needs],
   });
-  planSilent(planning, definition, desired, draft);
+  planUnsendable(planning, definition, desired, draft);
   if (state !== null) planFollowingAct(planning, definition, desired, draft, parameters, state);
   planPersonAfter(planning, definition, desired, draft, later);
 }
@@ -288,7 +288,7 @@ function planFollowingAct(
 }
 
 /** A separate step for members that no request sets: the creation will be verified without them. */
-function planSilent(
+function planUnsendable(
   planning: Planning,
   definition: ResourceDefinition,
   desired: ParsedRecord,

@@ -61,7 +61,7 @@ export function planRestore(input: PlanInput): Plan {
     references: referencesOf(input, matching),
     accepted: new AcceptedDrift(input, matching, addUntouched),
     drafts,
-    silentByKind: new Map(),
+    unsendableByKind: new Map(),
     put: (step) => void drafts.set(step.key, step),
     addUntouched,
   };

@@ -20,7 +20,7 @@ const GIVEN =
   /^(?:id|uuid|pk|short_id|organization|project|team|role|user|url|status|errors?|message|.*_(?:id|uuid|at|by|count|token|token_backup|cname)|(?:organization|project|team|role|user)_name)$/;
 
 /** True for a member that is probably a setting, and that no request sets. */
-function isSilent(definition: ResourceDefinition): (name: string) => boolean {
+function isUnsendable(definition: ResourceDefinition): (name: string) => boolean {
   const { family, idPath, restore } = definition;
   // What the same component takes under a kind that the API shows.
   const sibling = CATALOG.find((each) => each.family === family && each.hasDocumentedFields);
@@ -39,26 +39,29 @@ function isSilent(definition: ResourceDefinition): (name: string) => boolean {
 /** What of the planning is needed here; `steps.ts` has all of it. */
 interface Planning {
   readonly input: PlanInput;
-  readonly silentByKind: Map<Kind, readonly string[]>;
+  readonly unsendableByKind: Map<Kind, readonly string[]>;
 }
 
 /**
  * Members of the desired records of a kind that are probably settings but that no request sets: the same list for all
  * of them, so that the report needs one line. Computed once.
  */
-function silentNames({ input, silentByKind }: Planning, definition: ResourceDefinition): readonly string[] {
+function unsendableNames(
+  { input, unsendableByKind }: Planning,
+  definition: ResourceDefinition,
+): readonly string[] {
   const { kind, hasDocumentedFields, restore } = definition;
   if (hasDocumentedFields || restore.derived.length > 0) return [];
-  const known = silentByKind.get(kind);
+  const known = unsendableByKind.get(kind);
   if (known !== undefined) return known;
-  const is = isSilent(definition);
+  const is = isUnsendable(definition);
   const names = new Set<string>();
   for (const { kind: own, body } of input.desired.records) {
     if (own !== kind || !isJsonObject(body)) continue;
     for (const name of Object.keys(body)) if (is(name) && !isEmpty(getOwn(body, name))) names.add(name);
   }
   const found = [...names];
-  silentByKind.set(kind, found);
+  unsendableByKind.set(kind, found);
   return found;
 }
 
@@ -74,7 +77,7 @@ export function unmanagedChanges(
   // Writable fields come from the configuration only: others may be writable, too.
   const isOpened = definition.isOpenedByHand === true && writableFields(definition).length > 0;
   if (!isOpened || definition.restore.derived.length > 0) return [];
-  const is = isSilent(definition);
+  const is = isUnsendable(definition);
   return compareBodies(definition, live ?? {}, desired, 'default').filter(
     ({ path, to }) => is(topMember(path)) && to !== undefined && (live !== undefined || !isEmpty(to)),
   );
@@ -82,19 +85,19 @@ export function unmanagedChanges(
 
 /** Why they stay away, and what would bring them back. */
 export function unmanagedReason(planning: Planning, definition: ResourceDefinition): string {
-  const line = allowingLine(definition, silentNames(planning, definition));
+  const line = allowingLine(definition, unsendableNames(planning, definition));
   return `it is not documented that these can be written, so the service sets them; to allow it, add ${line}`;
 }
 
 /** Why nothing of a missing record can be sent, and what would bring all of it back; the name that identifies it comes first. */
 export function closedReason(planning: Planning, definition: ResourceDefinition): string {
-  const names = new Set([...definition.naturalKey.map(topMember), ...silentNames(planning, definition)]);
+  const names = new Set([...definition.naturalKey.map(topMember), ...unsendableNames(planning, definition)]);
   return `${CLOSED}; to allow it: ${allowingLine(definition, [...names])}`;
 }
 
 /** The same for a record that is there: the members that differ, as far as they are probably settings; of those that the service assigns none can be set. */
 export function closedChangeReason(definition: ResourceDefinition, differing: readonly string[]): string {
-  const settings = differing.filter(isSilent(definition));
+  const settings = differing.filter(isUnsendable(definition));
   const names = settings.length > 0 ? settings : differing.filter((name) => !GIVEN.test(name));
   return names.length === 0 ? CLOSED : `${CLOSED}; to allow it: ${allowingLine(definition, names)}`;
 }
@@ -208,7 +211,7 @@ const sendable = new WeakMap<ResourceDefinition, ResourceDefinition>();
 export function serviceFields(definition: ResourceDefinition): readonly FieldDefinition[] {
   const { restore, idPath, scope } = definition;
   if (restore.byPerson.length > 0) return [];
-  const silent = definition.isOpenedByHand === true ? isSilent(definition) : () => false;
+  const silent = definition.isOpenedByHand === true ? isUnsendable(definition) : () => false;
   // What a request says in another field is not the service's choice either.
   const said = [...unsendableReferences(definition), ...restore.derived.flatMap(({ from }) => from)];
   const own = new Set<string>([...idPath, ...scope, ...said.map(topMember)]);

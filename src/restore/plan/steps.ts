@@ -32,7 +32,7 @@ export interface Planning {
   readonly accepted: AcceptedDrift;
   readonly drafts: Map<string, Draft>;
   /** By kind, the members that are probably settings and that no request sets (`settings.ts`). */
-  readonly silentByKind: Map<Kind, readonly string[]>;
+  readonly unsendableByKind: Map<Kind, readonly string[]>;
   /** Adds a step, or replaces the one of its key. */
   put(step: Draft): void;
   /** Records that no step is about though the states differ. */

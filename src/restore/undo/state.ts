@@ -49,7 +49,7 @@ export interface UndoneState {
   /** Records that go: those that the restore created and that are still there, and what is in them by now. */
   readonly gone: readonly ParsedRecord[];
   /** What the restore did and nothing is left to take back of. */
-  readonly settled: readonly Settled[];
+  readonly settled: readonly UntouchedRecord[];
   /** Records that live did not show, and that are not known to be gone. */
   readonly skipped: readonly Skipped[];
 }
@@ -60,7 +60,7 @@ export interface ChangedSince extends RecordKey {
   readonly why: string;
 }
 
-export interface Settled {
+export interface UntouchedRecord {
   readonly kind: Kind;
   readonly name: string;
   readonly reason: UntouchedRecords['reason'];
@@ -94,7 +94,7 @@ class BeforeRestore {
   readonly #changed = new Map<string, ChangedSince>();
   readonly #gone = new Map<string, ParsedRecord>();
   readonly #goneIds = new Set<string>();
-  readonly #settled = new Map<string, Settled>();
+  readonly #settled = new Map<string, UntouchedRecord>();
   readonly #unread: UndoUnread;
 
   constructor(restore: number, options: UndoStateOptions, chain: UndoChain, steps: readonly AppliedStep[]) {

@@ -13,7 +13,7 @@ import type { JournalEntry, RestoreRow, RestoreStepRow } from '../../mirror/rest
 import { type LookUpOptions, NO_EVENTS, lookUpContext, outcomeOf } from '../apply/apply.ts';
 import { holdsUnsent } from '../apply/differences.ts';
 import { type JournalStore, RestoreJournal } from '../apply/journal.ts';
-import { AT_WORK_MS, CLOCKS_DIFFER_MS, CREATED_AT, effectOf } from '../apply/lost-response.ts';
+import { SERVICE_EXECUTION_MS, CLOCKS_DIFFER_MS, CREATED_AT, effectOf } from '../apply/lost-response.ts';
 import { idSuffix, oneOf, plannedDigest } from '../apply/precondition.ts';
 import {
   differencesFromLeft,
@@ -148,12 +148,12 @@ export interface Answers {
   /** Steps that were known as applied, and are read back now. */
   readonly readBack: number;
   /** What a person should know of steps whose end is known. */
-  readonly remarks: readonly StepRemark[];
+  readonly remarks: readonly StepNote[];
   /** Steps of which it could not be found out. */
-  readonly unknown: readonly StepRemark[];
+  readonly unknown: readonly StepNote[];
 }
 
-interface StepRemark {
+interface StepNote {
   readonly step: PlanStep;
   readonly message: string;
 }
@@ -186,8 +186,8 @@ export async function lookUpAnswers(options: AnswerOptions): Promise<Answers> {
     notDone: 0,
     gone: 0,
     readBack: 0,
-    remarks: [] as StepRemark[],
-    unknown: [] as StepRemark[],
+    remarks: [] as StepNote[],
+    unknown: [] as StepNote[],
   };
   const lookUpStep = async (step: PlanStep): Promise<void> => {
     const found = await answerOf(context, step);
@@ -319,7 +319,7 @@ async function doubtOf(context: LookUpContext, ready: ReadyStep, id: string): Pr
   // Where it does not show that, it was created by now at the latest.
   const createdAt = Number.isNaN(shown) ? context.clock.now() : shown;
   const lateMs = createdAt - Date.parse(sentAt ?? '');
-  if (lateMs >= -CLOCKS_DIFFER_MS && lateMs <= AT_WORK_MS + CLOCKS_DIFFER_MS) return null;
+  if (lateMs >= -CLOCKS_DIFFER_MS && lateMs <= SERVICE_EXECUTION_MS + CLOCKS_DIFFER_MS) return null;
   const when = Number.isNaN(shown)
     ? 'it does not show when it was created'
     : `it was created at ${isoTime(createdAt)}`;

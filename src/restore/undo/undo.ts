@@ -38,7 +38,7 @@ import {
 import {
   undoneState,
   type ChangedSince,
-  type Settled,
+  type UntouchedRecord,
   type UndoneState,
   type UndoStateOptions,
 } from './state.ts';
@@ -171,7 +171,7 @@ export function planUndo(mirror: RestoreRows, restore: number, options: UndoOpti
 const BY_HAND = 'delete by hand';
 
 /** What of the restore stays though it is still there, since no request takes it back. */
-export function stays({ left }: Pick<Plan, 'left'>): readonly UntouchedRecords[] {
+export function untouchedByUndo({ left }: Pick<Plan, 'left'>): readonly UntouchedRecords[] {
   return left.filter(({ reason }) => reason.endsWith(BY_HAND));
 }
 
@@ -223,7 +223,7 @@ function notTakenBack(
   const noWay = applied.filter((each) => each.inverse === null && !whole.has(recordKey(each)));
   return [
     ...leftAlone(noWay, 'what the restore changed in it cannot be undone'),
-    ...[...Map.groupBy<string, Settled>([...staying, ...settled], ({ reason }) => reason)].flatMap(
+    ...[...Map.groupBy<string, UntouchedRecord>([...staying, ...settled], ({ reason }) => reason)].flatMap(
       ([reason, same]) => leftAlone(same, reason),
     ),
     ...[...Map.groupBy(overwritten, ({ places }) => places.join(', '))].flatMap(([places, same]) =>

@@ -10,7 +10,7 @@ import { type RecordList, PageAnchors, type RecordPage } from '../../mirror/reco
 import type { RecordStore } from '../../mirror/record-store.ts';
 import type { SeenCollection } from '../../mirror/sweeps-as-of.ts';
 import { lastComplete } from '../../state/export-extent.ts';
-import type { Point } from '../../state/point.ts';
+import type { ResolvedState } from '../../state/resolved-state.ts';
 import type { PageWindow } from '../store.ts';
 import { statSync } from 'node:fs';
 import type { Clock } from '../../core/clock.ts';
@@ -37,11 +37,11 @@ export interface ReplicaState {
 export function readState(
   mirror: Mirror,
   source: string,
-  point: Point,
+  resolvedState: ResolvedState,
   definitionOf: (kind: Kind) => ResourceDefinition,
 ): ReplicaState {
-  const run = point.isLatest ? null : point.run;
-  const seen = keyed(mirror.runs.sweepsAsOf(source, point.run));
+  const run = resolvedState.isLatest ? null : resolvedState.run;
+  const seen = keyed(mirror.runs.sweepsAsOf(source, resolvedState.run));
   const counts = run === null ? null : keyed(mirror.records.countsAt(run, { sources: [source] }));
   const collections: HeldCollection[] = [];
   for (const { id, kind, scope, records } of mirror.runs.collections(source)) {
@@ -66,8 +66,8 @@ export function readState(
       const { list } = byKey.get(collectionKey(collection)) ?? {};
       // Most runs read only the newest of these.
       if (list !== undefined && definitionOf(collection.kind).reading === 'feed')
-        return mirror.runs.lastFullSweep(list.collection, point.run + 1)?.at ?? null;
-      return (complete ??= lastComplete(mirror, source, point.run))(collection)?.at ?? null;
+        return mirror.runs.lastFullSweep(list.collection, resolvedState.run + 1)?.at ?? null;
+      return (complete ??= lastComplete(mirror, source, resolvedState.run))(collection)?.at ?? null;
     },
   };
 }

@@ -17,8 +17,8 @@ import type { RecordPage } from '../../mirror/record-page.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import type { SeenCollection } from '../../mirror/sweeps-as-of.ts';
 import { hiddenNewest } from '../../state/newest-run.ts';
-import { type Point, resolvePoint } from '../../state/point.ts';
-import { POINT_FORMS } from '../../state/reference.ts';
+import { type ResolvedState, resolveState } from '../../state/resolved-state.ts';
+import { STORED_STATE_FORMS } from '../../state/reference.ts';
 import { type AccessKey, type Authenticate, createAuthenticator } from '../authorization.ts';
 import { type Interface, type StoreView, createInterface } from '../interface.ts';
 import type { PageSize } from '../page.ts';
@@ -63,17 +63,18 @@ export function createReplica(options: ReplicaOptions): Replica {
     authenticate: createCallers(options.tokens),
     read: (query, work) =>
       held.use((mirror, memory) => {
-        const point = pointAsked(mirror, query, source, clock.now());
-        const name = nameOf(point);
-        const state = memory.take(name, () => readState(mirror, source, point, definitionOf));
-        const isSameState = (): boolean => nameOf(pointAsked(mirror, query, source, clock.now())) === name;
+        const resolvedState = requestedState(mirror, query, source, clock.now());
+        const name = nameOf(resolvedState);
+        const state = memory.take(name, () => readState(mirror, source, resolvedState, definitionOf));
+        const isSameState = (): boolean =>
+          nameOf(requestedState(mirror, query, source, clock.now())) === name;
         const later = (work: () => void): void =>
           held.again(mirror, () => {
             if (isSameState()) work();
           });
         const view: StoreView = {
           store: new MirrorStore(mirror, state, definitionOf, later),
-          headers: stateHeaders(point, clock.now()),
+          headers: stateHeaders(resolvedState, clock.now()),
         };
         return work(view);
       }),
@@ -87,11 +88,11 @@ export function createReplica(options: ReplicaOptions): Replica {
 }
 
 /** Names what a state holds. As of a past run it is read in another way. */
-function nameOf({ run, root, isLatest }: SealedPoint): string {
+function nameOf({ run, root, isLatest }: SealedState): string {
   return `${isLatest ? 'latest' : 'past'} ${run} ${root}`;
 }
 
-function stateHeaders({ run, at }: Point, now: number): Record<string, string> {
+function stateHeaders({ run, at }: ResolvedState, now: number): Record<string, string> {
   return {
     'X-Tidemark-Run': String(run),
     'X-Tidemark-As-Of': at,
@@ -146,20 +147,20 @@ const AS_OF = 'as_of';
 const MEANT_AS_OF = /^(?:as[-_ .]?of|at)$/i;
 
 const LATEST = 'latest';
-const FORMS = `It takes ${POINT_FORMS}.`;
+const FORMS = `It takes ${STORED_STATE_FORMS}.`;
 
-/** A point, and the root that seals all history up to its run. */
-interface SealedPoint extends Point {
+/** A state, and the root that seals all history up to its run. */
+interface SealedState extends ResolvedState {
   readonly root: string;
 }
 
 /**
- * The point that the query names; without `as_of` the latest.
+ * The state that the query names; without `as_of` the latest.
  * @param now milliseconds since the epoch
  * @throws WireError 400 for what names no state that the mirror holds, or a snapshot that another program altered; TidemarkError
  * `not_found` when nothing of the source was ever published
  */
-function pointAsked(mirror: Mirror, query: URLSearchParams, source: string, now: number): SealedPoint {
+function requestedState(mirror: Mirror, query: URLSearchParams, source: string, now: number): SealedState {
   const [text = LATEST, ...more] = query.getAll(AS_OF);
   if (more.length > 0) throw invalid(AS_OF, 'invalid', 'as_of: given more than once.');
   const wrong = [...query.keys()].find((name) => name !== AS_OF && MEANT_AS_OF.test(name));
@@ -171,8 +172,8 @@ function pointAsked(mirror: Mirror, query: URLSearchParams, source: string, now:
       const at = latest.finishedAt ?? latest.startedAt;
       return { ref: text, run: latest.run, at, isLatest: true, root: rootOf(latest) };
     }
-    const point = resolvePoint(mirror, text, { source, now });
-    return { ...point, root: rootOf(mirror.runs.get(point.run)) };
+    const resolvedState = resolveState(mirror, text, { source, now });
+    return { ...resolvedState, root: rootOf(mirror.runs.get(resolvedState.run)) };
   } catch (error) {
     if (!(error instanceof TidemarkError)) throw error;
     // The records may be intact, and every other state is still answered.

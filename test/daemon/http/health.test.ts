@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import type { HealthFacts, SourceFacts } from '../../../src/daemon/health/facts.ts';
 import { assessHealth, type Health } from '../../../src/daemon/health/health.ts';
-import { allowedAgeMs, isBackupOnItsWay } from '../../../src/daemon/health/allowed-age.ts';
+import { allowedAgeMs, isQueuedBackupOnTime } from '../../../src/daemon/health/allowed-age.ts';
 import { needsOf, sinceOf, sinceWords } from '../../../src/daemon/health/status-answers.ts';
 import type { DaemonCells } from '../../../src/daemon/cells.ts';
 import { healthText } from '../../../src/daemon/http/documents.ts';
@@ -881,7 +881,7 @@ describe('an overdue backup', () => {
       reasonOf({ waits: { since: run(minutes).finishedAt, behind } })?.hint ?? '';
     expect(hintAt(61)).toContain('sync less often: ');
     expect(hintAt(59)).toBe('it is made after the jobs that are due; `tidemark backup create` makes one now');
-    expect(isBackupOnItsWay({ since: null, behind: null }, MINUTE_MS, 0)).toBe(false);
+    expect(isQueuedBackupOnTime({ since: null, behind: null }, MINUTE_MS, 0)).toBe(false);
   });
 
   it('does not advise against syncs of which the last one had no answer', () => {
@@ -912,7 +912,7 @@ describe('an overdue backup', () => {
       hint: '`tidemark doctor --source b` shows whether the service responds; `tidemark backup create` makes one now',
     });
     const isOnItsWay = (minutes: number, behind: typeof hangs | null) =>
-      isBackupOnItsWay({ since: run(minutes).finishedAt, behind }, everyMs, NOW);
+      isQueuedBackupOnTime({ since: run(minutes).finishedAt, behind }, everyMs, NOW);
     expect(isOnItsWay(14, hangs)).toBe(true);
     expect(isOnItsWay(15, hangs)).toBe(false);
     expect(isOnItsWay(3, { ...hangs, silentMs: 0 })).toBe(false);

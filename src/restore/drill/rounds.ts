@@ -21,7 +21,7 @@ import type { DrillSnapshot } from './snapshot.ts';
 import { type DamageChoice, type DrillService, drillSource } from './start.ts';
 
 /** What restoring asks for by hand: once more after parents, members or verified domains are there. */
-const MOST_PASSES = 5;
+const MOST_ROUNDS = 5;
 
 export interface DrillEvents {
   /** What is being done, for people; `steps` where they can be counted. */
@@ -62,8 +62,8 @@ export interface Restored {
   readonly reports: readonly RestoreReport[];
 }
 
-/** What the passes work with beside the drill's options. */
-interface Passes extends DrillOptions {
+/** What the rounds work with beside the drill's options. */
+interface RoundContext extends DrillOptions {
   readonly snapshot: DrillSnapshot;
   readonly source: SourceConfig;
   readonly client: WriteClient;
@@ -77,11 +77,11 @@ interface Passes extends DrillOptions {
  * Restores until nothing is left that could be sent, or nothing more is achieved.
  * @throws TidemarkError `interrupted`, an error of this machine, `internal` when the service cannot be read completely
  */
-export async function restoreInPasses(
+export async function restoreInRounds(
   options: DrillOptions,
   service: DrillService,
   snapshot: DrillSnapshot,
-  known: Passes['known'],
+  known: RoundContext['known'],
 ): Promise<Restored> {
   const { definitions, reader, clock, log, signal, state } = options;
   const source = drillSource(state.source ?? 'drill', service, snapshot.kinds, definitions);
@@ -93,7 +93,7 @@ export async function restoreInPasses(
     random: () => 0.5,
   });
   try {
-    return await passes({ ...options, snapshot, source, client, mirror: temporary.mirror, known });
+    return await runRounds({ ...options, snapshot, source, client, mirror: temporary.mirror, known });
   } catch (error) {
     if (!signal.aborted) throw error;
     const what = 'the drill was interrupted; nothing but its own sandbox was written';
@@ -104,7 +104,7 @@ export async function restoreInPasses(
   }
 }
 
-async function passes(options: Passes): Promise<Restored> {
+async function runRounds(options: RoundContext): Promise<Restored> {
   const { source, client, mirror, clock, log, secrets, signal, events, snapshot } = options;
   const desired = new Map(snapshot.desired.records.map((record) => [recordKey(record), record.body]));
   const reports: RestoreReport[] = [];
@@ -116,7 +116,7 @@ async function passes(options: Passes): Promise<Restored> {
     const plan = planRestore(input);
     const achieved = reports.at(-1)?.summary.applied ?? 1;
     const steps = plan.steps.filter(isExecutable).length;
-    if (steps === 0 || achieved === 0 || reports.length === MOST_PASSES)
+    if (steps === 0 || achieved === 0 || reports.length === MOST_ROUNDS)
       return { input, states, plan, reports };
     events.phase('restoring', steps);
     const report = await applyPlan({
@@ -131,7 +131,7 @@ async function passes(options: Passes): Promise<Restored> {
 }
 
 /** Syncs the service back by the engine that syncs every service. */
-async function readService(options: Passes): Promise<{ states: RecordState[]; live: PlanState }> {
+async function readService(options: RoundContext): Promise<{ states: RecordState[]; live: PlanState }> {
   const { source, client, reader, log, signal } = options;
   const { kinds } = options.snapshot;
   const state = await readLive({
@@ -167,7 +167,7 @@ async function readService(options: Passes): Promise<{ states: RecordState[]; li
   }
 }
 
-function planInput(options: Passes, live: PlanState): PlanInput {
+function planInput(options: RoundContext, live: PlanState): PlanInput {
   const { snapshot, definitions, secrets, known, mirror, source, clock } = options;
   const { keyUser, organizations } = known;
   const recreated = idLookup(mirror.restores.idMap(source.name));

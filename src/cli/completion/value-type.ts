@@ -1,7 +1,7 @@
 /** What the value of an argument or an option is, as far as completion can help with it. Rows only: `--help` loads it. */
 
 /** `free` is what only the user knows: a name to give, a number, a text. */
-export type ValueSort =
+export type ValueType =
   | 'free'
   | 'kind'
   | 'permission'
@@ -19,7 +19,7 @@ export type ValueSort =
   | 'directory';
 
 /** Sorts by the word between the brackets of an option's flags or an argument's name; rows state the rest. */
-const SORT_OF_PLACEHOLDER: Readonly<Record<string, ValueSort>> = {
+const SORT_OF_PLACEHOLDER: Readonly<Record<string, ValueType>> = {
   kind: 'kind',
   ref: 'reference',
   from: 'reference',
@@ -49,7 +49,7 @@ const SORT_OF_PLACEHOLDER: Readonly<Record<string, ValueSort>> = {
  * The sort of what `text` (`--kind <kind>`, `[from]`) takes; undefined if neither the row nor its placeholder names
  * one, and for a flag without a value.
  */
-export function valueSortOf(text: string, values: ValueSort | undefined): ValueSort | undefined {
+export function valueTypeOf(text: string, values: ValueType | undefined): ValueType | undefined {
   const placeholder = placeholderOf(text);
   return placeholder === undefined ? undefined : (values ?? SORT_OF_PLACEHOLDER[placeholder]);
 }

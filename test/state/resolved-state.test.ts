@@ -2,12 +2,12 @@ import { describe, expect, it } from 'vitest';
 import { TidemarkError } from '../../src/core/errors.ts';
 import type { RunFilter, RunRow } from '../../src/mirror/run-rows.ts';
 import type { SnapshotRow } from '../../src/mirror/snapshots.ts';
-import { resolvePoint } from '../../src/state/point.ts';
+import { resolveState } from '../../src/state/resolved-state.ts';
 
 /** After every run. */
 const NOW = Date.parse('2026-04-01T00:00:00.000Z');
 
-type Runs = Parameters<typeof resolvePoint>[0];
+type Runs = Parameters<typeof resolveState>[0];
 
 function run(number: number, finishedAt: string, more: Partial<RunRow> = {}): RunRow {
   return {
@@ -100,26 +100,26 @@ describe('a point of the mirror', () => {
     ['2w', 4, true],
   ])('%s is run %i', (text, number, isLatest) => {
     const at = RUNS.find((each) => each.run === number)?.finishedAt;
-    expect(resolvePoint(mirror, text, { now: NOW })).toEqual({ ref: text, run: number, at, isLatest });
+    expect(resolveState(mirror, text, { now: NOW })).toEqual({ ref: text, run: number, at, isLatest });
   });
 
   it('is of one source, whose state no run of another one changes', () => {
-    expect(resolvePoint(mirror, 'latest', { source: 'b', now: NOW })).toMatchObject({
+    expect(resolveState(mirror, 'latest', { source: 'b', now: NOW })).toMatchObject({
       run: 2,
       isLatest: true,
     });
-    expect(resolvePoint(mirror, 'run:4', { source: 'b', now: NOW })).toMatchObject({
+    expect(resolveState(mirror, 'run:4', { source: 'b', now: NOW })).toMatchObject({
       run: 4,
       isLatest: true,
     });
-    expect(resolvePoint(mirror, '2026-03-01T13:00Z', { source: 'b', now: NOW })).toMatchObject({ run: 2 });
-    const error = refusal(() => resolvePoint(mirror, 'baseline', { source: 'b', now: NOW }));
+    expect(resolveState(mirror, '2026-03-01T13:00Z', { source: 'b', now: NOW })).toMatchObject({ run: 2 });
+    const error = refusal(() => resolveState(mirror, 'baseline', { source: 'b', now: NOW }));
     expect(error.message).toContain('its first run is 2');
     // What it names works: that run is the source's own, and a new baseline has a state of every source.
     expect(error.hint).toContain('`tidemark drift --source b --from run:2`');
     expect(error.hint).toContain('`tidemark snapshots pin NAME --baseline`');
-    expect(resolvePoint(mirror, 'run:2', { source: 'b', now: NOW })).toMatchObject({ run: 2 });
-    const older = refusal(() => resolvePoint(mirror, 'run:1', { source: 'b', now: NOW }));
+    expect(resolveState(mirror, 'run:2', { source: 'b', now: NOW })).toMatchObject({ run: 2 });
+    const older = refusal(() => resolveState(mirror, 'run:1', { source: 'b', now: NOW }));
     expect(older.hint).toMatch(/^run:2 is its oldest state/);
   });
 
@@ -130,15 +130,15 @@ describe('a point of the mirror', () => {
     ['1w', '2026-03-08T11:30:00.000Z', 2],
     ['yesterday', '2026-03-03T23:59:00.000Z', 4],
   ])('%s counts back from %s', (text, now, number) => {
-    expect(resolvePoint(mirror, text, { now: Date.parse(now) })).toMatchObject({ run: number });
+    expect(resolveState(mirror, text, { now: Date.parse(now) })).toMatchObject({ run: number });
   });
 
   it('counts back over the published runs of the source', () => {
-    expect(resolvePoint(mirror, 'run:-1', { source: 'a', now: NOW })).toMatchObject({
+    expect(resolveState(mirror, 'run:-1', { source: 'a', now: NOW })).toMatchObject({
       ref: 'run:-1',
       run: 1,
     });
-    const error = refusal(() => resolvePoint(mirror, 'run:-1', { source: 'b', now: NOW }));
+    const error = refusal(() => resolveState(mirror, 'run:-1', { source: 'b', now: NOW }));
     expect(error).toMatchObject({
       code: 'reference_unknown',
       hint: expect.stringContaining('run:2') as string,
@@ -148,20 +148,20 @@ describe('a point of the mirror', () => {
 
   it('says that a time lies ahead', () => {
     const now = Date.parse('2026-03-05T00:00:00.000Z');
-    expect(resolvePoint(mirror, '2026-03-06T00:00Z', { now })).toMatchObject({
+    expect(resolveState(mirror, '2026-03-06T00:00Z', { now })).toMatchObject({
       isLatest: true,
       note: expect.stringMatching(
         /^2026-03-06T00:00Z is in the future: the latest state, run \d+ of .+, is taken$/,
       ) as string,
     });
-    expect(resolvePoint(mirror, '2026-03-04T00:00Z', { now }).note).toBeUndefined();
+    expect(resolveState(mirror, '2026-03-04T00:00Z', { now }).note).toBeUndefined();
     // Not by the machine's clock.
     const later = Date.parse('2999-02-01T00:00:00.000Z');
-    expect(resolvePoint(mirror, '2999-01-01T00:00Z', { now: later }).note).toBeUndefined();
+    expect(resolveState(mirror, '2999-01-01T00:00Z', { now: later }).note).toBeUndefined();
   });
 
   it('says what it assumed of a time', () => {
-    expect(resolvePoint(mirror, '2026-03-02', { now: NOW }).note).toContain('2026-03-02T00:00:00Z');
+    expect(resolveState(mirror, '2026-03-02', { now: NOW }).note).toContain('2026-03-02T00:00:00Z');
   });
 
   it('says of a run that retention dropped where it went', () => {
@@ -172,20 +172,20 @@ describe('a point of the mirror', () => {
         forgottenRun: (number) => ({ run: number, at: '2026-03-03T00:00:00.000Z', into }),
       },
     });
-    const error = refusal(() => resolvePoint(gone(4), 'run:9', { now: NOW }));
+    const error = refusal(() => resolveState(gone(4), 'run:9', { now: NOW }));
     expect(error).toMatchObject({
       code: 'reference_unknown',
       message: 'run 9 was dropped by retention on 2026-03-03T00:00:00.000Z',
     });
     expect(error.hint).toContain('run:4');
-    expect(refusal(() => resolvePoint(gone(null), 'run:9', { now: NOW })).hint).toContain('never published');
+    expect(refusal(() => resolveState(gone(null), 'run:9', { now: NOW })).hint).toContain('never published');
   });
 
   it('says what retention dropped of the other sources, and does not show it as theirs', () => {
     const partly = { ...mirror, retention: { ...mirror.retention, sourcesForgottenAt: () => ['b'] } };
-    expect(resolvePoint(partly, 'run:4', { now: NOW }).note).toContain('what b held as of run 4');
-    expect(resolvePoint(partly, 'run:4', { source: 'a', now: NOW }).note).toBeUndefined();
-    expect(refusal(() => resolvePoint(partly, 'run:4', { source: 'b', now: NOW })).message).toContain(
+    expect(resolveState(partly, 'run:4', { now: NOW }).note).toContain('what b held as of run 4');
+    expect(resolveState(partly, 'run:4', { source: 'a', now: NOW }).note).toBeUndefined();
+    expect(refusal(() => resolveState(partly, 'run:4', { source: 'b', now: NOW })).message).toContain(
       'dropped',
     );
   });
@@ -198,7 +198,7 @@ describe('a point of the mirror', () => {
     ['live', 'usage', 'does not name a state of the mirror'],
     ['file:a.ndjson', 'usage', 'does not name a state of the mirror'],
   ])('%s is refused', (text, code, message) => {
-    const error = refusal(() => resolvePoint(mirror, text, { now: NOW }));
+    const error = refusal(() => resolveState(mirror, text, { now: NOW }));
     expect(error.code).toBe(code);
     expect(error.message).toContain(message);
     expect(error.hint).toBeDefined();
@@ -207,11 +207,11 @@ describe('a point of the mirror', () => {
   it('needs a published run, and a baseline that is set', () => {
     const empty = mirrorOf([run(1, '2026-03-01T10:00:00.000Z', { root: null, outcome: 'failed' })]);
     for (const text of ['latest', '2026-03-02T00:00Z', 'run:1', 'run:-1']) {
-      const error = refusal(() => resolvePoint(empty, text, { now: NOW }));
+      const error = refusal(() => resolveState(empty, text, { now: NOW }));
       expect(error.code).toBe('not_found');
       expect(error.hint).toContain('tidemark sync');
     }
-    const error = refusal(() => resolvePoint(mirrorOf(RUNS), 'baseline', { now: NOW }));
+    const error = refusal(() => resolveState(mirrorOf(RUNS), 'baseline', { now: NOW }));
     expect(error.code).toBe('reference_unknown');
     expect(error.hint).toContain('tidemark snapshots baseline');
     expect(error.hint).not.toContain('--');

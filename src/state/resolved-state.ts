@@ -13,10 +13,10 @@ import { pinningText, type SnapshotContradiction, type SnapshotStore } from '../
 import { type ForgottenRuns, forgottenAfter, forgottenInto, forgottenText, isPublished } from './runs.ts';
 import { localTime } from '../core/wording.ts';
 import { requireNewest } from './newest-run.ts';
-import { BASELINE, OF_MIRROR, type Reference, POINT_FORMS, parseReference } from './reference.ts';
+import { BASELINE, OF_MIRROR, type Reference, STORED_STATE_FORMS, parseReference } from './reference.ts';
 
 /** A state that the mirror holds: what a reader would have got right after that run was published. */
-export interface Point {
+export interface ResolvedState {
   /** As the user wrote it. */
   readonly ref: string;
   readonly run: number;
@@ -31,7 +31,7 @@ export interface Point {
 }
 
 /** Whose runs a reference is about; every source's if none is given. */
-interface PointChoice {
+interface ResolveOptions {
   readonly source?: string;
   /** True for what shows the mirror as it is, and says beside it what was altered: the newest run that it says it has. */
   readonly isEvidence?: boolean;
@@ -39,7 +39,7 @@ interface PointChoice {
 
 const BASELINE_UNUSABLE = 'the baseline cannot be used: ';
 
-interface PointSource {
+interface ResolvingMirror {
   readonly path: string;
   readonly runs: Pick<RunStore, 'list' | 'get' | 'unlikeSealed' | 'hidden' | 'brokenChain'>;
   readonly snapshots: Pick<SnapshotStore, 'list' | 'baseline' | 'contradiction'>;
@@ -53,33 +53,37 @@ interface PointSource {
  * published yet; `mirror_corrupt` for a snapshot, or a baseline, that is not as the audit log has it, and where a run
  * after the newest one was altered
  */
-export function resolvePoint(
-  mirror: PointSource,
+export function resolveState(
+  mirror: ResolvingMirror,
   text: string,
-  { now, ...choice }: PointChoice & { readonly now: number },
-): Point {
+  { now, ...choice }: ResolveOptions & { readonly now: number },
+): ResolvedState {
   const snapshots = (): string[] => mirror.snapshots.list().map(({ name }) => name);
-  return pointOf(mirror, parseReference(text, now, { ...OF_MIRROR, snapshots }), choice);
+  return resolvedStateOf(mirror, parseReference(text, now, { ...OF_MIRROR, snapshots }), choice);
 }
 
 /** The same for a parsed reference. */
-export function pointOf(mirror: PointSource, reference: Reference, choice: PointChoice = {}): Point {
+export function resolvedStateOf(
+  mirror: ResolvingMirror,
+  reference: Reference,
+  choice: ResolveOptions = {},
+): ResolvedState {
   const { text } = reference;
   switch (reference.form) {
     case 'live':
     case 'file':
       throw new TidemarkError('usage', `${text} does not name a state of the mirror`, {
-        hint: `name a state of the mirror: ${POINT_FORMS}; \`tidemark diff\` compares live and file:PATH`,
+        hint: `name a state of the mirror: ${STORED_STATE_FORMS}; \`tidemark diff\` compares live and file:PATH`,
       });
     case 'run':
-      return pointAt(mirror, text, publishedRun(mirror, text, reference.run), choice, true);
+      return resolvedStateAt(mirror, text, publishedRun(mirror, text, reference.run), choice, true);
     case 'earlier_run': {
       requireNewestOf(mirror, choice);
       const runs = published(mirror, choice, { limit: reference.back + 1 });
       const [latest] = runs;
       if (latest === undefined) throw nothingPublished(mirror, choice);
       const run = runs[reference.back];
-      if (run !== undefined) return pointAt(mirror, text, run, choice);
+      if (run !== undefined) return resolvedStateAt(mirror, text, run, choice);
       throw new TidemarkError(
         'reference_unknown',
         `${text} goes back further than the mirror: it keeps ${plural(runs.length, 'published run')}`,
@@ -102,7 +106,7 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
           { hint: '`tidemark snapshots` lists them; `tidemark snapshots pin NAME` makes one' },
         );
       }
-      return pointAt(mirror, text, pinnedRun(mirror, text, found.run), choice);
+      return resolvedStateAt(mirror, text, pinnedRun(mirror, text, found.run), choice);
     }
     case 'baseline': {
       const baseline = mirror.snapshots.baseline();
@@ -112,13 +116,13 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
         });
       }
       requireAsPinned(baseline.contradiction ?? null, BASELINE_UNUSABLE);
-      return pointAt(mirror, text, pinnedRun(mirror, text, baseline.run), choice);
+      return resolvedStateAt(mirror, text, pinnedRun(mirror, text, baseline.run), choice);
     }
     case 'latest': {
       requireNewestOf(mirror, choice);
       const [latest] = published(mirror, choice, { limit: 1 });
       if (latest === undefined) throw nothingPublished(mirror, choice);
-      return { ...pointOfRun(text, latest), isLatest: true };
+      return { ...resolvedStateOfRun(text, latest), isLatest: true };
     }
     case 'time': {
       const { at, note } = reference;
@@ -139,19 +143,19 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
           { hint: `name a later time, or run:${first.run} for the oldest state` },
         );
       }
-      const point = pointAt(mirror, text, run, choice);
+      const resolvedState = resolvedStateAt(mirror, text, run, choice);
       const ahead =
-        reference.isAhead && reference.firstAt > point.at
-          ? `${text} is in the future: the latest state, run ${run.run} of ${localTime(point.at)}, is taken`
+        reference.isAhead && reference.firstAt > resolvedState.at
+          ? `${text} is in the future: the latest state, run ${run.run} of ${localTime(resolvedState.at)}, is taken`
           : undefined;
       const forgotten = forgottenAfter(mirror, run, { at, source: choice.source });
       const gap =
         forgotten === undefined
           ? undefined
           : `shown is run ${run.run}, the last one kept before then: ${forgottenText(forgotten)}`;
-      const notes = [note, ahead, point.note, gap].filter((one) => one !== undefined);
+      const notes = [note, ahead, resolvedState.note, gap].filter((one) => one !== undefined);
       return {
-        ...point,
+        ...resolvedState,
         ...(notes.length === 0 ? {} : { note: notes.join('; ') }),
         ...(forgotten === undefined ? {} : { forgotten }),
       };
@@ -160,7 +164,7 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
 }
 
 /** A run that is only the newest because the row of a later one was altered would hide what changed since. */
-function requireNewestOf(mirror: PointSource, { source, isEvidence }: PointChoice): void {
+function requireNewestOf(mirror: ResolvingMirror, { source, isEvidence }: ResolveOptions): void {
   if (isEvidence !== true) requireNewest(mirror, source ?? null);
 }
 
@@ -197,13 +201,13 @@ function contradictedSnapshot(contradiction: SnapshotContradiction, what = ''): 
 }
 
 /** @param isRunNamed true for a reference to the run itself: where it is of another source than the chosen one, that is noted */
-function pointAt(
-  mirror: PointSource,
+function resolvedStateAt(
+  mirror: ResolvingMirror,
   ref: string,
   run: RunRow,
-  choice: PointChoice,
+  choice: ResolveOptions,
   isRunNamed = false,
-): Point {
+): ResolvedState {
   const gone = mirror.retention
     .sourcesForgottenAt(run.run)
     .filter((source) => choice.source === undefined || choice.source === source);
@@ -237,7 +241,7 @@ function pointAt(
   // A later run of another source leaves this source's rows as they are.
   return {
     ...(note === null ? {} : { note }),
-    ...pointOfRun(ref, run),
+    ...resolvedStateOfRun(ref, run),
     // Looked up where somebody asks: one record of long ago is shown without it.
     get isLatest() {
       const [latest] = published(mirror, choice, { limit: 1 });
@@ -255,21 +259,21 @@ function laterHint(ref: string, source: string, run: number): string {
     : `run:${run} is its oldest state; or name another source with --source`;
 }
 
-function pointOfRun(ref: string, run: RunRow): Omit<Point, 'isLatest'> {
+function resolvedStateOfRun(ref: string, run: RunRow): Omit<ResolvedState, 'isLatest'> {
   return { ref, run: run.run, at: run.finishedAt ?? run.startedAt };
 }
 
 /** Published runs, newest first. */
 function published(
-  mirror: PointSource,
-  { source }: PointChoice,
+  mirror: ResolvingMirror,
+  { source }: ResolveOptions,
   filter: Pick<RunFilter, 'endedBy' | 'upTo' | 'limit'> = {},
 ): RunRow[] {
   return mirror.runs.list({ ...filter, ...(source === undefined ? {} : { source }), isPublished: true });
 }
 
 /** @throws TidemarkError `mirror_corrupt` where the row of the run that somebody pinned is gone, or says that it was not published */
-function pinnedRun(mirror: PointSource, text: string, number: number): RunRow {
+function pinnedRun(mirror: ResolvingMirror, text: string, number: number): RunRow {
   const run = mirror.runs.get(number);
   if (run === undefined || !isPublished(run)) {
     const [altered] = mirror.runs.unlikeSealed({ from: number, upTo: number });
@@ -278,7 +282,7 @@ function pinnedRun(mirror: PointSource, text: string, number: number): RunRow {
   return publishedRun(mirror, text, number);
 }
 
-function publishedRun(mirror: PointSource, text: string, number: number): RunRow {
+function publishedRun(mirror: ResolvingMirror, text: string, number: number): RunRow {
   const run = mirror.runs.get(number);
   if (run !== undefined && isPublished(run)) return run;
   const [latest] = published(mirror, {}, { limit: 1 });
@@ -294,7 +298,7 @@ function publishedRun(mirror: PointSource, text: string, number: number): RunRow
  * are. `mirror_corrupt` where another program deleted or altered its row. `named`: how it was asked for, after its number.
  */
 export function missingRun(
-  mirror: Pick<PointSource, 'runs' | 'retention'>,
+  mirror: Pick<ResolvingMirror, 'runs' | 'retention'>,
   number: number,
   named = '',
 ): TidemarkError {
@@ -331,7 +335,10 @@ export function missingRun(
 }
 
 /** Why there is no state to name, and the sync that makes one. */
-export function nothingPublished(mirror: Pick<PointSource, 'runs'>, { source }: PointChoice): TidemarkError {
+export function nothingPublished(
+  mirror: Pick<ResolvingMirror, 'runs'>,
+  { source }: ResolveOptions,
+): TidemarkError {
   const hasOthers = source !== undefined && mirror.runs.list({ isPublished: true, limit: 1 }).length > 0;
   return new TidemarkError(
     'not_found',
