@@ -4,7 +4,7 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { plural } from '../core/wording.ts';
 import { type Skipped, type Stale, mayHide } from '../diff/change.ts';
 import { groupedNotes, hidingLines, staleFromLines } from './notes.ts';
-import { type ForgottenRuns, forgottenTexts } from '../state/runs.ts';
+import type { ForgottenRuns } from '../state/runs.ts';
 import type { UnreadInPeriod, UnreadRun } from '../state/unread-in-period.ts';
 
 export interface UnreadOfSource extends UnreadInPeriod {
@@ -30,7 +30,7 @@ export function unreadNotes(unread: readonly UnreadOfSource[], definitions: Defi
   const lines = unread.flatMap((own) => {
     const of = unread.length > 1 ? ` of ${own.source}` : '';
     return [
-      ...forgottenTexts(own.forgotten),
+      ...own.forgottenLines,
       ...failedLines(own.runs, of),
       ...listLines(own.runs, of, definitions),
       ...elsewhere(own, of, definitions),
@@ -51,8 +51,8 @@ export function limitedNotes(unread: readonly UnreadInPeriod[], definitions: Def
 
 /** Why changes may be missing; empty where every list was read by the end of the period, and no run of it was dropped. */
 export function unreadReason(unread: readonly UnreadOfSource[], definitions: Definitions): string[] {
-  const forgotten = forgottenTexts(unread.flatMap((own) => own.forgotten)).map(
-    (text) => `changes may be missing: ${text}`,
+  const forgotten = unread.flatMap(({ forgottenLines }) =>
+    forgottenLines.map((text) => `changes may be missing: ${text}`),
   );
   const missing = unread.filter(isUnread);
   if (missing.length === 0) return forgotten;

@@ -12,7 +12,14 @@ import type { SweepOutcome } from '../mirror/sweep-result.ts';
 import { leadingFilter } from './filter.ts';
 import { openMirrorState } from './mirror-diff.ts';
 import { isWithin as isInPeriod, type Period } from './period.ts';
-import { forgottenAfter, forgottenInto, type ForgottenRuns, isPublished, withInterrupted } from './runs.ts';
+import {
+  forgottenAfter,
+  forgottenInto,
+  type ForgottenRuns,
+  forgottenTexts,
+  isPublished,
+  withInterrupted,
+} from './runs.ts';
 import { staleReading } from './state.ts';
 import { EXCLUDED, isNamedAnyway, neverAsked } from './unasked.ts';
 
@@ -48,6 +55,8 @@ export interface UnreadInPeriod {
   readonly isForLimit: boolean;
   /** Runs, perhaps of the period, that retention dropped: none of its runs says what they changed. */
   readonly forgotten: readonly ForgottenRuns[];
+  /** `forgotten` in words, a line each. */
+  readonly forgottenLines: readonly string[];
 }
 
 /** Of each source. */
@@ -139,7 +148,7 @@ function unreadInPeriod(
       ? { skipped, stale: [], isForLimit: skipped.every(({ kind }) => !isExcluded(kind)) }
       : asOf(mirror, last, { filter, isDependedOn, isExcluded });
   const forgotten = period === undefined ? [] : forgottenIn(mirror, source, period);
-  return { runs: unread, ...state, forgotten };
+  return { runs: unread, ...state, forgotten, forgottenLines: forgottenTexts(forgotten) };
 }
 
 /**
