@@ -263,6 +263,6 @@ describe('records that a restore created again', () => {
     // Retention leaves nothing of the removed record but that this one continues it.
     await story.expectRun(0, 'forget', '--keep-last', '1');
     await story.expectRun(4, 'show', 'batch_exports', String(id));
-    await story.expectRun(0, 'changes', '--id', String(id));
+    await story.expectRun(3, 'changes', '--id', String(id));
   });
 });

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
@@ -720,17 +721,21 @@ describe('a source at another address', () => {
       TIDEMARK_SCHEDULES_SYNC_CRON: '* * * * * *',
       TIDEMARK_SCHEDULES_SYNC_JITTER: '0s',
     });
+    const call = async (): Promise<void> => {
+      await sleep(1_100); // due each second
+      await run('daemon', '--once');
+    };
     await run('snapshots', 'pin', 'before', '--baseline');
     env['TIDEMARK_BASE_URL'] = service.url;
     service.lists.set('/api/organizations/', [JSON.stringify({ id: ORG, name: 'Port', teams: [] })]);
-    await run('daemon', '--once');
+    await call();
     env['TIDEMARK_BASE_URL'] = elsewhere.url;
     const first = await run('sync');
     expect(first.stdout).toContain(line);
     expect(first.stderr).toContain(line);
     const second = await run('sync');
     expect(second.stdout + second.stderr).not.toContain('was read at');
-    await run('daemon', '--once');
+    await call();
     const [drifted, resolved] = hook.received.map(({ body }) => body);
     expect(drifted).toContain('"event":"drift_new"');
     expect(drifted).not.toContain('was read at');
