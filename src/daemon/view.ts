@@ -42,8 +42,12 @@ export interface RunningJob {
   readonly trigger: JobTrigger;
   /** ISO 8601. */
   readonly startedAt: string;
-  /** Of a sync: what it has done so far; null for the others. */
-  readonly progress: ({ readonly requests: number } & JobProgress) | null;
+  /**
+   * Of a sync: what it has done so far; null for the others. `waitingUntil`: epoch milliseconds until which all its requests wait
+   * for the rate limit; null while some may start, or where the service asked to wait.
+   */
+  readonly progress:
+    ({ readonly requests: number; readonly waitingUntil: number | null } & JobProgress) | null;
   /** Of a sync: milliseconds since its service last answered, or it last worked locally; null for the others. */
   readonly silentMs?: number | null;
   /** Of a sync: until when it waits because the service asked for it, epoch milliseconds; left out where it does not. */

@@ -437,9 +437,9 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
   });
 
   it('while a job runs, its numbers follow by events; without script the page is loaded again', async () => {
-    const of = (records: number): typeof world.runningShown => {
+    const of = (records: number, waitingUntil: number | null = null): typeof world.runningShown => {
       const roles = { kind: 'roles', records, expected: 1_000, lists: 1, failed: 0, pending: 2 } as const;
-      const progress = { requests: 7, records, pages: 2, isLocal: false, kinds: [roles] };
+      const progress = { requests: 7, waitingUntil, records, pages: 2, isLocal: false, kinds: [roles] };
       const [name, trigger, source] = ['sync', 'schedule', 'default'] as const;
       return [{ job: 99, name, source, trigger, startedAt: '2026-03-10T07:19:00.000Z', progress }];
     };
@@ -453,6 +453,14 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
       world.runningShown = of(750);
       await page.locator('[data-count="99/roles"]', { hasText: '750' }).waitFor();
       expect(await page.locator('[data-bar="99/roles"]').getAttribute('value')).toBe('750');
+      world.runningShown = of(760, Date.parse('2026-03-10T07:21:40Z'));
+      const wait = page.locator('[data-wait="99"]', { hasText: 'no requests until 2026-03-10 ' });
+      await wait.waitFor();
+      expect(await wait.textContent()).toContain(':21:40 ');
+      world.runningShown = of(770);
+      await wait.waitFor({ state: 'detached' });
+      // The counts have one place: a second one would lag behind the events.
+      expect(await page.locator('main').textContent()).toContain('sync of default is running.');
       world.runningShown = [];
       await page.locator('#activity').waitFor({ state: 'detached' });
       expect(problem).toEqual([]);

@@ -54,7 +54,7 @@ import {
 import { leftOutHtml, NO_BASELINE, noDriftHtml, unreadRestoreHtml, worstArticles } from './drift.ts';
 import { heldSection } from './held.ts';
 import { jobsSection } from './latest-jobs.ts';
-import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
+import { clockTime, type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
 import { runsSection } from './runs.ts';
 
@@ -119,12 +119,7 @@ function summaryLine(view: DaemonView, snapshot: HealthSnapshot): string {
 function workText(view: DaemonView, now: number): string {
   const [job] = view.running();
   if (job !== undefined) {
-    const source = job.source === null ? '' : ` of ${job.source}`;
-    const progress =
-      job.progress === null
-        ? ''
-        : `: ${plural(job.progress.records, 'record')} in ${plural(job.progress.requests, 'request')} so far`;
-    return `${job.name}${source} is running${progress}`;
+    return `${job.name}${job.source === null ? '' : ` of ${job.source}`} is running`;
   }
   const [queued] = view.queued();
   if (queued !== undefined)
@@ -155,11 +150,15 @@ function activitySection(view: DaemonView, now: number): HtmlPart {
 
 function progressHtml(
   { job }: RunningJob,
-  { records, pages, requests, isLocal, kinds }: JobProgress,
+  { records, pages, requests, isLocal, waitingUntil, kinds }: JobProgress,
 ): HtmlPart {
   const counter = (of: string, value: number): Html =>
     markup`<span data-count="${job}/${of}">${count(value)}</span>`;
-  const sums = markup`<p class="faint">${counter('records', records)} records in ${counter('pages', pages)} pages, ${counter('requests', requests)} requests${isLocal ? '; publishing' : ''}</p>`;
+  const wait =
+    waitingUntil === null
+      ? NOTHING
+      : markup`; no requests until ${clockTime(isoTime(waitingUntil), 19)} (rate limit)`;
+  const sums = markup`<p class="faint">${counter('records', records)} records in ${counter('pages', pages)} pages, ${counter('requests', requests)} requests${isLocal ? '; publishing' : ''}<span data-wait="${job}">${wait}</span></p>`;
   if (kinds.length === 0) return sums;
   const rows = kinds.map(({ kind, records: read, expected, lists, failed, pending }) => {
     const title = capital(definitionOf(kind).title.many);

@@ -11,13 +11,13 @@ export const DASHBOARD_SCRIPT = `
 (() => {
   const TYPED_MS = 150;
   // The server writes UTC, which stays as the title.
+  const inZone = (text, length) => {
+    const at = new Date(text);
+    const local = new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString();
+    const zone = new Intl.DateTimeFormat('en', { timeZoneName: 'short' }).formatToParts(at).find(({ type }) => type === 'timeZoneName');
+    return local.slice(0, length).replace('T', ' ') + ' ' + zone.value;
+  };
   const localize = (root) => {
-    const inZone = (text, length) => {
-      const at = new Date(text);
-      const local = new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString();
-      const zone = new Intl.DateTimeFormat('en', { timeZoneName: 'short' }).formatToParts(at).find(({ type }) => type === 'timeZoneName');
-      return local.slice(0, length).replace('T', ' ') + ' ' + zone.value;
-    };
     for (const time of root.querySelectorAll('time[data-clock]'))
       time.textContent = inZone(time.dateTime, Number(time.dataset.clock));
     // An option is text only.
@@ -204,6 +204,9 @@ export const DASHBOARD_SCRIPT = `
           const place = main.querySelector('[data-count="' + job + '/' + of + '"]');
           if (place !== null) place.textContent = number.format(value);
         }
+        const wait = main.querySelector('[data-wait="' + job + '"]');
+        if (wait !== null)
+          wait.textContent = progress.waiting_until === null ? '' : '; no requests until ' + inZone(progress.waiting_until, 19) + ' (rate limit)';
         for (const { kind, records, expected, pending } of progress.kinds) {
           const bar = main.querySelector('[data-bar="' + job + '/' + kind + '"]');
           if (bar === null || expected === null || pending === 0) continue;

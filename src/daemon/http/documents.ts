@@ -217,12 +217,8 @@ function queuedJobDocument({ name, source, trigger }: ReturnType<DaemonView['que
 }
 
 /** Counts of a sync under way; `expected` as far as the mirror knows. */
-function progressDocument({
-  requests,
-  records,
-  pages,
-  isLocal,
-  kinds,
-}: NonNullable<RunningJob['progress']>): object {
-  return { requests, records, pages, is_publishing: isLocal, kinds };
+function progressDocument(progress: NonNullable<RunningJob['progress']>): object {
+  const { requests, records, pages, isLocal, waitingUntil, kinds } = progress;
+  const waiting_until = waitingUntil === null ? null : isoTime(waitingUntil);
+  return { requests, records, pages, is_publishing: isLocal, waiting_until, kinds };
 }

@@ -3,6 +3,7 @@
  * while it is recorded; between jobs the lock is free for the command line.
  */
 import type { ReadClient } from '../../api/read-client.ts';
+import type { RequestStats } from '../../api/request-stats.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { Config, ScheduleName, SourceConfig } from '../../config/config.ts';
 import { requestTrigger } from '../../core/actor.ts';
@@ -272,10 +273,21 @@ export class JobRunner implements SlotUser {
     const current = this.#current;
     if (current === null) return [];
     const { job, number, startedAt, client, waitsFor } = current;
-    const progress = client === null ? null : { requests: client.stats().requests, ...current.progress() };
+    const stats = client?.stats() ?? null;
+    const progress =
+      stats === null
+        ? null
+        : { requests: stats.requests, waitingUntil: this.#waitingUntil(stats), ...current.progress() };
     const { name, source, trigger } = job;
-    const waits = { silentMs: this.silentMs(), pausedUntil: client?.stats().pausedUntil, waitsFor };
+    const waits = { silentMs: this.silentMs(), pausedUntil: stats?.pausedUntil, waitsFor };
     return [{ job: number, name, source, trigger, startedAt, progress, ...waits }];
+  }
+
+  /** Null also where the service asked to wait: `pausedUntil` says that. */
+  #waitingUntil({ waitingUntil = 0, pausedUntil }: RequestStats): number | null {
+    return pausedUntil === undefined && waitingUntil > this.#options.effects.clock.now()
+      ? waitingUntil
+      : null;
   }
 
   /** Drops what waits, and resolves when the running job has ended: the mirror is configured no longer. */

@@ -91,7 +91,7 @@ describe('the overview', () => {
     const of = (kind: 'organizations' | 'roles' | 'domains' | 'members', failed: number, pending = 0) =>
       ({ kind, records: 3, expected: 9, lists: 2, failed, pending }) as const;
     const kinds = [of('organizations', 2), of('roles', 1), of('members', 1, 3), of('domains', 0)];
-    const progress = { requests: 7, records: 12, pages: 2, isLocal: false, kinds };
+    const progress = { requests: 7, waitingUntil: null, records: 12, pages: 2, isLocal: false, kinds };
     const [name, trigger, source, startedAt] = [
       'sync',
       'schedule',

@@ -11,7 +11,7 @@ const CLIENT = { authorization: `Bearer ${TOKEN}`, accept: 'text/event-stream' }
 
 function syncing(records: number): RunningJob {
   const roles = { kind: 'roles', records, expected: 10, lists: 0, failed: 0, pending: 1 } as const;
-  const progress = { requests: 3, records, pages: 2, isLocal: false, kinds: [roles] };
+  const progress = { requests: 3, waitingUntil: null, records, pages: 2, isLocal: false, kinds: [roles] };
   const [name, trigger, startedAt] = ['sync', 'schedule', '2026-03-01T07:00:00.000Z'] as const;
   return { job: 7, name, source: 'default', trigger, startedAt, progress };
 }
