@@ -8,7 +8,7 @@ import { type OpenedBackup, verifyBackup } from '../backup/opened-backup.ts';
 import { openCheckDirectory } from '../backup/work-directory.ts';
 import { readConfig, readLoadedConfig } from '../wire.ts';
 import { backupDocument, printUnread } from './backup.ts';
-import { backupNamed, errorsOf, holder, identitiesOf, openOptions } from './backup-read.ts';
+import { backupNamed, errorsOf, holder, identitiesOf, openOptions } from './backup-named.ts';
 import { isInteractive, print, printReason, type CommandContext } from './context.ts';
 
 export interface VerifyOptions {

@@ -309,7 +309,7 @@ const BACKUP_COMMANDS: readonly CommandRow[] = [
           'tidemark backup restore s3://backups/tidemark --to ./data/mirror.db --identity ~/keys/tidemark.txt',
         ],
         outlivesOutput: () => true,
-        load: async () => (await import('./backup-read.ts')).restoreOneBackup,
+        load: async () => (await import('./backup-restore.ts')).restoreOneBackup,
       },
     ],
   },

@@ -1,0 +1,201 @@
+/** `tidemark backup restore`. */
+import { resolve } from 'node:path';
+import { commandActor } from '../core/actor.ts';
+import { isoTime, systemClock } from '../core/clock.ts';
+import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
+import { shellWord } from '../core/hints.ts';
+import { parseS3Address } from '../config/backup-target.ts';
+import type { Config, TargetConfig } from '../config/config.ts';
+import { hasMirrorPerSource, mirrorConfigs } from '../config/mirrors.ts';
+import { plural } from '../core/wording.ts';
+import type { Backup } from '../backup/list.ts';
+import type { BackupManifest } from '../backup/manifest.ts';
+import { restoreBackup } from '../backup/opened-backup.ts';
+import { addressOf } from '../backup/targets/target.ts';
+import { restoredStates } from '../daemon/notices/perhaps-open.ts';
+import { realMirrorPath } from '../mirror/real-path.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
+import { readConfig, readLoadedConfig } from '../wire.ts';
+import { isInteractive, print, printNote, type CommandContext } from './context.ts';
+import { backupDocument } from './backup.ts';
+import {
+  backupNamed,
+  errorsOf,
+  holder,
+  identitiesOf,
+  openOptions,
+  restoreCommand,
+  type RestoreOptions,
+} from './backup-named.ts';
+import { age } from './export-notes.ts';
+
+type S3Place = NonNullable<ReturnType<typeof parseS3Address>>;
+
+/**
+ * Exit 0 when the mirror is in place.
+ * @throws TidemarkError for `latest` if one of the targets cannot be listed, since it may have a newer one: the hint names the newest
+ *   of the others
+ */
+export async function restoreOneBackup(context: CommandContext, options: RestoreOptions): Promise<ExitCode> {
+  if (options.to === undefined) {
+    throw new TidemarkError('usage', 'missing --to: where to write the restored mirror', {
+      hint: 'give a path where no file exists yet: --to ./restored/mirror.db',
+    });
+  }
+  const actor = commandActor(options.as);
+  const named = await withSourceOf(context, options);
+  const config = readConfig(named, named.options, 'unused');
+  const { backup, unread } = await backupNamed(named, options.file, options);
+  if (unread.length > 0) throw perhapsNewer(errorsOf(unread), backup, options);
+  refuseOtherSource(context, sourcesIn(backup));
+  const identities = await identitiesOf(context, options.identity);
+  const to = resolve(context.cwd, options.to);
+  // Whatever link leads there: before the file is made.
+  const isConfigured = realMirrorPath(to) === realMirrorPath(config.mirror);
+  const facts = await restoreBackup(backup, to, {
+    ...openOptions(context, identities),
+    holder: holder(context, 'backup restore'),
+    // Also of a copy: it may become the mirror later.
+    actor,
+    noticeStates: ({ sources, run }) => {
+      // A backup without its manifest says only now whose it is; nothing is at `to` yet.
+      refuseOtherSource(
+        context,
+        sources.map(({ source }) => source),
+      );
+      const configured = isConfigured ? config.sources : [];
+      const names = [...sources.map(({ source }) => source), ...configured.map(({ name }) => name)];
+      return restoredStates([...new Set(names)], run, isoTime(systemClock.now()));
+    },
+  });
+  if (isInteractive(context)) context.stderr.write('\r\u001b[K');
+  if (backup.manifest === null)
+    printNote(context, [
+      `${backup.name} has no manifest: its file could not be compared, but all hashes in it match`,
+    ]);
+  if (context.options.json === true) {
+    const document = {
+      schema: 'tidemark.backup_restore/1',
+      backup: backupDocument(backup),
+      mirror: to,
+      run: facts.run,
+      root: facts.root,
+      sources: facts.sources,
+      checked: facts.checked,
+    };
+    await print(context, `${JSON.stringify(document)}\n`);
+    return EXIT.done;
+  }
+  const { records, revisions } = facts.checked;
+  const held = facts.sources.map(({ source }) => source);
+  const missing = held.filter((source) => !config.configured.some(({ name }) => name === source));
+  const lines = [
+    `run ${facts.run} is at ${to}, verified: ${plural(records, 'record')}, ${plural(revisions, 'revision')}`,
+    `root hash ${facts.root}`,
+    `from ${backup.name}, made ${age(backup.madeAt, systemClock.now())}`,
+    `sources in it: ${held.join(', ')}`,
+    ...(missing.length === 0 ? [] : [unconfiguredText(held, missing, config)]),
+    isConfigured
+      ? `→ this is the configured mirror, and its audit log has an entry of the restore: the next sync continues from there${missing.length === 0 ? '' : ', but only for sources that are in it'}`
+      : `→ inspect it with TIDEMARK_MIRROR=${shellWord(to)} tidemark status; to continue from it, stop the daemon, move ${config.mirror} with its -wal and -shm away, and set \`mirror\` to it`,
+  ];
+  await print(context, `${lines.map(escapeControlCharacters).join('\n')}\n`);
+  return EXIT.done;
+}
+
+/** As its manifest says; none where that does not say it. */
+function sourcesIn({ manifest }: Backup): string[] {
+  const { sources = [] }: Partial<BackupManifest> = manifest ?? {};
+  return sources.map(({ source }) => source);
+}
+
+/**
+ * With a mirror per source: `--source` says whose mirror is meant, and another configured one's must not take its place.
+ * @throws TidemarkError `usage`
+ */
+function refuseOtherSource(context: CommandContext, held: readonly string[]): void {
+  const { source: asked } = context.options;
+  const loaded = readLoadedConfig(context, context.options, 'unused');
+  if (asked === undefined || !hasMirrorPerSource(loaded) || held.some((name) => asked.includes(name))) return;
+  const other = held.find((name) => loaded.configured.some((each) => each.name === name));
+  if (other === undefined) return;
+  throw new TidemarkError('usage', `this is a backup of ${held.join(', ')}, not of ${asked.join(', ')}`, {
+    hint: `restore it with --source ${shellWord(other)}; \`tidemark backup list --source ${shellWord(asked[0] ?? '')}\` lists those of ${asked.join(', ')}`,
+  });
+}
+
+/**
+ * With a mirror per source: names the source in whose target alone the place or the backup is, or which alone is in a backup elsewhere,
+ * unless somebody named one.
+ * @throws TidemarkError as `backupNamed` where no source's own place is meant: it names these
+ */
+async function withSourceOf(context: CommandContext, options: RestoreOptions): Promise<CommandContext> {
+  const { file } = options;
+  const loaded = readLoadedConfig(context, context.options, 'unused');
+  const configs = mirrorConfigs(loaded);
+  if (configs.length < 2 || file === 'latest') return context;
+  const configured = loaded.configured.map(({ name }) => name);
+  const holding = (isMeant: (target: TargetConfig) => boolean): string[] =>
+    configs
+      .filter(({ backup }) => backup?.targets.some(isMeant) === true)
+      .flatMap(({ sources }) => sources.map(({ name }) => name));
+  let names = holding((target) => isBelow(resolvedPlace(context, file), target));
+  if (names.length === 0) {
+    const { backup } = await backupNamed(context, file, options);
+    names = holding((each) => addressOf(each) === backup.target.address);
+    // A copy that is in no target.
+    if (names.length === 0) names = sourcesIn(backup).filter((name) => configured.includes(name));
+  }
+  const [source, ...more] = names;
+  if (source === undefined || more.length > 0) return context;
+  return { ...context, options: { ...context.options, source: [source] } };
+}
+
+function resolvedPlace({ cwd }: CommandContext, file: string): string | S3Place {
+  return parseS3Address(file) ?? resolve(cwd, file);
+}
+
+function isBelow(place: string | S3Place, target: TargetConfig): boolean {
+  const isIn = (below: string, above: string): boolean => below === above || below.startsWith(`${above}/`);
+  if (typeof place === 'string') return target.type === 'directory' && isIn(place, target.path);
+  const { bucket, endpoint, prefix } = place;
+  if (target.type !== 's3' || target.bucket !== bucket || target.endpoint !== endpoint) return false;
+  return isIn(prefix, target.prefix);
+}
+
+/** The error of a restore of `latest`, where it cannot be known which one that is. @param backup the newest of the targets that answered */
+function perhapsNewer(
+  unread: readonly TidemarkError[],
+  { name, madeAt }: Backup,
+  options: RestoreOptions,
+): TidemarkError {
+  const [first] = unread;
+  const hints = [...new Set(unread.flatMap(({ hint }) => hint ?? []))];
+  const command = restoreCommand(name, options);
+  return new TidemarkError(
+    first?.code ?? 'internal',
+    `${unread.map(({ message }) => message).join('; ')}. A newer backup than in the other targets may be there`,
+    {
+      hint: [
+        ...hints,
+        `or restore the newest of the other targets, made ${age(madeAt, systemClock.now())}: ${command}`,
+      ].join('; '),
+      cause: first,
+    },
+  );
+}
+
+/** The history of a source continues only under its name, which a new configuration may not have. */
+function unconfiguredText(
+  held: readonly string[],
+  missing: readonly string[],
+  { configured }: Config,
+): string {
+  const others = configured.map(({ name }) => name).filter((name) => !held.includes(name));
+  const [first = ''] = missing;
+  const what =
+    others.length === 0
+      ? `the configuration has no source ${missing.join(', ')}`
+      : `the configuration has ${others.join(', ')}, and not ${missing.join(', ')}`;
+  return `→ ${what}: give the source the name that it had (\`name: ${first}\`, or TIDEMARK_NAME=${first}), or the next sync begins another one without history`;
+}
