@@ -21,15 +21,8 @@ import {
   type SourceState,
   withParentIds,
 } from './named-parents.ts';
-import {
-  formerNamesakes,
-  idsMaskedAs,
-  namesakeNotes,
-  namesakesOf,
-  recordNote,
-  recordsNear,
-  throwSeveral,
-} from './record.ts';
+import { recordNote, recordsNear, throwSeveral } from './record.ts';
+import { formerNamesakes, idsMaskedAs, namesakeNotes, namesakesOf } from './record-names.ts';
 
 /** Whom to ask. */
 export interface KnownTo {
