@@ -44,12 +44,11 @@ import {
   printShownReason,
   type CommandContext,
 } from './context.ts';
-import { neverReadNotes, recordFilter, type FilterOptions } from './export-notes.ts';
-import { requireEverKnown } from './known-ids.ts';
+import { recordFilter, type FilterOptions } from './export-notes.ts';
 import { statesAt } from './named-parents.ts';
 import { withRealIds } from './real-ids.ts';
 import { sourcesToRead } from './record.ts';
-import { unreadQuestion } from './not-known.ts';
+import { requireEverKnown, unreadQuestion } from './not-known.ts';
 import { newlyReadNotes } from './plan-reason.ts';
 import { changesBetween, recordsAt } from './run.ts';
 import { writeAtomically } from './atomic-file.ts';
@@ -131,8 +130,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
     const isEmpty = found.length === 0 && unread.every(({ runs }) => runs.length === 0);
     if (isEmpty && sources.every((source) => mirror.runs.latest(source) === undefined))
       resolvedStateOf(mirror, LATEST, {});
-    const neverRead = neverReadNotes(mirror, config, sources, resolved.kind);
-    requireEverKnown(resolved, filter, { mirror, config, sources, neverRead });
+    requireEverKnown(resolved, filter, { mirror, config, sources });
     const leftOut = ({ source, run }: RunRow): LeftOut[] =>
       leftOutOfRun(
         mirror,

@@ -18,7 +18,7 @@ import type { SourceDrift } from '../state/drift.ts';
 import { parseReference } from '../state/reference.ts';
 import { openForChange } from './when-free.ts';
 import { withRealIds } from './real-ids.ts';
-import { idsOfRecords } from './known-ids.ts';
+import { idsOfRecords } from './not-known.ts';
 import { kindArgument, lookUpRecord } from './record.ts';
 import { print, printNote, type CommandContext } from './context.ts';
 import { knownTo, sourcesOf } from './diff.ts';

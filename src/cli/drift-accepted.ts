@@ -29,7 +29,7 @@ import { parentNames } from '../state/parent-names.ts';
 import { openConfiguredMirror } from '../wire.ts';
 import { openForChange } from './when-free.ts';
 import { withParentIds } from './named-parents.ts';
-import { idsOfRecords } from './known-ids.ts';
+import { idsOfRecords } from './not-known.ts';
 import { kindArgument, lookUpRecord, sourcesToRead } from './record.ts';
 import type { Located } from './command-row.ts';
 import { print, printNote, type CommandContext, terminalWidth } from './context.ts';

@@ -42,9 +42,8 @@ import {
   unreadText,
   type FilterOptions,
 } from './export-notes.ts';
-import { requireEverKnown, requireKnown } from './known-ids.ts';
 import { statesAt } from './named-parents.ts';
-import { notKnownIn, notKnownLines, unreadQuestion } from './not-known.ts';
+import { notKnownIn, notKnownLines, requireEverKnown, requireKnown, unreadQuestion } from './not-known.ts';
 import { withRealIds } from './real-ids.ts';
 import { formerIdNote } from './record-heading.ts';
 import { sourcesToRead } from './record.ts';
@@ -134,7 +133,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     });
     const filter = { ...recordFilter(sources, options), followsIds: isHistory };
     const neverRead = neverReadNotes(mirror, config, sources, options.kind);
-    const place = { mirror, config, sources, neverRead };
+    const place = { mirror, config, sources };
     if (isHistory) requireEverKnown(options, filter, place);
     else requireKnown(options, 'state', content.look(), { ...place, run });
     const question = unreadQuestion(context, mirror, all, { sources, options });

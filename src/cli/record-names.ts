@@ -15,7 +15,7 @@ import type { RecordRow } from '../mirror/records.ts';
 import { isSecretId, maskedId } from '../report/mask.ts';
 import { nameText } from '../report/value-text.ts';
 import { LATEST } from '../state/reference.ts';
-import { idsOfRecords } from './known-ids.ts';
+import { idsOfRecords } from './not-known.ts';
 import { bestNamed, hasNames, lastNamed, type Namesake, REMOVED } from './named-parents.ts';
 
 const NAMESAKES_SHOWN = 3;

@@ -5,7 +5,6 @@ import { shownText } from '../catalog/masks.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { scopeText } from '../catalog/catalog.ts';
 import type { Config } from '../config/config.ts';
-import { isExcludedBy } from '../config/mirrored-kinds.ts';
 import { definitionsFor } from '../config/source.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { parseLossless } from '../core/json.ts';
@@ -20,10 +19,18 @@ import { nameText, quotedName } from '../report/value-text.ts';
 import { requireCountedWithin, requireIntact } from '../state/intact.ts';
 import type { NamedRecord } from '../state/state.ts';
 import { LATEST } from '../state/reference.ts';
-import { EXCLUDED, neverAsked } from '../state/unasked.ts';
+import { EXCLUDED } from '../state/unasked.ts';
 import { kindName, type Located } from './command-row.ts';
-import { doubtsAbout, idsOfRecords, requireTurn } from './known-ids.ts';
-import { notKnownIn, notKnownLines } from './not-known.ts';
+import {
+  idsOfRecords,
+  isUnknownIn,
+  type NotKnown,
+  notKnownIn,
+  notKnownLines,
+  requireTurn,
+  unknownRecord,
+  unknownsIn,
+} from './not-known.ts';
 import {
   damageFoundBy,
   hasNames,
@@ -172,12 +179,12 @@ function findRecord(
     // One that another program altered may have another name by now.
     const damage = hasNames(definition) ? damageOf(mirror, config, kind, filter) : undefined;
     requireTurn(mirror, [kind], question.id, filter);
-    const unasked = linesIfUnread(mirror, config, definition, sources);
-    const doubts = doubtsAbout(
+    const unknowns = unknownsIn(
       { mirror, config, sources, run: null },
       { kind: [kind], ...(organization && { organization }), ...(project && { project }) },
     );
-    throw unknownRecord(definition, question.id, near, { isCut: search.isCut, damage, unasked, ...doubts });
+    if (isUnknownIn(sources, unknowns)) throw neverRead(config, definition, sources, unknowns.unlisted);
+    throw notFound(definition, question.id, { near, isCut: search.isCut, damage }, unknowns);
   }
   const others = [...new Set(removed.map(({ row }) => row.source))].join(', ');
   const namesakes =
@@ -321,78 +328,53 @@ function ambiguous(found: readonly FoundRecord[], text: string, verb: string): T
   );
 }
 
-function unknownRecord(
+function notFound(
   definition: ResourceDefinition,
   text: string,
-  near: string | undefined,
   {
+    near,
     isCut,
     damage,
-    unasked,
-    unread,
-    stale,
-    hint,
   }: {
+    readonly near: string | undefined;
     readonly isCut: boolean;
     readonly damage: TidemarkError | undefined;
-    readonly unasked: readonly string[];
-  } & ReturnType<typeof doubtsAbout>,
+  },
+  unknowns: ReturnType<typeof unknownsIn>,
 ): TidemarkError {
-  const word = quotedName(text);
   const { title } = definition;
-  const what = hasNames(definition) ? 'with the id or name' : 'with the id';
+  const what = `${hasNames(definition) ? 'with the id or name' : 'with the id'} ${quotedName(text)}`;
   const byEmail = definition.nameFrom[0]?.endsWith('email') === true;
   const naming = byEmail ? `${title.many} are named by their email address; ` : '';
   const note = isCut
     ? `; of more than ${count(REMOVED_READ)} removed ones, only the first were looked through for the name`
     : '';
   const meant = near === undefined ? '' : `; did you mean ${quotedName(near)}?`;
-  const more = [...(damage === undefined ? [] : [damage.message]), ...unread, ...stale, ...unasked];
   const ofDamage = damage?.hint === undefined ? '' : `${damage.hint}; `;
-  if (unread.length > 0)
-    return new TidemarkError(
-      'never_read',
-      [
-        `no ${title.one} ${what} ${word} was read, and whether there is one is not known${meant}`,
-        ...more,
-      ].join('\n'),
-      { hint: `${ofDamage}${hint}` },
-    );
-  return new TidemarkError(
-    'reference_unknown',
-    [`the mirror has no ${title.one} ${what} ${word}${meant}`, ...more].join('\n'),
+  return unknownRecord(
     {
+      none: `the mirror has no ${title.one} ${what}${meant}`,
+      unread: `no ${title.one} ${what} was read, and whether there is one is not known${meant}`,
+      more: damage === undefined ? [] : [damage.message],
       hint: `${ofDamage}${naming}${listCommand(definition)} lists them; \`tidemark status\` says how fresh they are${note}`,
     },
+    { ...unknowns, hint: `${ofDamage}${unknowns.hint}` },
   );
 }
 
-/**
- * Why there may be such records: a line for each source of which no run read the kind.
- * @throws TidemarkError `never_read` where that is every source
- */
-function linesIfUnread(
-  mirror: Mirror,
+/** The error where no source has a list of the kind. */
+function neverRead(
   config: Config,
   definition: ResourceDefinition,
   sources: readonly string[],
-): string[] {
-  const { kind, title } = definition;
-  const unread = sources.flatMap((source) => {
-    const { run = null } = mirror.runs.latest(source) ?? {};
-    const never =
-      run === null ? `nothing of source ${source} was read yet` : neverAsked(mirror, { source, run })(kind);
-    const isExcluded = isExcludedBy(config, source)(kind);
-    return never === null ? [] : [{ source, isExcluded, reason: isExcluded ? EXCLUDED : never }];
-  });
-  const [first] = unread;
-  if (first === undefined || unread.length < sources.length)
-    return unread.map(({ source, reason }) => `${title.many} of ${source} are not known: ${reason}`);
-  const { source, isExcluded, reason } = first;
+  [first]: readonly NotKnown[],
+): TidemarkError {
+  const { source, reason } = first ?? { source: '', reason: '' };
+  const isExcluded = reason === EXCLUDED;
   const sync = `\`tidemark sync${sources.length > 1 || config.configured.length > 1 ? ` --source ${source}` : ''}\``;
-  throw new TidemarkError(
+  return new TidemarkError(
     'never_read',
-    `the mirror has not read any ${title.many}: ${reason}${isExcluded ? '; no run read it' : ''}`,
+    `the mirror has not read any ${definition.title.many}: ${reason}${isExcluded ? '; no run read it' : ''}`,
     { hint: isExcluded ? `${includeKindHint(config, source, definition)}, then run ${sync}` : `run ${sync}` },
   );
 }
