@@ -86,6 +86,9 @@ export async function prepareMirror(
   const stored = await fetchMirror(order, path, effects, cached === 'behind');
   if (stored === 'equal' || stored === 'ahead') return stored;
   if (known === null || known.root === null) return 'new';
+  const lostRuns = known.lastRun - lastRunIn(path, order, effects);
+  if (lostRuns <= 0)
+    throw new CellNotReady('quarantined', alteredRegistry(order.cell, known.lastRun, known.root));
   if (!order.mayLoseRuns) {
     throw new CellNotReady(
       'left',
@@ -96,12 +99,22 @@ export async function prepareMirror(
       ),
     );
   }
-  const lostRuns = known.lastRun - lastRunIn(path, order, effects);
   effects.log.warn(
     { lastRun: known.lastRun, lostRuns },
     `the newest mirror lacks ${plural(lostRuns, 'run')} that the registry knows, up to the one with the root hash ${known.root}, the next sync continues without them`,
   );
   return 'behind';
+}
+
+/** The registry's row of a cell has another root hash than the mirror that has all of its runs. */
+export function alteredRegistry(cell: string, run: number, root: string): TidemarkError {
+  return new TidemarkError(
+    'mirror_corrupt',
+    `the registry's root hash of ${cell} was altered: the mirror has run ${run} with another one than ${root.slice(0, 12)}… (or storage was away while a \`forget\` replaced it)`,
+    {
+      hint: `compare it with \`tidemark fleet sql "SELECT run, root FROM runs WHERE cell = '${cell}'"\`; docs/fleet.md, "A mirror that does not verify", says what to do`,
+    },
+  );
 }
 
 /**

@@ -18,7 +18,7 @@ import { acquireWriterLock } from '../mirror/lock.ts';
 import { openMirror } from '../mirror/open.ts';
 import { exportRateLog, mergeRateLog } from '../mirror/rate-log.ts';
 import { reportOf } from './cell-report.ts';
-import { storageError, storeMirror } from './cell-mirror.ts';
+import { alteredRegistry, storageError, storeMirror } from './cell-mirror.ts';
 import { cellConfigText } from './cell-work.ts';
 import type { Cell, HeldGroup } from './registry/held-group.ts';
 import type { Registry } from './registry/registry.ts';
@@ -112,10 +112,13 @@ async function fetchHere(
   if (missing !== null) throw missing;
   const target = await openTarget(cellStorage(storage, cell.name), clock);
   const backups = await listNewestFenced(target, LOOKED_AT, cell.storedKey);
+  const stored = backups.find(({ name }) => name === cell.storedKey)?.manifest;
   const newest =
     backups.find((each) => each.name === cell.storedKey && each.manifest?.root === cell.root) ??
     backups.find(({ manifest }) => manifest?.root === cell.root);
   if (newest === undefined) {
+    if (cell.lastRun !== null && (stored?.run ?? 0) >= cell.lastRun)
+      throw alteredRegistry(cell.name, cell.lastRun, cell.root);
     throw new TidemarkError('mirror_missing', `${target.address} lacks the newest mirror of ${cell.name}`, {
       hint: `the worker that has it stores it with its next run; then run the command again. If it does not: ${CELL_MIRROR_HINT}`,
       isRetryable: true,

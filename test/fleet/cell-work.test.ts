@@ -469,6 +469,35 @@ describe('a cell', () => {
     expect(result.error.message).toContain(CELL);
   });
 
+  it('is quarantined as altered where the registry has another root hash of a run than it published', async () => {
+    const { work, registry, pass } = await fleet();
+    registry.publish(await work('a', 1));
+    pass();
+    registry.publish(await work('a', 2));
+    pass();
+    const root = 'f'.repeat(64);
+    const known = { ...registry.known!, root };
+    // In the cache, in storage, and also after the wait for a worker that may have a newer mirror.
+    for (const [index, [worker, mayLoseRuns]] of (
+      [
+        ['a', false],
+        ['b', false],
+        ['c', true],
+      ] as const
+    ).entries()) {
+      const result = await work(worker, index + 3, { known, mayLoseRuns });
+      expect(result).toMatchObject({
+        status: 'quarantined',
+        error: {
+          code: 'mirror_corrupt',
+          message: expect.stringMatching(
+            /registry's root hash of acme was altered:.* run 2 .*ffffffffffff…/,
+          ) as string,
+        },
+      });
+    }
+  });
+
   it('reports a refused key as its error, and the run that failed', async () => {
     const { work, registry, service, pass } = await fleet();
     registry.publish(await work('a', 1));

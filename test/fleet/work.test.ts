@@ -885,5 +885,11 @@ globalThis.Date.now = () => real() + off;\n`,
     const idle = await fleet('baseline', 'good');
     expect(idle.code).toBe(1);
     expect(idle.stderr).toContain('no worker is running (`tidemark fleet work --config');
+
+    await ask(`UPDATE tidemark.cells SET root = repeat('f', 64) WHERE name = 'acme'`);
+    expect(await fleet('checkout', 'acme', '--directory', 'altered')).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining(`the registry's root hash of acme was altered`) as string,
+    });
   });
 });
