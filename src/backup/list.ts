@@ -5,7 +5,7 @@ import { type Clock, settlesWithin } from '../core/clock.ts';
 import { TidemarkError, asTidemarkError } from '../core/errors.ts';
 import { EMPTIED_HINT } from '../core/hints.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { type BackupManifest, parseManifest } from './manifest.ts';
+import { type BackupManifest, isOtherSchema, parseManifest } from './manifest.ts';
 import { type BackupName, backupOfManifest, manifestName, parseBackupName } from './name.ts';
 import { mirrorId } from './plain-backup.ts';
 import { directoryTarget } from './targets/directory.ts';
@@ -27,13 +27,15 @@ export interface Backup {
   /** ISO 8601. */
   readonly madeAt: string;
   readonly run: number;
-  /** As in its name. */
+  /** As in its name; null beside backups of the same mirror without one: no fleet made these, so it proves no order. */
   readonly fence: number | null;
   readonly isEncrypted: boolean;
   readonly bytes: number;
   readonly state: BackupState;
   /** Why it is not complete; null if it is. */
   readonly reason: string | null;
+  /** True if its manifest names another schema than this version of Tidemark knows: it can be restored with that version only. */
+  readonly isOfOtherVersion: boolean;
   readonly manifest: BackupManifest | null;
 }
 
@@ -61,7 +63,17 @@ export async function listBackups(target: BackupTarget): Promise<Backup[]> {
       ...(await Promise.all(some.map((named) => describe(target, named, sizes.get(named.name) ?? null)))),
     );
   }
-  return backups.toSorted(newestFirst);
+  return withProvenFences(backups).toSorted(newestFirst);
+}
+
+/** Whoever can rename a file can give it a fence, by which an older backup would pass for the newest. */
+function withProvenFences(backups: readonly Backup[]): Backup[] {
+  const unfenced = new Set(
+    backups.flatMap(({ fence, manifest }) => (fence === null && manifest !== null ? [manifest.mirror] : [])),
+  );
+  return backups.map((each) =>
+    each.manifest !== null && unfenced.has(each.manifest.mirror) ? { ...each, fence: null } : each,
+  );
 }
 
 /**
@@ -106,7 +118,7 @@ export function newestFirst(
 
 async function describe(target: BackupTarget, named: BackupName, bytes: number | null): Promise<Backup> {
   const path = target.pathOf(named.name);
-  const facts = { ...named, target, path, bytes: bytes ?? 0 };
+  const facts = { ...named, target, path, bytes: bytes ?? 0, isOfOtherVersion: false };
   let manifest: BackupManifest | null;
   try {
     const name = manifestName(named.name);
@@ -123,7 +135,8 @@ async function describe(target: BackupTarget, named: BackupName, bytes: number |
   // A file whose name is not that of a backup was renamed by somebody, with its manifest.
   if (manifest.file !== named.name && parseBackupName(named.name) !== undefined)
     return { ...facts, state: 'damaged', reason: `its manifest is that of ${manifest.file}`, manifest };
-  const known = { ...facts, madeAt: manifest.made_at, run: manifest.run, manifest };
+  const isOfOtherVersion = isOtherSchema(manifest);
+  const known = { ...facts, madeAt: manifest.made_at, run: manifest.run, isOfOtherVersion, manifest };
   if (bytes === manifest.bytes) return { ...known, state: 'whole', reason: null };
   const reason = `it has ${bytes} bytes where its manifest says ${manifest.bytes}`;
   return { ...known, state: 'damaged', reason };

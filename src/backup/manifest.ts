@@ -1,5 +1,6 @@
 /** The manifest beside a backup: what it holds and how to know it again, without opening it. */
 import { TidemarkError } from '../core/errors.ts';
+import { migrationsDigest } from '../mirror/migrations.ts';
 import { parseBackupName } from './name.ts';
 
 /** Keys may be added within a version. */
@@ -32,8 +33,8 @@ export interface BackupManifest {
   readonly compression: 'zstd';
   readonly encryption: 'age' | null;
   readonly checked: { readonly records: number; readonly revisions: number; readonly runs: number };
-  /** Of the program, and of the mirror's schema. */
-  readonly versions: { readonly tidemark: string; readonly schema: number };
+  /** Of the program, and of the mirror's schema; `schema_digest` differs where two versions have as many migrations. */
+  readonly versions: { readonly tidemark: string; readonly schema: number; readonly schema_digest: string };
 }
 
 export const MANIFEST_SCHEMA = 'tidemark.backup/1';
@@ -56,6 +57,13 @@ export function lackOf(manifest: BackupManifest): string | null {
   return lacking.length === 0
     ? null
     : `${lacking.join(' and ')} ${lacking.length === 1 ? 'is' : 'are'} not in it`;
+}
+
+/** True if this version of Tidemark cannot read the mirror in the backup: its schema is newer, or was made with other migrations. */
+export function isOtherSchema({ versions }: BackupManifest): boolean {
+  // A manifest is read as far as backups need it.
+  const { schema, schema_digest: digest } = { ...(versions as Partial<BackupManifest['versions']> | null) };
+  return typeof schema === 'number' && typeof digest === 'string' && digest !== migrationsDigest(schema);
 }
 
 /** As it is written to its file. */

@@ -10,6 +10,7 @@ import type { Secret } from '../core/secret.ts';
 import { addToRestored } from '../mirror/backup.ts';
 import type { NoticeState } from '../mirror/daemon-store.ts';
 import { type LockHolder, type WriterLock, acquireWriterLock } from '../mirror/lock.ts';
+import { migrationsDigest } from '../mirror/migrations.ts';
 import { movedAway, restoreWorkDirectory } from '../mirror/open.ts';
 import type { Backup } from './list.ts';
 import { type BackupManifest, lackOf } from './manifest.ts';
@@ -209,11 +210,16 @@ function refuseContradiction(
   if (facts !== null) {
     const { audit_log: entry, sources, versions } = manifest;
     // The mirror does not know which version of the program backed it up.
-    const { tidemark: said, schema }: Partial<BackupManifest['versions']> = { ...versions };
+    const {
+      tidemark: said,
+      schema,
+      schema_digest: digest,
+    }: Partial<BackupManifest['versions']> = { ...versions };
+    const found = { schema: facts.schema, schema_digest: migrationsDigest(facts.schema) };
     // A later version of the program may say more.
-    if (!isVersion(said) || schema !== facts.schema) {
+    if (!isVersion(said) || schema !== found.schema || digest !== found.schema_digest) {
       const tidemark = isVersion(said) ? said : 'a version';
-      differs('versions', ordered(versions), ordered({ tidemark, schema: facts.schema }));
+      differs('versions', ordered(versions), ordered({ tidemark, ...found }));
     }
     differs('mirror', manifest.mirror, facts.mirror);
     differs('run', manifest.run, facts.run);

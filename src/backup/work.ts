@@ -5,6 +5,7 @@ import { type Clock, isoTime, settlesWithin } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { programVersion } from '../core/package-root.ts';
 import { duration } from '../core/wording.ts';
+import { migrationsDigest } from '../mirror/migrations.ts';
 import { emptiedError, holdsBackupOf, holdsBackups } from './list.ts';
 import { type BackupManifest, MANIFEST_SCHEMA, manifestText } from './manifest.ts';
 import { backupName, manifestName } from './name.ts';
@@ -294,6 +295,6 @@ function manifestOf(
     plain_sha256: digests.plain.sha256,
     compression: 'zstd',
     encryption: recipients.length === 0 ? null : 'age',
-    versions: { tidemark: programVersion(), schema },
+    versions: { tidemark: programVersion(), schema, schema_digest: migrationsDigest(schema) ?? '' },
   };
 }

@@ -12,7 +12,7 @@ import { encryption, readRecipients } from './encryption.ts';
 import { type Environment, type HookResult, runHook, type Withheld } from './hook.ts';
 import { type Backup, dueTargets, emptiedError, isBackedUpAfter, listBackups } from './list.ts';
 import type { BackupManifest } from './manifest.ts';
-import { manifestName } from './name.ts';
+import { manifestName, parseBackupName } from './name.ts';
 import { mirrorId } from './plain-backup.ts';
 import { backUpInProcess } from './process.ts';
 import { openTarget } from './targets/open.ts';
@@ -275,7 +275,8 @@ export async function removeOldBackups(
   try {
     const target = await openTarget(config, clock);
     const listed = await listBackups(target);
-    const all = fence === null ? listed : listed.filter((each) => (each.fence ?? 0) <= fence);
+    const all =
+      fence === null ? listed : listed.filter(({ name }) => (parseBackupName(name)?.fence ?? 0) <= fence);
     if (mirrorPath !== null) unlike = contradictingIn(mirrorPath, all, clock);
     if (config.retention === null) return { removed, contradicting: unlike, cleanupError: null };
     const left = new Set(unlike);

@@ -220,11 +220,22 @@ export function backupsOf(config: Config): BackupConfig {
   });
 }
 
-function rowOf({ name, madeAt, run, bytes, isEncrypted, state, reason }: Backup): string[] {
+function rowOf({
+  name,
+  madeAt,
+  run,
+  bytes,
+  isEncrypted,
+  state,
+  reason,
+  isOfOtherVersion,
+  manifest,
+}: Backup): string[] {
   const made = age(madeAt, systemClock.now());
   // Of a complete one only its size was compared: `backup verify` reads it.
   const word = state === 'whole' ? 'complete' : state;
-  const how = reason === null ? word : `${word}: ${reason}`;
+  const version = isOfOtherVersion ? `, made by another version (${manifest?.versions.tidemark ?? ''})` : '';
+  const how = reason === null ? word + version : `${word}: ${reason}${version}`;
   return [name, made, String(run), megabytes(bytes), isEncrypted ? 'yes' : 'no', how];
 }
 
@@ -244,6 +255,7 @@ export function backupDocument({
   isEncrypted,
   state,
   reason,
+  isOfOtherVersion,
   manifest,
 }: Backup): object {
   return {
@@ -256,6 +268,7 @@ export function backupDocument({
     is_encrypted: isEncrypted,
     state,
     reason,
+    is_of_other_version: isOfOtherVersion,
     mirror: manifest?.mirror ?? null,
     root: manifest?.root ?? null,
     sha256: manifest?.sha256 ?? null,

@@ -103,6 +103,17 @@ export function schemaVersion(
   return { version, latest };
 }
 
+/**
+ * SHA-256 (hex) of the first migrations, as many as a schema of that version has: a mirror that was made with others cannot be read.
+ * Null for a schema that is newer than this version of Tidemark.
+ */
+export function migrationsDigest(version: number): string | null {
+  const all = shippedMigrations();
+  if (version > all.length) return null;
+  const hashes = all.slice(0, version).map(({ hash }) => hash);
+  return createHash('sha256').update(hashes.join('\n')).digest('hex');
+}
+
 /** The number alone is the same where two versions have as many migrations. */
 function schemaText(version: number, hashes: readonly unknown[]): string {
   const newest = hashes.at(-1);

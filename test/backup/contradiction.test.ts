@@ -60,9 +60,23 @@ it('is refused, naming the field', async () => {
     }
     expect(existsSync(to)).toBe(false);
   }
+  // The digest of the schema is what distinguishes two versions with as many migrations.
+  const versions = { ...manifest.versions, schema_digest: HASH };
+  writeFileSync(`${file}.json`, JSON.stringify({ ...manifest, versions }));
+  expect((await story.expectRun(0, 'backup', 'list')).stdout).toMatch(
+    /complete, made by another version \(\d+\.\d+\.\d+\S*\)/,
+  );
+  expect(JSON.parse((await story.expectRun(0, 'backup', 'list', '--json')).stdout)).toMatchObject({
+    backups: [{ state: 'whole', is_of_other_version: true }],
+  });
+  expect((await story.expectRun(1, 'backup', 'verify', file)).stderr).toContain(
+    'manifest says: versions is ',
+  );
+  writeFileSync(`${file}.json`, text);
+  expect((await story.expectRun(0, 'backup', 'list')).stdout).not.toContain('another version');
   // The mirror does not know by which version it was backed up, but that is a version.
-  for (const versions of [{ ...manifest.versions, tidemark: 1 }, null, 'all']) {
-    writeFileSync(`${file}.json`, JSON.stringify({ ...manifest, versions }));
+  for (const altered of [{ ...manifest.versions, tidemark: 1 }, null, 'all']) {
+    writeFileSync(`${file}.json`, JSON.stringify({ ...manifest, versions: altered }));
     expect((await story.expectRun(1, 'backup', 'verify', file)).stderr).toContain(
       'manifest says: versions is ',
     );

@@ -31,6 +31,7 @@ function backup({ day, mirror, runs, sources = ['production'], state = 'whole' }
   } as unknown as BackupManifest;
   return {
     ...{ name, target: directoryTarget('/backups'), path: `/backups/${name}`, run: runs, fence: null },
+    isOfOtherVersion: false,
     ...{ madeAt: new Date(at).toISOString(), isEncrypted: false, bytes: 1, state, reason: null, manifest },
   };
 }

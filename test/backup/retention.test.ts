@@ -22,6 +22,7 @@ function backup(at: number, run: number, mirror = 'm', state: Backup['state'] = 
     bytes: 1,
     state,
     reason: null,
+    isOfOtherVersion: false,
     manifest: state === 'unlisted' ? null : ({ mirror } as BackupManifest),
   };
 }

@@ -71,31 +71,37 @@ const isThere = (program: string): boolean => {
 };
 
 describe('a backup that the mirror contradicts', () => {
-  it('of an earlier run, with a later time in its name and manifest, is not restored as the latest', async () => {
-    const { run, directory, path } = await mirrored({ TIDEMARK_BACKUP_KEEP_LAST: '9' });
-    expect(await run('backup', 'create')).toMatchObject({ code: 0 });
-    const [name = ''] = readdirSync(directory).filter((each) => each.endsWith('.zst'));
-    const mirror = open({ path, clock: systemClock });
-    await sync(mirror, 'roles', { organization_id: ORG }, ['{"id":"a","name":"C"}']);
-    mirror.close();
-    expect(await run('backup', 'create')).toMatchObject({ code: 0 });
-    const forged = name.replace(/\d{8}T\d{6}Z/, '20300101T000000Z');
-    renameSync(join(directory, name), join(directory, forged));
-    const manifest = JSON.parse(readFileSync(join(directory, `${name}.json`), 'utf8')) as object;
-    rmSync(join(directory, `${name}.json`));
-    const altered = { ...manifest, file: forged, made_at: '2030-01-01T00:00:00.000Z' };
-    writeFileSync(join(directory, `${forged}.json`), JSON.stringify(altered));
-    for (const file of ['latest', directory]) {
-      const refused = await run('backup', 'restore', file, '--to', 'back.db');
-      expect(refused.code, refused.stderr).toBe(4);
-      expect(refused.stderr).toMatch(
-        /run1\.db\.zst is the newest by its time, but \S+run2\.db\.zst has a later run/,
-      );
-    }
-    expect((await run('backup', 'verify', 'latest')).stderr).toContain('has a later run');
-    const later = readdirSync(directory).find((each) => each.endsWith('run2.db.zst')) ?? '';
-    expect(await run('backup', 'restore', later, '--to', 'back.db')).toMatchObject({ code: 0 });
-  });
+  it.each([
+    ['a later time', '.db.zst'],
+    ['a later time and the fence of a fleet', '-fence9.db.zst'],
+  ])(
+    'of an earlier run, with %s in its name and manifest, is not restored as the latest',
+    async (_what, end) => {
+      const { run, directory, path } = await mirrored({ TIDEMARK_BACKUP_KEEP_LAST: '9' });
+      expect(await run('backup', 'create')).toMatchObject({ code: 0 });
+      const [name = ''] = readdirSync(directory).filter((each) => each.endsWith('.zst'));
+      const mirror = open({ path, clock: systemClock });
+      await sync(mirror, 'roles', { organization_id: ORG }, ['{"id":"a","name":"C"}']);
+      mirror.close();
+      expect(await run('backup', 'create')).toMatchObject({ code: 0 });
+      const forged = name.replace(/\d{8}T\d{6}Z/, '20300101T000000Z').replace('.db.zst', end);
+      renameSync(join(directory, name), join(directory, forged));
+      const manifest = JSON.parse(readFileSync(join(directory, `${name}.json`), 'utf8')) as object;
+      rmSync(join(directory, `${name}.json`));
+      const altered = { ...manifest, file: forged, made_at: '2030-01-01T00:00:00.000Z' };
+      writeFileSync(join(directory, `${forged}.json`), JSON.stringify(altered));
+      for (const file of ['latest', directory]) {
+        const refused = await run('backup', 'restore', file, '--to', 'back.db');
+        expect(refused.code, refused.stderr).toBe(4);
+        expect(refused.stderr).toMatch(
+          /run1\S*\.db\.zst is the newest by its time, but \S+run2\.db\.zst has a later run/,
+        );
+      }
+      expect((await run('backup', 'verify', 'latest')).stderr).toContain('has a later run');
+      const later = readdirSync(directory).find((each) => each.endsWith('run2.db.zst')) ?? '';
+      expect(await run('backup', 'restore', later, '--to', 'back.db')).toMatchObject({ code: 0 });
+    },
+  );
 
   it('is kept by retention, and named until a person removes it', async () => {
     const { run, directory, path } = await mirrored({ TIDEMARK_BACKUP_KEEP_LAST: '1' });

@@ -69,7 +69,7 @@ function writeBackup(madeAt: number, more: Partial<BackupManifest> = {}, into = 
     compression: 'zstd',
     encryption: null,
     checked: { records: 1, revisions: 1, runs: 1 },
-    versions: { tidemark: '0.0.0', schema: 1 },
+    versions: { tidemark: '0.0.0', schema: 1, schema_digest: '' },
     ...more,
   };
   writeFileSync(join(into, file), 'x'.repeat(2300));

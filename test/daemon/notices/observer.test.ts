@@ -154,7 +154,10 @@ function withEarlierBackup(view: DaemonView, clock: FakeClock, mirror = 'another
       plain_bytes: 9,
     },
     ...{ plain_sha256: 'a'.repeat(64), compression: 'zstd' as const, encryption: null },
-    ...{ checked: { records: 1, revisions: 1, runs: 5 }, versions: { tidemark: '0', schema: 1 } },
+    ...{
+      checked: { records: 1, revisions: 1, runs: 5 },
+      versions: { tidemark: '0', schema: 1, schema_digest: '' },
+    },
   };
   writeFileSync(join(path, name), 'abc');
   writeFileSync(join(path, manifestName(name)), manifestText(manifest));
