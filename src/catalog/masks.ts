@@ -150,7 +150,7 @@ const CREDENTIAL_WORD =
 
 /** A text, or its JSON, without any of these has nothing that `withoutUrlSecrets` replaces, as most have not. */
 const SECRET_SIGN = new RegExp(
-  String.raw`[/=~]|\u00|["'] ?:|&(?:quot|apos|#|equals)|%3a%2f%2f|%(?:25)?3d|${CREDENTIAL_WORD.source}|(?:${SECRET_WORD.source})\w{0,20}[*_\x60]{0,3}\s?:[*_\x60]{0,3}(?:\s|\\[nr]|\\*["'])|[\w-]{3}\\*["']\s{0,9},\s{0,9}\\*["']|(?:\b|\\[nr])value:(?:\s|\\)`,
+  String.raw`[/=~]|\u00|["'] ?:|&(?:quot|apos|#|equals)|%3a%2f%2f|%(?:25)?3d|${CREDENTIAL_WORD.source}|(?:${SECRET_WORD.source})\w{0,20}[*_\x60]{0,3}\s?:[*_\x60]{0,3}(?:\s|\\[nr]|\\*["'])|[\w-]{3}\\*["']\s{0,9},\s{0,9}\\*["']|(?:\b|\\[nr])value:(?:\s|\\)|(?:\b|\\[nr])setx[ \t]`,
   'i',
 );
 

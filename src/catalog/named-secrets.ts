@@ -134,9 +134,13 @@ const ATTRIBUTES =
 const VALUED_ELEMENT =
   /(<(?:[\w.-]{1,60}:)?([a-z][\w.-]{0,60})\s(?:[^<>]{0,200}?\s)?value=(["']))([^"'<>]{1,1000})(?=\3)/gi;
 
-/** A line of YAML or a shell: what is before the value, its name, and the value, in quotes or without a space, perhaps on the next line. A comment may follow. */
+/** A line of YAML, a shell or a Dockerfile: what is before the value, its name, and the value, in quotes or without a space, perhaps on the next line. A comment may follow. */
 const YAML_LINE =
-  /(^[ \t]{0,60}(?:[-*+>][ \t]{1,9}|export[ \t]{1,9}|\/\/\S{1,200}:(?=_))?[*`]{0,3}([a-z_][\w.-]{0,60})[*`]{0,3}[ \t]?(?::[*`]{0,3}(?:[ \t]{0,9}(?:[|>][-+]?[ \t]{0,9})?\r?\n)?[ \t]{1,60}|=(?![=>~])[ \t]?))("(?:\\"|[^"\n]){1,1000}"|'(?:'(?:\\')?'|[^'\n]){1,1000}'|[^\s"']\S{0,1000})(?=[ \t]{0,20}(?:[ \t]#[^\n]*)?\r?$)/gim;
+  /(^[ \t]{0,60}(?:[-*+>][ \t]{1,9}|export[ \t]{1,9}|(?:arg|env)[ \t]{1,9}(?=[\w.-]{1,61}=)|\/\/\S{1,200}:(?=_))?[*`]{0,3}([a-z_][\w.-]{0,60})[*`]{0,3}[ \t]?(?::[*`]{0,3}(?:[ \t]{0,9}(?:[|>][-+]?[ \t]{0,9})?\r?\n)?[ \t]{1,60}|=(?![=>~])[ \t]?))("(?:\\"|[^"\n]){1,1000}"|'(?:'(?:\\')?'|[^'\n]){1,1000}'|[^\s"']\S{0,1000})(?=[ \t]{0,20}(?:[ \t]#[^\n]*)?\r?$)/gim;
+
+/** A variable of Windows and its value. */
+const SETX =
+  /(^[ \t]{0,60}setx[ \t]{1,9}(["']?)([a-z_][\w.-]{0,60})\2[ \t]{1,9})("[^"\n]{1,1000}"|'[^'\n]{1,1000}'|[^\s"'/]\S{0,1000})/gim;
 
 /** A value of YAML, in quotes or without a space. */
 const YAML_VALUE = String.raw`"(?:\\"|[^"\n]){1,1000}"|'(?:''|[^'\n]){1,1000}'|[^\s"']\S{0,1000}`;
@@ -175,7 +179,7 @@ const FLOW_MEMBER = new RegExp(
 const YAML_OTHER = /^(?:[*&!|>[%@#/]|\{(?![^\s{}:,]+\}$)|\.{1,2}\/|[a-z][\w+.-]{0,20}:)|[,;({[|]$|\)[,;]?$/i;
 /** The same without addresses and paths. */
 const NO_ADDRESS = /^(?:[*&!|>[%@#]|\{(?![^\s{}:,]+\}$))|[,;({[|]$|\)[,;]?$/;
-/** The same of a shell, where `!`, `#` and `@` begin a value. */
+/** The same of a shell, where `!`, `#`, `@` and `%` begin a value. */
 const NO_END = /[,;({[|]$|\)[,;]?$/;
 /** A text that begins like a path, but has a sign of base64. */
 const BASE64 = /^\/(?=[\w/]{0,200}[+=])[\w+/]{6,}={0,2}$/;
@@ -202,7 +206,7 @@ function isYamlSecret(text: string, name: string, isShell: boolean): boolean {
   const value = quote === '' ? text : text.slice(1, -1);
   if (isReference(value)) return false;
   if (quote !== '') return true;
-  const other = ADDRESS_NAME.test(name) ? NO_ADDRESS : isShell && /^[!#@]/.test(value) ? NO_END : YAML_OTHER;
+  const other = ADDRESS_NAME.test(name) ? NO_ADDRESS : isShell && /^[!#@%]/.test(value) ? NO_END : YAML_OTHER;
   if (other.test(value) && !JOINED.test(value) && !BASE64.test(value)) return false;
   if (TIME_OR_NUMBER.test(value) || EXPRESSION.test(value)) return false;
   if (NUMBERED_MEMBER.test(value) || HYPHENED_WORDS.test(value)) return false;
@@ -317,7 +321,10 @@ export function withoutYamlSecrets(text: string, mask: string, isStrict: boolean
     !(mask !== '' && value.includes(mask)) &&
     isYamlSecret(value, name, isShell) &&
     !(isStrict && !/^["']/.test(value) && !isShell && isProgram());
-  const lines = text.replaceAll(YAML_LINE, (whole: string, before: string, name: string, value: string) => {
+  const set = text.replaceAll(SETX, (whole: string, before: string, _quote, name: string, value: string) =>
+    isSecretVariable(name) && isSecret(value, name, true) ? before + mask : whole,
+  );
+  const lines = set.replaceAll(YAML_LINE, (whole: string, before: string, name: string, value: string) => {
     const isVariable = before.includes('=');
     // A member of a mapping.
     if (before.includes('\n') && value.endsWith(':')) return whole;

@@ -68,6 +68,26 @@ describe('secrets that nothing but their name tells of', () => {
   });
 
   it.each([
+    ['SECRET_KEY=%a1b2', 'SECRET_KEY=[secret]'],
+    ['SECRET_KEY=%SECRET_KEY%', 'SECRET_KEY=%SECRET_KEY%'],
+    ['token=%a1b2', 'token=%a1b2'],
+    ['FROM node\nARG TOKEN=hunter\nRUN x', 'FROM node\nARG TOKEN=[secret]\nRUN x'],
+    ['  ENV GITHUB_TOKEN="hunter"  # why', '  ENV GITHUB_TOKEN=[secret]  # why'],
+    ['ARG TOKEN', 'ARG TOKEN'],
+    ['ARG TOKEN=$TOKEN', 'ARG TOKEN=$TOKEN'],
+    ['ARG TOKEN_FILE=/run/x', 'ARG TOKEN_FILE=/run/x'],
+    ['arg token=expired', 'arg token=expired'],
+    ['env token: a1b2c3', 'env token: a1b2c3'],
+    ['setx API_TOKEN a1b2c3', 'setx API_TOKEN [secret]'],
+    ['a\r\n  setx "DB_PASSWORD" "hunter two" /M\r\nb', 'a\r\n  setx "DB_PASSWORD" [secret] /M\r\nb'],
+    ['setx API_TOKEN %API_TOKEN%', 'setx API_TOKEN %API_TOKEN%'],
+    ['setx TOKEN_COUNT 12345', 'setx TOKEN_COUNT 12345'],
+    ['use setx TOKEN first', 'use setx TOKEN first'],
+  ])('of a shell, a Dockerfile or Windows: %s', (text, shown) => {
+    expect(withoutUrlSecrets(text, MASK)).toBe(shown);
+  });
+
+  it.each([
     ['https://svc:PW@app.example/x?token=T', 'https://svc:[secret]@app.example/x?token=[secret]'],
     [
       'https://a.example/?page=2&api_key=K&X-Amz-Signature=S&next=/b#access_token=A https://b.example?key=K',
