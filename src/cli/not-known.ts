@@ -1,6 +1,6 @@
 /**
- * Records that were asked for, by id or name, and that nothing in the mirror shows. One may exist even so: in a list that no run read. The
- * one place that decides it, for lookups, exports and changes.
+ * Records that were asked for, by id or name, and that nothing in the mirror shows. One may exist even so, in a list that no run read.
+ * The one place that decides it, for lookups, exports and changes.
  */
 import { definitionOf } from '../catalog/catalog.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
@@ -22,6 +22,7 @@ import type { CommandContext } from './context.ts';
 import {
   type FilterOptions,
   filterText,
+  neverReadNotes,
   recordFilter,
   type StaleCollection,
   staleCollections,
@@ -48,6 +49,8 @@ export interface NotKnown {
   readonly source: string;
   readonly kind: Kind;
   readonly reason: string;
+  /** True where it lacks the lists of some scopes: `Unknowns.unread` has those that matter. */
+  readonly isScoped: boolean;
 }
 
 /** No record has the id, though one of these kinds may. */
@@ -64,8 +67,6 @@ export class UnknownRecord extends UnknownParent {
 interface Unknowns {
   /** Of the sources that have none of the records, the kinds of which each lacks a list. */
   readonly kinds: readonly NotKnown[];
-  /** The same without those of which `unread` names the lists. */
-  readonly unlisted: readonly NotKnown[];
   /** Of lists that no run read completely, or of which the record has not had its turn; a line each. */
   readonly unread: readonly string[];
   /** Of lists that were read, and not since; a line each. */
@@ -96,12 +97,8 @@ export function unknownsIn(place: LookedIn, asked: FilterOptions): Unknowns {
     denied.length > 0
       ? `${deniedAdvice(denied.map(({ kind, error }) => ({ kind, permission: permissionIn(error ?? '') ?? null })))}, then run \`tidemark sync\``
       : 'run `tidemark sync`, which tries again';
-  const lacking = notKnownIn(mirror, config, sources, asked);
   return {
-    kinds: lacking,
-    unlisted: lacking.filter(
-      ({ source, kind }) => !unread.some((list) => list.source === source && list.kind === kind),
-    ),
+    kinds: notKnownIn(mirror, config, sources, asked),
     unread: named(
       unread.map(
         (list) =>
@@ -159,10 +156,12 @@ export function notKnownIn(
   return unreadOfSources(mirror, config, { sources: lacking, filter, isWithin: () => true }).flatMap(
     ({ source, skipped }) => {
       const isNew = mirror.runs.latest(source) === undefined;
-      return [...new Map(skipped.map(({ kind, reason }) => [kind, reason]))].map(([kind, reason]) => ({
-        ...{ source, kind },
-        reason: isNew && reason !== EXCLUDED ? `nothing of source ${source} was read yet` : reason,
-      }));
+      return [...new Map(skipped.map((each) => [each.kind, each])).values()].map(
+        ({ kind, scope, reason }) => ({
+          ...{ source, kind, isScoped: Object.keys(scope).length > 0 },
+          reason: isNew && reason !== EXCLUDED ? `nothing of source ${source} was read yet` : reason,
+        }),
+      );
     },
   );
 }
@@ -211,26 +210,23 @@ export function unreadQuestion(
 /**
  * The error of a lookup that found nothing.
  * @param none what to say where every list that would show the record was read, with `hint`; `unread` where some was not
+ * @param others lines on kinds of which no list is named
  */
 export function unknownRecord(
   {
     none,
     unread,
     more = [],
+    others,
     hint,
   }: Readonly<Record<'none' | 'unread' | 'hint', string>> & {
     readonly more?: readonly string[];
+    readonly others: readonly string[];
   },
   unknowns: Unknowns,
 ): TidemarkError {
   const isUnread = unknowns.unread.length > 0;
-  const lines = [
-    isUnread ? unread : none,
-    ...more,
-    ...unknowns.unread,
-    ...unknowns.stale,
-    ...notKnownLines(unknowns.unlisted),
-  ];
+  const lines = [isUnread ? unread : none, ...more, ...unknowns.unread, ...unknowns.stale, ...others];
   return new TidemarkError(isUnread ? 'never_read' : 'reference_unknown', lines.join('\n'), {
     hint: isUnread ? unknowns.hint : hint,
   });
@@ -275,8 +271,14 @@ export function requireKnown(
   const others = filterText({ ...options, id: [] });
   const unknown = `${[...missing].join(', ')}${others === '' ? '' : ` (with ${others})`}`;
   const unknowns = unknownsIn(place, options);
+  const isKindAsked =
+    options.kind !== undefined && options.organization === undefined && options.project === undefined;
+  const isOfKinds = isKindAsked && unknowns.unread.length === 0;
   const { code, message, hint } = unknownRecord(
     {
+      others: isOfKinds
+        ? notKnownLines(unknowns.kinds)
+        : neverReadNotes(place.mirror, place.config, place.sources, options.kind),
       none:
         of === 'state'
           ? `no record has the id ${unknown} in this state of the mirror`
@@ -289,18 +291,16 @@ export function requireKnown(
     },
     unknowns,
   );
-  const isKindAsked =
-    options.kind !== undefined && options.organization === undefined && options.project === undefined;
-  const isNeverRead = code !== 'never_read' && isKindAsked && isUnknownIn(place.sources, unknowns);
+  const isNeverRead = isOfKinds && isUnknownIn(place.sources, unknowns.kinds);
   throw new UnknownRecord(
     ...(isNeverRead ? (['never_read', message, UNREAD_HINT] as const) : ([code, message, hint] as const)),
     unknowns.kinds,
   );
 }
 
-/** True where each of the sources lacks a list that would show the record, and none of these can be named. */
-export function isUnknownIn(sources: readonly string[], { unlisted }: Unknowns): boolean {
-  return sources.every((own) => unlisted.some(({ source }) => source === own));
+/** True where each of the sources lacks a list of one of the kinds. */
+export function isUnknownIn(sources: readonly string[], kinds: readonly NotKnown[]): boolean {
+  return sources.every((own) => kinds.some(({ source }) => source === own));
 }
 
 /** The same of the mirror's history, removed records included, and earlier ids. @throws TidemarkError as `requireKnown` */

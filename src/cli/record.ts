@@ -183,8 +183,9 @@ function findRecord(
       { mirror, config, sources, run: null },
       { kind: [kind], ...(organization && { organization }), ...(project && { project }) },
     );
-    if (isUnknownIn(sources, unknowns)) throw neverRead(config, definition, sources, unknowns.unlisted);
-    throw notFound(definition, question.id, { near, isCut: search.isCut, damage }, unknowns);
+    const never = unknowns.kinds.filter((each) => each.kind === kind && !each.isScoped);
+    if (isUnknownIn(sources, never)) throw neverRead(config, definition, sources, never);
+    throw notFound(definition, question.id, { near, isCut: search.isCut, damage, never }, unknowns);
   }
   const others = [...new Set(removed.map(({ row }) => row.source))].join(', ');
   const namesakes =
@@ -335,10 +336,12 @@ function notFound(
     near,
     isCut,
     damage,
+    never,
   }: {
     readonly near: string | undefined;
     readonly isCut: boolean;
     readonly damage: TidemarkError | undefined;
+    readonly never: readonly NotKnown[];
   },
   unknowns: ReturnType<typeof unknownsIn>,
 ): TidemarkError {
@@ -356,6 +359,7 @@ function notFound(
       none: `the mirror has no ${title.one} ${what}${meant}`,
       unread: `no ${title.one} ${what} was read, and whether there is one is not known${meant}`,
       more: damage === undefined ? [] : [damage.message],
+      others: notKnownLines(never),
       hint: `${ofDamage}${naming}${listCommand(definition)} lists them; \`tidemark status\` says how fresh they are${note}`,
     },
     { ...unknowns, hint: `${ofDamage}${unknowns.hint}` },
