@@ -97,7 +97,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
       mirror: () => mirror,
       sources: all,
       states: () => Promise.resolve(ends.flatMap((at) => statesAt(mirror, all, at))),
-      ofHistory: true,
+      takesFormerNames: true,
       note: (line) => printNote(context, [line]),
     });
     const filter = recordFilter(sources, resolved);

@@ -112,7 +112,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       mirror: () => mirror,
       sources: all,
       states: () => Promise.resolve(statesAt(mirror, all, asked.at ?? asked.since)),
-      ofHistory: asked.history === true,
+      takesFormerNames: true,
       note: (line) => printNote(context, [line]),
     });
     const unpublished = unpublishedSources(mirror, sources);

@@ -36,8 +36,8 @@ export interface KnownTo {
   readonly readsLive?: boolean;
   /** Shows which record a name, or a part of one, was taken for. */
   readonly note: (line: string) => void;
-  /** True for the entire history: a name counts that a record had before. */
-  readonly ofHistory?: boolean;
+  /** True where a name counts that a record had before: nothing is changed. */
+  readonly takesFormerNames?: boolean;
   /** False where a part of a name is refused: a restore that writes without asking. True when left out. */
   readonly isPartEnough?: boolean;
 }
@@ -81,7 +81,7 @@ export async function withRealIds<
       if (own.some(({ state }) => hasRecord(state, { ...below, kinds, ids: [id] }))) return [id];
       const newest = held === null ? [] : namesakesOf(held, config, { kinds, name: id }, within);
       const former =
-        held === null || known.ofHistory !== true
+        held === null || known.takesFormerNames !== true
           ? []
           : formerNamesakes(config, held, id, { ...within, kinds });
       const named = [

@@ -123,6 +123,14 @@ describe('a name in the place of an id', () => {
       expect((await run('show', 'domains', name, '--at', 'run:2')).stdout).toContain(id);
     expect((await run('show', 'domains', 'c.example')).stdout).toContain(a);
 
+    for (const args of [[], ['--kind', 'domains'], ['--at', 'run:3', '--format', 'json']]) {
+      const { code, stdout, stderr } = await run('export', '--id', 'a.example', ...args);
+      expect([code, stderr]).toEqual([
+        0,
+        expect.stringContaining(`"a.example" is domain ${a}, now named c.example`),
+      ]);
+      expect([stdout.includes(a), stdout.includes(b)]).toEqual([true, false]);
+    }
     const history = await run('export', '--history', '--kind', 'domains', '--id', 'a.example');
     expect([history.code, history.stdout.trim().split('\n')]).toEqual([
       0,
@@ -148,6 +156,7 @@ describe('a name in the place of an id', () => {
       ['show', 'domains', 'b.example'],
       ['show', 'domains', 'b.example', '--at', 'run:2'],
       ['export', '--history', '--id', 'b.example'],
+      ['export', '--id', 'b.example'],
     ]) {
       const { code, stdout, stderr } = await run(...args);
       expect([args, code, stdout]).toEqual([args, 4, '']);
@@ -176,6 +185,7 @@ describe('a name in the place of an id', () => {
       ['changes', '--id', 'a.example'],
       ['changes', '--since', 'run:2', '--id', 'a.example', '--json'],
       ['export', '--history', '--id', 'a.example'],
+      ['export', '--id', 'a.example'],
       ['show', 'domains', 'a.example'],
       ['log', 'domains', 'a.example'],
       ['blame', 'domains', 'a.example'],
