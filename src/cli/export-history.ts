@@ -14,7 +14,7 @@ import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { type ExportRevision, revisionLines } from '../report/export/documents.ts';
 import { parquetOfHistory } from '../report/export/parquet.ts';
-import { choosePeriod, isWithin } from '../state/period.ts';
+import { choosePeriod, isWithin, type Period } from '../state/period.ts';
 import { latestIds, RecreatedReferences } from '../state/recreated-ids.ts';
 import { notKept } from '../state/record-history.ts';
 import { forgottenInto, forgottenTexts } from '../state/runs.ts';
@@ -43,7 +43,7 @@ export function requireHistoryOptions(
   });
 }
 
-/** The published runs after a reference, as `changes --since` takes them, oldest first, with what to know of them; `isWithin` also for others. */
+/** The published runs after a reference, as `changes --since` takes them, oldest first, with what to know of them; `of` is their period. */
 export function runsSince(
   mirror: Mirror,
   sources: readonly string[],
@@ -51,7 +51,7 @@ export function runsSince(
 ): {
   readonly runs: ReadonlySet<number>;
   readonly notes: readonly string[];
-  readonly isWithin: (run: RunRow) => boolean;
+  readonly of: { readonly period: Period; readonly isWithin: (run: RunRow) => boolean };
 } {
   const period = choosePeriod(mirror, { since, sources }, systemClock.now());
   const isInPeriod = (run: RunRow): boolean => isWithin(period, run.finishedAt ?? run.startedAt, run.run);
@@ -65,7 +65,7 @@ export function runsSince(
   return {
     runs: new Set(runs),
     notes: [...period.notes, ...forgottenTexts(forgotten)],
-    isWithin: isInPeriod,
+    of: { period, isWithin: isInPeriod },
   };
 }
 

@@ -151,8 +151,9 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       const since = asked.since === undefined ? undefined : runsSince(mirror, sources, asked.since);
       const unread = unreadOfSources(mirror, config, {
         ...question,
-        isWithin: since?.isWithin ?? ((): boolean => true),
+        ...(since === undefined ? { isWithin: () => true } : since.of),
       });
+      const dropped = unread.flatMap(({ forgottenLines }) => forgottenLines);
       const isPartial = unread.some(mayMissChanges);
       let revisions = 0;
       const definitions = (source: string): ((kind: Kind) => ResourceDefinition) =>
@@ -173,7 +174,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
         });
       }
       printNote(context, [
-        ...(since?.notes ?? []),
+        ...(since?.notes ?? []).filter((line) => !dropped.includes(line)),
         ...(revisions > 0
           ? []
           : [

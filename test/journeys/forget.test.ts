@@ -198,6 +198,9 @@ describe('forget', () => {
       expect(json.code).toBe(3);
       expect(JSON.parse(json.stdout)).toMatchObject({ forgotten });
     }
+    // So does the history of that period as an export.
+    const history = await run('export', '--history', '--since', '2026-03-01T14:30Z');
+    expect([history.code, history.stderr.match(new RegExp(dropped, 'g'))?.length]).toEqual([3, 1]);
     // Dropped before the period began.
     const later = await run('changes', '--since', '1m', '--json');
     expect([later.code, JSON.parse(later.stdout)]).toMatchObject([0, { forgotten: [] }]);
