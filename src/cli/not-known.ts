@@ -1,6 +1,6 @@
 /**
- * Records that were asked for, by id or name, and that nothing in the mirror shows. One may exist even so, in a list that no run read.
- * The one place that decides it, for lookups, exports and changes.
+ * Records that were asked for, by id or name, and that nothing in the mirror shows. One may exist even so, in a list that no run read, or
+ * have existed in runs that retention dropped. The one place that decides it, for lookups, exports and changes.
  */
 import { definitionOf } from '../catalog/catalog.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
@@ -16,6 +16,7 @@ import { parentTexts } from '../report/notes.ts';
 import { quotedName } from '../report/value-text.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { EXCLUDED } from '../state/unasked.ts';
+import { forgottenInto } from '../state/runs.ts';
 import { unreadOfSources } from '../state/unread-in-period.ts';
 import { deniedAdvice } from '../sync/sweep.ts';
 import type { CommandContext } from './context.ts';
@@ -71,6 +72,8 @@ interface Unknowns {
   readonly unread: readonly string[];
   /** Of lists that were read, and not since; a line each. */
   readonly stale: readonly string[];
+  /** Runs that retention dropped, with what only they had; a line for each source. */
+  readonly dropped: readonly string[];
   /** What to do about `unread`. */
   readonly hint: string;
 }
@@ -111,8 +114,21 @@ export function unknownsIn(place: LookedIn, asked: FilterOptions): Unknowns {
           `not in ${text(list)} when it was last read completely, in ${runText(mirror, list)}; not read since (${whyText(list)})`,
       ),
     ),
+    dropped: run === null ? sources.flatMap((source) => droppedLine(mirror, source, sources.length > 1)) : [],
     hint: `${advice}; \`tidemark doctor\` shows what the key can read`,
   };
+}
+
+/** What only dropped runs had cannot be known: a record that was removed by the oldest one that is kept, or was there between two. */
+function droppedLine(mirror: Mirror, source: string, isSourceNamed: boolean): string[] {
+  const kept = mirror.runs.list({ source, isPublished: true });
+  const into = kept.find(({ run }) => forgottenInto(mirror, run) !== undefined);
+  if (into === undefined) return [];
+  const which = into.run === kept.at(-1)?.run ? 'runs' : 'some runs';
+  const of = isSourceNamed ? ` of ${source}` : '';
+  return [
+    `${which} before run ${into.run}${of} were dropped by retention: whether one existed only then is not known`,
+  ];
 }
 
 function named(lines: readonly string[]): string[] {
@@ -226,7 +242,14 @@ export function unknownRecord(
   unknowns: Unknowns,
 ): TidemarkError {
   const isUnread = unknowns.unread.length > 0;
-  const lines = [isUnread ? unread : none, ...more, ...unknowns.unread, ...unknowns.stale, ...others];
+  const lines = [
+    isUnread ? unread : none,
+    ...more,
+    ...unknowns.unread,
+    ...unknowns.stale,
+    ...others,
+    ...unknowns.dropped,
+  ];
   return new TidemarkError(isUnread ? 'never_read' : 'reference_unknown', lines.join('\n'), {
     hint: isUnread ? unknowns.hint : hint,
   });
@@ -270,7 +293,9 @@ export function requireKnown(
   if (place.run === null) for (const id of missing) requireTurn(place.mirror, kinds, id, below);
   const others = filterText({ ...options, id: [] });
   const unknown = `${[...missing].join(', ')}${others === '' ? '' : ` (with ${others})`}`;
-  const unknowns = unknownsIn(place, options);
+  const all = unknownsIn(place, options);
+  // A state that is kept is kept entirely.
+  const unknowns = of === 'state' ? { ...all, dropped: [] } : all;
   const isKindAsked =
     options.kind !== undefined && options.organization === undefined && options.project === undefined;
   const isOfKinds = isKindAsked && unknowns.unread.length === 0;
@@ -282,7 +307,7 @@ export function requireKnown(
       none:
         of === 'state'
           ? `no record has the id ${unknown} in this state of the mirror`
-          : `no record of the mirror has, or had, the id ${unknown}`,
+          : `no record of the mirror has${unknowns.dropped.length > 0 ? '' : ', or had,'} the id ${unknown}`,
       unread: `no record with the id ${unknown} was read, and whether there is one is not known`,
       hint:
         of === 'state'

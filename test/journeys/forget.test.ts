@@ -204,6 +204,37 @@ describe('forget', () => {
     // Dropped before the period began.
     const later = await run('changes', '--since', '1m', '--json');
     expect([later.code, JSON.parse(later.stdout)]).toMatchObject([0, { forgotten: [] }]);
+    expect((await run('export', '--history', '--since', '1m')).code).toBe(0);
+  });
+
+  it('is no proof that a record never existed: a lookup says which runs were dropped', async () => {
+    const { run } = await mirrored(6);
+    const lookups = [
+      ['changes', '--since', 'run:6', '--id', 'brief'],
+      ['export', '--history', '--id', 'brief'],
+      ['show', 'roles', 'brief'],
+      ['log', 'roles', 'brief'],
+    ];
+    const dropped = (which: string): string =>
+      `${which} were dropped by retention: whether one existed only then is not known`;
+    expect((await run('changes', '--id', 'none')).stderr).toContain('has, or had, the id none\n');
+    await run('snapshots', 'pin', 'early', 'run:2');
+    await run('forget', '--keep-last', '2');
+    for (const [keep, which] of [
+      ['2', 'some runs before run 5'],
+      ['1', 'runs before run 6'],
+    ] as const) {
+      if (keep === '1') await run('snapshots', 'unpin', 'early');
+      await run('forget', '--keep-last', keep);
+      for (const args of lookups) {
+        const { code, stdout, stderr } = await run(...args);
+        expect([args, code, stdout, stderr]).toEqual([args, 4, '', expect.stringContaining(dropped(which))]);
+        expect(stderr).not.toContain('or had');
+      }
+      // A state that is kept is known.
+      const state = await run('export', '--id', 'brief');
+      expect([state.code, state.stderr]).toEqual([4, expect.not.stringContaining('dropped')]);
+    }
   });
 
   it('is missing from a period that ends in it, and from no other', async () => {
