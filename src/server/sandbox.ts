@@ -1,7 +1,8 @@
 /** `tidemark sandbox`: the entire interface, read and write, over a store in memory (docs/sandbox.md). */
+import { hostname } from 'node:os';
 import type { Operation } from '../catalog/definition.ts';
 import type { Profile } from '../config/override-options.ts';
-import type { Clock } from '../core/clock.ts';
+import { type Clock, isoTime } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import type { ListeningAt } from '../core/local-url.ts';
@@ -56,7 +57,10 @@ const SEEDS: Readonly<Record<SeedName, () => Promise<Seed>>> = {
   empty: () => Promise.resolve(EMPTY_SEED),
 };
 
-/** @throws TidemarkError `usage` without a key, `file_system` or `read_only` for a data file that cannot be used */
+/**
+ * @throws TidemarkError `usage` without a key, `file_system` or `read_only` for a data file that cannot be used, `mirror_locked`
+ * for one that another sandbox uses
+ */
 export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
   const log = options.log ?? silentLogger;
   const { clock } = options;
@@ -116,12 +120,15 @@ async function openStore(
     });
   }
   try {
+    const since = isoTime(options.clock.now());
+    file?.lock({ command: 'sandbox', pid: process.pid, host: hostname(), since });
     if (file?.exists === true) store.load(file.read());
     else store.insert(typeof options.seed === 'string' ? await SEEDS[options.seed]() : options.seed);
     const keys = options.keys.map((key, index) => withUser(store, key, index));
     file?.rewrite(store.commits());
     return keys;
   } catch (error) {
+    file?.close();
     throw asTidemarkError(options.file === undefined ? error : asFileError(error, options.file, 'opened'));
   }
 }

@@ -86,7 +86,7 @@ describe('the data file', () => {
     );
     expect(status, stderr).toBe(1);
     expect(stderr).toMatch(/^tidemark: .*sandbox\.data/);
-    expect(readdirSync(dirname(file))).toEqual(['sandbox.data']);
+    expect(readdirSync(dirname(file)).sort()).toEqual(['sandbox.data', 'sandbox.data-lock']);
     expect(readFileSync(file).equals(before)).toBe(true);
   });
 
@@ -98,6 +98,26 @@ describe('the data file', () => {
     expect(answer.status).toBe(500);
     expect(running.organizations()).toEqual([]);
     await running.sandbox.close();
+  });
+
+  it('is refused to a second sandbox, which leaves it to the first', async () => {
+    const file = join(scratchDirectory(), 'sandbox.data');
+    const running = await restartable(file, 'empty');
+    const before = readFileSync(file);
+    await expect(createSandbox({ ...RESTART_OPTIONS, seed: 'demo', file })).rejects.toMatchObject({
+      code: 'mirror_locked',
+      message: expect.stringMatching(
+        /sandbox\.data is held by `sandbox` \(pid \d+ on .*\) since 2026-/,
+      ) as string,
+      hint: 'stop that sandbox, or name another file with --data',
+    });
+    expect(readFileSync(file).equals(before)).toBe(true);
+    const answer = await running.call('POST', '/api/organizations/', { name: 'Kept' });
+    expect(answer.status).toBe(201);
+    await running.sandbox.close();
+    const again = await restartable(file, 'empty');
+    expect(again.organizations()).toHaveLength(1);
+    await again.sandbox.close();
   });
 
   it.each([

@@ -17,6 +17,7 @@ import {
 } from 'node:fs';
 import type { Scope } from '../../catalog/definition.ts';
 import { TidemarkError } from '../../core/errors.ts';
+import { type LockHolder, type WriterLock, acquireWriterLock } from '../../mirror/lock.ts';
 import type { Row } from './table.ts';
 
 /** One row that was set (`row`) or taken away (null). */
@@ -42,6 +43,7 @@ export class DataFile {
   readonly #path: string;
   #descriptor: number | null = null;
   #size = 0;
+  #lock: WriterLock | null = null;
 
   constructor(path: string) {
     this.#path = path;
@@ -49,6 +51,22 @@ export class DataFile {
 
   get exists(): boolean {
     return existsSync(this.#path);
+  }
+
+  /**
+   * Keeps other sandboxes from the file until `close`: one that rewrites it would take it from this one.
+   * @throws TidemarkError `mirror_locked`, naming the process that has it
+   */
+  lock(holder: LockHolder): void {
+    try {
+      this.#lock = acquireWriterLock(this.#path, holder);
+    } catch (error) {
+      if (!(error instanceof TidemarkError) || error.code !== 'mirror_locked') throw error;
+      throw new TidemarkError(error.code, error.message, {
+        hint: 'stop that sandbox, or name another file with --data',
+        cause: error,
+      });
+    }
   }
 
   /**
@@ -96,7 +114,7 @@ export class DataFile {
       rmSync(temporary, { force: true });
       throw error;
     }
-    this.close();
+    this.#closeFile();
     this.#descriptor = descriptor;
     this.#size = size;
   }
@@ -121,6 +139,11 @@ export class DataFile {
   }
 
   close(): void {
+    this.#closeFile();
+    this.#lock?.release();
+  }
+
+  #closeFile(): void {
     if (this.#descriptor !== null) closeSync(this.#descriptor);
     this.#descriptor = null;
   }
