@@ -1,4 +1,4 @@
-/** `tidemark restore --abandon [N]`: ends an interrupted restore that nobody is to resume. Sends nothing. */
+/** `tidemark restore --abandon [N]`: ends an unfinished restore that nobody is to resume. Sends nothing. */
 import { presentIn } from '../config/source.ts';
 import { whoText } from '../core/actor.ts';
 import { TidemarkError, EXIT, type ExitCode } from '../core/errors.ts';
@@ -8,7 +8,7 @@ import { maskedRestore } from '../report/plan-mask.ts';
 import { renderText } from '../report/render-text.ts';
 import { resultReport } from '../report/restore-report.ts';
 import { restoreReport, type RestoreReport } from '../restore/apply/report.ts';
-import { abandonedOutcome, readInterrupted, sourceToAbandon } from '../restore/apply/resume.ts';
+import { abandonedOutcome, readAbandonable, sourceToAbandon } from '../restore/apply/resume.ts';
 import { shownPlan } from '../restore/plan/plan.ts';
 import { lineOptions, print, printReason, type CommandContext } from './context.ts';
 import { closedAfter, journalOf, openSession, restoreNumber } from './restore-session.ts';
@@ -24,7 +24,7 @@ const TAKEN: ReadonlySet<string> = new Set(['abandon', 'yes', 'as'] satisfies (k
 
 /**
  * Exit 0 when it has ended, 1 when the user declines.
- * @throws TidemarkError `usage` with any other choice, and for one that has ended; `reference_unknown` for an unknown number;
+ * @throws TidemarkError `usage` with any other choice, and for one of which nothing is left; `reference_unknown` for an unknown number;
  * `not_found` when none is interrupted; `mirror_locked` while one is applied; `interrupted` when the question was left
  */
 export async function abandonRestore(context: CommandContext, options: AbandonOptions): Promise<ExitCode> {
@@ -52,11 +52,11 @@ export async function abandonRestore(context: CommandContext, options: AbandonOp
   return closedAfter(session, async () => {
     const { source, definitions, parentName } = session;
     const mirror = journalOf(session);
-    const row = readInterrupted(mirror, source.name, number);
+    const row = readAbandonable(mirror, source.name, number);
     const outcome = abandonedOutcome(mirror, row.restore);
     const before = restoreReport(mirror, row.restore);
     if (options.yes !== true && !(await agrees(context, row, before, outcome))) {
-      printReason(context, [`restore ${row.restore} is still interrupted: nothing was changed`]);
+      printReason(context, [`${stillText(row)}: nothing was changed`]);
       return EXIT.failed;
     }
     mirror.restores.abandon(row.restore, outcome);
@@ -94,12 +94,17 @@ function requireAnswer(context: CommandContext, { yes }: AbandonOptions, number:
   );
 }
 
+function stillText({ restore, outcome }: RestoreRow): string {
+  return `restore ${restore} is still ${outcome === 'interrupted' ? outcome : 'unfinished'}`;
+}
+
 async function agrees(
   context: CommandContext,
-  { restore, startedAt, by, via }: RestoreRow,
+  row: RestoreRow,
   { source, steps, summary }: RestoreReport,
   outcome: 'failed' | 'partial',
 ): Promise<boolean> {
+  const { restore, startedAt, by, via } = row;
   const { askYesNo } = await import('./prompt.ts');
   const unanswered = steps.filter((step) => step.outcome === 'sent').length;
   const done = [
@@ -112,5 +117,5 @@ async function agrees(
     { yes: 'Yes, leave it as it is', no: 'No' },
   );
   if (answer !== null) return answer;
-  throw new TidemarkError('interrupted', `restore ${restore} is still interrupted: nothing was changed`);
+  throw new TidemarkError('interrupted', `${stillText(row)}: nothing was changed`);
 }

@@ -289,10 +289,15 @@ export class RestoreStore {
     this.#setOutcome('end', at, { restore, outcome, finishedAt: at });
   }
 
-  /** Ends an interrupted restore that nobody is to continue. @throws TidemarkError `reference_unknown`, `mirror_corrupt` */
+  /**
+   * Ends an interrupted restore that nobody is to continue. One that had ended with steps left keeps the time of its end.
+   * @throws TidemarkError `reference_unknown`, `mirror_corrupt`
+   */
   abandon(restore: number, outcome: 'failed' | 'partial'): void {
     const at = isoTime(this.#access.clock.now());
-    this.#setOutcome('abandon', at, { restore, outcome, finishedAt: at });
+    const row = this.get(restore);
+    const ended = row?.outcome === 'interrupted' ? null : row?.finishedAt;
+    this.#setOutcome('abandon', at, { restore, outcome, finishedAt: ended ?? at });
   }
 
   /**

@@ -258,6 +258,33 @@ describe('restore --abandon', () => {
     expect(stdout).not.toContain('"abandon"');
   });
 
+  it('leaves what ended with steps that could be sent: --resume no longer lists it', async () => {
+    const story = await damaged();
+    const fault = { kind: 'answer', status: 403, body: { detail: 'no' } } as const;
+    story.proxy.setRules([{ method: 'PATCH', fault }]);
+    for (const _restore of [1, 2]) await story.run(...RESTORE);
+    story.proxy.setRules([]);
+    await story.call('PATCH', ORGANIZATION, { enforce_2fa: true });
+    await story.expectRun(0, ...RESTORE);
+    const listed = await story.expectRun(4, 'restore', '--resume');
+    expect(listed.stderr).toContain('several restores are unfinished: 2 of ');
+    expect(listed.stderr).toContain('`tidemark restore --abandon 2`, which leaves it as it is');
+    const endOf = async (): Promise<unknown> => {
+      const { stdout } = await story.expectRun(0, 'restores', 'show', '1', '--json');
+      const { outcome, finished_at: at } = JSON.parse(stdout) as Record<string, unknown>;
+      return { outcome, at };
+    };
+    const before = await endOf();
+    const asked = await onTerminal(story, ['restore', '--abandon', '1'], 'n');
+    expect(asked.text).toContain('restore 1 is still unfinished: nothing was changed');
+    for (const n of ['1', '2']) await story.expectRun(0, 'restore', '--abandon', n, '--yes');
+    expect(await endOf()).toEqual(before);
+    const none = await story.expectRun(1, 'restore', '--resume');
+    expect(none.stderr).toContain('no restore of default is unfinished');
+    const again = await story.expectRun(4, 'restore', '--abandon', '1', '--yes');
+    expect(again.stderr).toContain('restore 1 has ended (failed): there is nothing to abandon');
+  });
+
   it.each([
     ['no', 'n', 1, 'restore 1 is still interrupted: nothing was changed', 'interrupted'],
     ['Ctrl-C', '\u0003', 130, 'restore 1 is still interrupted: nothing was changed', 'interrupted'],

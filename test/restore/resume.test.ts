@@ -6,7 +6,7 @@ import type { RestoreStepRow } from '../../src/mirror/restores.ts';
 import { newestUnfinished } from '../../src/mirror/unfinished-restore.ts';
 import { abandonedOutcome, readResumable, sourceToResume } from '../../src/restore/apply/resume.ts';
 import { open } from '../mirror/fixture.ts';
-import { altered, nativeWorld, startRig } from './apply-rig.ts';
+import { altered, nativeWorld, startRig, without } from './apply-rig.ts';
 
 const AT = '2026-03-01T12:00:00.000Z';
 
@@ -75,7 +75,7 @@ describe('restore --resume without a number', () => {
       expect.objectContaining({
         code: 'usage',
         message: `restore 1 of ${AT} (1 step not applied) is unfinished, but is not the latest one`,
-        hint: '`tidemark restores` lists what came after; give the number: `tidemark restore --resume 1`',
+        hint: '`tidemark restores` lists what came after; give the number: `tidemark restore --resume 1`, which continues it, or `tidemark restore --abandon 1`, which leaves it as it is',
       }),
     );
   });
@@ -130,6 +130,29 @@ describe('restores that were refused, and later ones', () => {
     const { row, plan } = readResumable(mirror, 'production', first);
     const resumed = await rig.apply(plan, { restore: row.restore });
     expect(resumed.outcome).toBe('complete');
+  });
+
+  it('are done once later ones have created their records, also of states with other ids of these', async () => {
+    const rig = await startRig();
+    const native = await nativeWorld(rig);
+    const roles = new Set(native.flatMap(({ kind, id }) => (kind === 'roles' ? [id] : [])));
+    const mirror = rig.mirror();
+    for (const { restore } of mirror.restores.list()) mirror.restores.finish(restore, 'complete', AT);
+    rig.put(without(native, ({ id }) => roles.has(id)));
+    expect((await rig.apply(rig.plan(native))).outcome).toBe('complete');
+    // The roles have new ids by now, and are lost again.
+    const recreated = rig.live();
+    const lost = without(recreated, ({ kind }) => kind === 'roles');
+    rig.put(lost);
+    rig.proxy.setRules([{ method: 'POST', fault: { kind: 'answer', status: 403, body: {} } }]);
+    const { restore: refused } = await rig.apply(rig.plan(recreated));
+    rig.proxy.setRules([]);
+    const isRole = ({ kind }: { readonly kind: string }): boolean => kind === 'roles';
+    expect((await rig.apply(rig.plan(native, { isInScope: isRole }))).outcome).toBe('complete');
+    expect(() => readResumable(mirror, 'production')).toThrow(`restore ${refused} of `);
+    const rest = await rig.apply(rig.plan(native));
+    expect(rest.steps.map(({ kind }) => kind)).toContain('role_memberships');
+    expect(() => readResumable(mirror, 'production')).toThrow('no restore of production is unfinished');
   });
 
   it('are not interrupted once one of a lower number, resumed since, has done the rest', async () => {

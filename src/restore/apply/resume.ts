@@ -1,4 +1,7 @@
 /** Unfinished restores, and how they are resumed (design.md, invariant 6) or abandoned. */
+import type { Scope } from '../../catalog/definition.ts';
+import { SCOPE_KIND } from '../../catalog/lineage.ts';
+import type { RecordKey } from '../../catalog/order.ts';
 import { whoText } from '../../core/actor.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { planCommand } from '../../core/hints.ts';
@@ -8,6 +11,7 @@ import { localTime, plural } from '../../core/wording.ts';
 import { equalValues } from '../../diff/canonical.ts';
 import { isPointerWithin, overlapsPointer } from '../../diff/change.ts';
 import { AuditLogContradicted } from '../../mirror/audited-rows.ts';
+import { RecreatedIds } from '../../mirror/recreated-ids.ts';
 import { latestUnfinished, newestUnfinished } from '../../mirror/unfinished-restore.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RestoreRow, RestoreStepRow } from '../../mirror/restores.ts';
@@ -75,18 +79,22 @@ function unfinishedOf(
 
 /**
  * Finds out whether nothing is left to do of a restore that is not the latest: every open step was done since it was last tried, by
- * restores of which none was undone, on the same record, to the same desired state, with every field that the step was to set; or
+ * restores of which none was undone, on the same record, whatever id it had in their states, to the same desired state, with every field that the step was to set; or
  * a sync after all restores read the record as the step was to make it. By the order of the audit log: one of a lower number may
  * have been resumed since.
  */
 function doneSince(mirror: Mirror, source: string): (row: RestoreRow) => boolean {
   const begins = mirror.restores.begins(source);
+  const { restores } = mirror;
+  let recreated: RecreatedIds | undefined;
+  const effectsOf = (row: RestoreRow, isChosen: (step: RestoreStepRow) => boolean): StepEffect[] =>
+    stepEffects(mirror, row, isChosen, (recreated ??= new RecreatedIds(restores.idMap(source))));
   let known: { readonly places: ReadonlyMap<string, number>; readonly ended: string } | undefined;
   const doneSteps = (): NonNullable<typeof known> => {
-    const all = mirror.restores.list({ source });
+    const all = restores.list({ source });
     const done = all
       .filter(({ restore }) => undoOf(mirror, source, restore) === undefined)
-      .flatMap((each) => stepEffects(mirror, each, isDoneStep))
+      .flatMap((each) => effectsOf(each, isDoneStep))
       .sort((a, b) => a.begun - b.begun);
     const ends = all.map(({ startedAt, finishedAt }) => finishedAt ?? startedAt).sort();
     return {
@@ -96,7 +104,7 @@ function doneSince(mirror: Mirror, source: string): (row: RestoreRow) => boolean
   };
   return (row) => {
     if (begins.at(-1)?.restore === row.restore) return false;
-    const open = stepEffects(mirror, row, isOpenStep);
+    const open = effectsOf(row, isOpenStep);
     if (open.length === 0) return false;
     const { places: done, ended } = (known ??= doneSteps());
     return open.every(
@@ -145,6 +153,7 @@ function stepEffects(
   mirror: Mirror,
   row: RestoreRow,
   isChosen: (step: RestoreStepRow) => boolean,
+  recreated: RecreatedIds,
 ): StepEffect[] {
   const chosen = new Map(
     mirror.restores.steps(row.restore).flatMap((step) => (isChosen(step) ? [[step.n, step]] : [])),
@@ -162,7 +171,12 @@ function stepEffects(
           step,
           begun: sent.begunAt(journaled.endedAt ?? journaled.sentAt),
           places: (places.length === 0 ? [null] : places).map((place) =>
-            JSON.stringify([action, request?.act, desired ?? { kind, id, scope }, place]),
+            JSON.stringify([
+              action,
+              request?.act,
+              sameRecord(desired ?? { kind, id, scope }, recreated),
+              place,
+            ]),
           ),
         },
       ];
@@ -172,6 +186,14 @@ function stepEffects(
     if (error instanceof TidemarkError) return [];
     throw error;
   }
+}
+
+/** The same for all ids that the record and its parents had or got: a later restore may be from a state with another one. */
+function sameRecord({ kind, id, scope }: RecordKey, recreated: RecreatedIds): (string | undefined)[] {
+  const parents = Object.entries(scope as Readonly<Record<keyof Scope, string>>).map(
+    ([key, parent]) => `${key} ${recreated.all(SCOPE_KIND[key as keyof Scope], parent)[0] ?? parent}`,
+  );
+  return [kind, recreated.all(kind, id)[0], ...parents.sort()];
 }
 
 /** What the step sets, a text for each place. */
@@ -277,7 +299,7 @@ function latest(mirror: Mirror, source: string): RestoreRow {
       ? `restore ${named.join('')} is unfinished, but is not the latest one`
       : `several restores are unfinished: ${named.join('; ')}`,
     {
-      hint: `\`tidemark restores\` lists what came after; give the number: \`tidemark restore --resume ${first.restore}\``,
+      hint: `\`tidemark restores\` lists what came after; give the number: \`tidemark restore --resume ${first.restore}\`, which continues it, or \`tidemark restore --abandon ${first.restore}\`, which leaves it as it is`,
     },
   );
 }
@@ -325,15 +347,16 @@ function isOpenStep(step: RestoreStepRow): boolean {
   return !isAlreadyApplied(step) && outcome !== 'blocked' && outcome !== 'manual';
 }
 
-// An interrupted restore that nobody is to continue. The caller holds the writer lock, so no process applies one, and none is
-// `running`: opening for writing has ended those whose process died.
+// A restore that nobody is to continue. The caller holds the writer lock, so no process applies one, and none is `running`:
+// opening for writing has ended those whose process died.
 
 /**
- * The restore to abandon: the one of that number, or the source's latest, if it was interrupted.
- * @throws TidemarkError `reference_unknown` when there is none of that number and source, `usage` when that one has ended,
- * `not_found` when the latest has ended, or there is none
+ * The restore to abandon: the one of that number, if `--resume` would continue it and it was not abandoned; or the source's
+ * latest, if it was interrupted.
+ * @throws TidemarkError `reference_unknown` when there is none of that number and source, `usage` when nothing is left of that
+ * one, `not_found` when the latest has ended, or there is none
  */
-export function readInterrupted(mirror: Mirror, source: string, restore?: number): RestoreRow {
+export function readAbandonable(mirror: Mirror, source: string, restore?: number): RestoreRow {
   if (restore === undefined) {
     const newest = newestUnfinished(mirror, source);
     if (newest !== null) return newest;
@@ -342,7 +365,8 @@ export function readInterrupted(mirror: Mirror, source: string, restore?: number
     });
   }
   const row = rowOf(mirror, source, restore);
-  if (row.outcome === 'interrupted') return row;
+  const isLeft = isUnfinished(mirror, row) && mirror.restores.abandonedBy(restore) === null;
+  if (row.outcome === 'interrupted' || isLeft) return row;
   throw new TidemarkError(
     'usage',
     `restore ${restore} has ended (${row.outcome}): there is nothing to abandon`,
@@ -364,8 +388,8 @@ export function sourceToAbandon(mirror: Mirror, sources: readonly string[], rest
 }
 
 /**
- * How an interrupted restore ends that nobody continues: as `partial` if it applied something, or sent something without an
- * answer, else as `failed`.
+ * How a restore ends that nobody continues: as `partial` if it applied something, or sent something without an answer, else as
+ * `failed`.
  */
 export function abandonedOutcome(mirror: Mirror, restore: number): 'failed' | 'partial' {
   return mirror.restores.steps(restore).some(mayHaveActed) ? 'partial' : 'failed';
