@@ -41,7 +41,7 @@ const sendOptions: readonly OptionRow[] = [
   yesOption,
   asOption,
 ];
-const restoreArgument = { name: '<restore>', key: 'restore', description: 'restore number' };
+const restoreArgument = { name: '<restore>', key: 'restore', description: 'restore number, or latest' };
 /** Parses a share. */
 
 function shareOf(text: string): number {
@@ -117,7 +117,7 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
       {
         flags: '--abandon [restore]',
         description:
-          'end the latest restore, or this one, if it was interrupted and nobody is to resume it; asks, and sends nothing',
+          'end the latest restore if it was interrupted, or this one if anything is left of it; asks, and sends nothing',
       },
     ],
     examples: [
@@ -152,7 +152,7 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
       ...sendOptions,
       { flags: '--force-changed', description: 'also undo what was changed since the restore' },
     ],
-    examples: ['tidemark undo 3', 'tidemark undo 3 --apply'],
+    examples: ['tidemark undo latest', 'tidemark undo 3 --apply'],
     outlivesOutput: sends,
     load: async () => (await import('./undo.ts')).undo,
   },

@@ -162,13 +162,14 @@ export function journalOf({ mirror }: RestoreSession): Mirror {
   return mirror;
 }
 
-// The number of a restore, as an argument.
+// Which restore is meant, as an argument.
 
-/** @throws TidemarkError `usage` for what is not a number */
-export function restoreNumber(text: string): number {
+/** The number of a restore; undefined for `latest`, as where an option is given without a number. @throws TidemarkError `usage` */
+export function restoreNumber(text: string): number | undefined {
+  if (text === 'latest') return undefined;
   if (/^\d{1,15}$/.test(text)) return Number(text);
   throw new TidemarkError('usage', `a restore is a number, not ${text}`, {
-    hint: '`tidemark restores` lists them',
+    hint: '`tidemark restores` lists them; latest is the one that was begun or resumed last',
   });
 }
 

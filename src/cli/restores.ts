@@ -8,7 +8,7 @@ import { maskedRestore } from '../report/plan-mask.ts';
 import { renderText } from '../report/render-text.ts';
 import { resultReport } from '../report/restore-report.ts';
 import { byText } from '../report/value-text.ts';
-import { unknownRestore } from '../restore/apply/resume.ts';
+import { latestRestore, unknownRestore } from '../restore/apply/resume.ts';
 import { restoreReport } from '../restore/apply/report.ts';
 import { newestUnfinished, restoreNow, unendedText } from '../mirror/unfinished-restore.ts';
 import { shownPlan } from '../restore/plan/plan.ts';
@@ -105,10 +105,11 @@ export async function showRestore(
   context: CommandContext,
   options: { readonly restore: string },
 ): Promise<ExitCode> {
-  const number = restoreNumber(options.restore);
+  const asked = restoreNumber(options.restore);
   const config = readConfigToShow(context);
   const mirror = openConfiguredMirror(config, 'read', 'restores show', context.pid);
   try {
+    const number = asked ?? latestRestore(mirror, context.options.source).restore;
     const found = mirror.restores.get(number);
     if (found === undefined) throw unknownRestore(mirror, number);
     const warnings = mirror.restores.contradictions(number).map(({ line }) => line);

@@ -34,7 +34,12 @@ import {
   plannedPlaces,
   untouchedByUndo,
 } from '../restore/undo/undo.ts';
-import { type ResumableRestore, sourceOfRestore, unknownRestore } from '../restore/apply/resume.ts';
+import {
+  latestRestore,
+  type ResumableRestore,
+  sourceOfRestore,
+  unknownRestore,
+} from '../restore/apply/resume.ts';
 import { acceptedBetween } from '../state/drift.ts';
 import { type LoadedState, stateOfRecords } from '../state/state.ts';
 import { openReadClient } from '../wire-client.ts';
@@ -60,8 +65,8 @@ interface UndoCommandOptions {
 /** Exit codes as `restore`. */
 export async function undo(context: CommandContext, options: UndoCommandOptions): Promise<ExitCode> {
   planFormat(context, options);
-  const number = restoreNumber(options.restore);
-  if (options.apply === true) requireConsent(context, options, `tidemark undo ${number}`);
+  const asked = restoreNumber(options.restore);
+  if (options.apply === true) requireConsent(context, options, `tidemark undo ${options.restore}`);
   else if (options.yes === true)
     throw new TidemarkError('usage', '--yes agrees to what --apply sends', { hint: 'give --apply as well' });
   const session = await openSession(context, {
@@ -69,10 +74,12 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
     writes: options.apply === true,
     needsNoMirror: false,
     as: options.as,
-    sourceIn: (mirror) => sourceOfRestore(mirror, number),
+    // Of several sources, the latest one says nothing of which is meant.
+    ...(asked === undefined ? {} : { sourceIn: (mirror: Mirror) => sourceOfRestore(mirror, asked) }),
   });
   return closedAfter(session, async () => {
     const { source, definitions } = session;
+    const number = asked ?? latestRestore(journalOf(session), [source.name]).restore;
     const row = journalOf(session).restores.get(number);
     if (row === undefined || row.source !== source.name)
       throw unknownRestore(journalOf(session), number, source.name);

@@ -54,6 +54,24 @@ describe('consent', () => {
     expect(story.proxy.requests.slice(from)).toEqual([]);
   });
 
+  it('is needed as well for the latest restore, which needs no number', async () => {
+    const story = await damaged();
+    const none = await story.expectRun(1, 'undo', 'latest');
+    expect(none.stderr).toContain('there is no restore yet');
+    await story.expectRun(0, 'restore', '--apply', '--yes', '--field', '/enforce_2fa');
+    await story.expectRun(0, 'restore', '--apply', '--yes', '--quiet');
+    const shown = await story.expectRun(0, 'restores', 'show', 'latest');
+    expect(shown.stdout).toContain('restore 2 of default');
+    const from = story.writes().length;
+    const refused = await story.expectRun(4, 'undo', 'latest', '--apply');
+    expect(refused.stderr).toContain('check the plan with `tidemark undo latest`, then give --yes');
+    expect(story.writes()).toHaveLength(from);
+    const undone = await story.expectRun(0, 'undo', 'latest', '--apply', '--yes');
+    expect(undone.stdout).toContain('undo of restore 2: ');
+    const resumed = await story.expectRun(1, 'restore', '--resume', 'latest');
+    expect(resumed.stderr).toContain('no restore of default is unfinished');
+  });
+
   it('and what makes no sense are refused in words', async () => {
     const story = await Story.start();
     const cases: [string[], string][] = [

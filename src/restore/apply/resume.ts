@@ -260,6 +260,22 @@ export function sourceOfRestore(mirror: Mirror, restore: number): string {
   throw unknownRestore(mirror, restore);
 }
 
+/**
+ * The restore that was begun or resumed last, of all sources or of these.
+ * @throws TidemarkError `not_found` when there is none
+ */
+export function latestRestore(mirror: Mirror, sources?: readonly string[]): RestoreRow {
+  const { restores } = mirror;
+  const rows = restores.list().filter(({ source }) => sources?.includes(source) !== false);
+  const begins = [...new Set(rows.map(({ source }) => source))].flatMap((source) => restores.begins(source));
+  const entries = new Map(begins.map(({ restore, entry }) => [restore, entry]));
+  const [latest] = rows.sort((a, b) => (entries.get(b.restore) ?? 0) - (entries.get(a.restore) ?? 0));
+  if (latest !== undefined) return latest;
+  throw new TidemarkError('not_found', 'there is no restore yet', {
+    hint: '`tidemark restore` makes a plan',
+  });
+}
+
 /** Why there is no restore of that number: another program deleted its row, or gave it to another source, or there never was one. */
 export function unknownRestore(mirror: Mirror, restore: number, source?: string): TidemarkError {
   const [altered] = mirror.restores.contradictions(restore);
