@@ -268,6 +268,14 @@ function withoutPlainSecrets(text: string, mask: string, isStrict: boolean): str
   return isAddress ? without(paths, [TOKEN_USER, URL_PASSWORD], isPlaceholder) : paths;
 }
 
+/** A word of a variable's name that nobody writes by hand. */
+const RANDOM_WORD = /(?<![a-z0-9])(?=[a-z0-9]*[a-z])(?=[a-z]*\d[a-z]*\d)[a-z0-9]{20,}/gi;
+
+/** The name of a variable, or of a file with a secret, as errors show it: where somebody gave the secret itself for it, that is masked. */
+export function shownReference(name: string): string {
+  return withoutUrlSecrets(name, MASK).replaceAll(RANDOM_WORD, MASK);
+}
+
 /** Names of members, and ids of elements, as `shownText`; those that differ in their secrets only are numbered, so that none is taken for another. */
 export class MemberNames {
   readonly #alike = new Map<string, Map<string, number>>();

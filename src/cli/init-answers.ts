@@ -1,7 +1,8 @@
 /** What `init` must know before it probes the service, and secrets by reference: from options, or asked for on the terminal. */
 import { accessSync, constants, existsSync, statSync } from 'node:fs';
 import { isIPv4 } from 'node:net';
-import { dirname, relative, resolve } from 'node:path';
+import { basename, dirname, relative, resolve } from 'node:path';
+import { shownReference } from '../catalog/masks.ts';
 import { readSecretFile } from '../config/checking.ts';
 import { aboutOf, baseUrl, name as sourceName, type OptionType } from '../config/schema.ts';
 import { TidemarkError } from '../core/errors.ts';
@@ -166,14 +167,26 @@ export async function keyFor(
 
 /** Checked first: a command line is visible to the machine's other users. */
 export function refuseKeyInClear({ key }: InitOptions): void {
-  if (key === undefined) return;
-  throw new TidemarkError(
+  if (key !== undefined) throw secretInClear('a key');
+}
+
+/** @param what begins the message: never the secret itself */
+export function secretInClear(what: string, option = '--key-env'): TidemarkError {
+  return new TidemarkError(
     'usage',
-    'a key does not belong on the command line, which histories keep and `ps` shows',
+    `${what} does not belong on the command line, which histories keep and \`ps\` shows`,
     {
-      hint: 'put it into a variable (--key-env NAME) or a file (--key-file FILE); replace this one, it has been seen',
+      hint: `put it into a variable or a file, and name that: ${
+        option === '--notify' ? '--notify slack:SLACK_URL' : '--key-env NAME or --key-file FILE'
+      }; replace this one, it has been seen`,
     },
   );
+}
+
+/** @throws TidemarkError `usage`, without the text, where somebody gave a secret in place of its variable or file */
+export function refuseSecret(reference: string, option: string): void {
+  if (shownReference(reference) === reference) return;
+  throw secretInClear(`${option}: this looks like a secret, which`, option);
 }
 
 function missing(option: string, what: string): TidemarkError {
@@ -189,6 +202,7 @@ export function inVariable(
   { check }: InitOptions,
   option: string,
 ): GivenKey {
+  if (context.env[name] === undefined) refuseSecret(name, option);
   const mistake = variableMistake(name);
   if (mistake !== undefined) throw new TidemarkError('usage', `${option}: ${mistake}`);
   const value = (context.env[name] ?? '').trim();
@@ -226,6 +240,7 @@ function requireKey(value: string, where: string): void {
 /** The secret in a file that exists; `option` names it in errors. */
 export function inFile(context: CommandContext, given: string, output: string, option: string): GivenKey {
   const path = resolve(context.cwd, given);
+  if (!existsSync(path)) refuseSecret(basename(given), option);
   const file = readSecretFile(path);
   if ('mistake' in file) throw new TidemarkError('usage', `${option}: ${file.mistake}`);
   return {

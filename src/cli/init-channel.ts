@@ -17,6 +17,8 @@ import {
   variableMistake,
   type GivenKey,
   type InitOptions,
+  refuseSecret,
+  secretInClear,
 } from './init-answers.ts';
 import { CHANNELS, type InitChannelType } from './init-config.ts';
 import { attempt } from './notify.ts';
@@ -99,17 +101,13 @@ function channelFromOption(
   const [type = '', reference = '', to = null, ...more] = text.split(':');
   if (!isChannelType(type) || reference === '' || more.length > 0 || (to !== null) !== (type === 'email')) {
     // An address in clear has a colon after its scheme.
-    const isInClear = to?.startsWith('//') === true;
+    if (to?.startsWith('//') === true)
+      throw secretInClear('--notify: an address is a secret, which', '--notify');
+    refuseSecret(text, '--notify');
     throw new TidemarkError(
       'usage',
-      isInClear
-        ? '--notify: an address is a secret and does not belong on the command line'
-        : `--notify: expected TYPE:VARIABLE, TYPE:FILE or email:VARIABLE:ADDRESS, got ${JSON.stringify(text)}`,
-      {
-        hint: isInClear
-          ? 'put it into a variable or a file, and name that: --notify slack:SLACK_URL'
-          : `types are: ${Object.keys(CHANNELS).join(', ')}`,
-      },
+      `--notify: expected TYPE:VARIABLE, TYPE:FILE or email:VARIABLE:ADDRESS, got ${JSON.stringify(text)}`,
+      { hint: `types are: ${Object.keys(CHANNELS).join(', ')}` },
     );
   }
   if (to !== null && addressMistake(to) !== undefined)

@@ -11,6 +11,7 @@ import {
   type Scalar,
   visit,
 } from 'yaml';
+import { shownReference } from '../catalog/masks.ts';
 import type { Mistakes } from './mistakes.ts';
 import { emptyTree, mapping, pathKey, type Mapping, type Path, type Tree } from './tree.ts';
 
@@ -273,8 +274,9 @@ export function interpolate(text: string, env: Environment, needsText = false): 
       }
       variables.push(name);
       const set = Object.hasOwn(env, name) ? env[name] : undefined;
-      if (set === undefined) mistakes.push(`\${${name}} is not set in the environment`);
-      else if (set === '' && needsText) mistakes.push(`\${${name}} is empty in the environment`);
+      const shown = shownReference(name);
+      if (set === undefined) mistakes.push(`\${${shown}} is not set in the environment`);
+      else if (set === '' && needsText) mistakes.push(`\${${shown}} is empty in the environment`);
       return set ?? '';
     },
   );

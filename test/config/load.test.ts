@@ -300,6 +300,11 @@ schedules: { sync: { sources: [Two, other] } }
     ['a key of another case', 'Name: x', 'Name: unknown option; did you mean name?'],
     ['a prototype key', '__proto__: { pageSize: 1 }', '__proto__: unknown option'],
     ['a variable that is not set', 'name: ${NOPE}', 'name: ${NOPE} is not set in the environment'],
+    [
+      'a key in place of its variable',
+      `name: \${phx_${'a1b2c3'.repeat(6)}}`,
+      'name: ${phx_[secret]} is not set',
+    ],
     ['an unset variable in a list', 'projects: [a, "${NOPE}", c]', 'projects[1]: ${NOPE} is not set'],
     ['a broken reference', 'name: ${NO PE}', 'name: expected ${NAME} with letters'],
     ['a profile that is nowhere', 'profile: ./mine.yaml', 'mine.yaml does not exist'],

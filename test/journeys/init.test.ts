@@ -11,6 +11,9 @@ import { type Ended, scratch } from './harness.ts';
 import { FakeService, notFound, respond } from './service.ts';
 
 const KEY = 'test-key-of-some-length';
+/** Given where its variable or file should be. */
+const CLEAR = `phx_AuditorKeySecret${'0123456789'}abcdefgh`;
+const UNKNOWN_FORM = `A7f3kQ9mZx2L${'pR8vTb4Ns6Wd'}`;
 
 interface Rig {
   readonly directory: string;
@@ -177,6 +180,22 @@ describe('init away from a terminal', () => {
 
   it.each([
     ['a key on the command line', ['--url', 'http://x', '--key', KEY], '--key-env NAME'],
+    ...(
+      [
+        ['its variable', ['--key-env', CLEAR]],
+        ['its variable, of no known form', ['--key-env', UNKNOWN_FORM]],
+        ['its file', ['--key-file', CLEAR]],
+        ["an alert's", ['--key-env', 'SVC_KEY', '--notify', `pagerduty:${CLEAR}`]],
+        ['an alert without its type', ['--key-env', 'SVC_KEY', '--notify', CLEAR]],
+      ] as const
+    ).map(
+      ([what, args]) =>
+        [
+          `a secret in place of ${what}`,
+          ['--url', 'http://x', '--no-check', ...args],
+          'looks like a secret',
+        ] as [string, string[], string],
+    ),
     ['no address', ['--key-env', 'SVC_KEY'], '--url is needed'],
     ['no key', ['--url', 'http://127.0.0.1:1'], '--key-env or --key-file is needed'],
     ['two keys', ['--url', 'http://x', '--key-env', 'SVC_KEY', '--key-file', 'y'], 'give one'],
@@ -222,7 +241,8 @@ describe('init away from a terminal', () => {
     const ended = await run('init', ...args);
     expect(ended.code).toBe(4);
     expect(ended.stderr + ended.stdout).toContain(words);
-    expect(ended.stderr + ended.stdout).not.toContain(KEY);
+    for (const secret of [KEY, CLEAR, UNKNOWN_FORM])
+      expect(ended.stderr + ended.stdout).not.toContain(secret);
     expect(readdirSync(directory)).toEqual([]);
   });
 
