@@ -1,11 +1,11 @@
 /** Reading a backup: whether it is what was written, and putting the mirror in it back. */
-import { existsSync, linkSync, mkdirSync, readdirSync, renameSync, rmdirSync, rmSync } from 'node:fs';
+import { existsSync, linkSync, readdirSync, renameSync, rmdirSync, rmSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import type { Actor } from '../core/actor.ts';
 import { type Clock, isoTime } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
-import { asFileError } from '../core/file-errors.ts';
+import { asFileError, makeDirectory } from '../core/file-errors.ts';
 import type { Secret } from '../core/secret.ts';
 import { addToRestored } from '../mirror/backup.ts';
 import type { NoticeState } from '../mirror/daemon-store.ts';
@@ -127,15 +127,6 @@ function makePlace(to: string): () => void {
       rmdirSync(made);
     }
   };
-}
-
-/** The first directory that was made; undefined where all were there. */
-function makeDirectory(path: string): string | undefined {
-  try {
-    return mkdirSync(path, { recursive: true, mode: 0o700 });
-  } catch (error) {
-    throw asFileError(error, path, 'made');
-  }
 }
 
 async function unpackChecked(

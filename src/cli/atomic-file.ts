@@ -1,11 +1,11 @@
 /** Files that appear complete or not at all: written to a temporary file beside the final path, synced, then renamed. */
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { type FileHandle, mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises';
+import { type FileHandle, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { asFileError, onFile } from '../core/file-errors.ts';
+import { asFileError, makeDirectory, onFile } from '../core/file-errors.ts';
 import { systemCodeOf } from '../core/errors.ts';
 
 /** Mode of everything exported: a mirror's records hold tokens and addresses. */
@@ -75,27 +75,8 @@ async function openNew(path: string): Promise<FileHandle> {
     return await open(path, 'w', PRIVATE);
   } catch (error) {
     if (systemCodeOf(error) !== 'ENOENT') throw error;
-    await makeDirectories(dirname(path));
+    makeDirectory(dirname(path));
     return await open(path, 'w', PRIVATE);
-  }
-}
-
-/** Makes a directory, with those above it that are missing, for nobody else to look into. @throws TidemarkError that names it */
-export async function makeDirectory(path: string): Promise<void> {
-  await onFile(path, 'made', () => makeDirectories(path));
-}
-
-/** Not `recursive`: where a parent can hold no directories, as /proc, Node's own way never ends. */
-async function makeDirectories(path: string, parentsAreThere = false): Promise<void> {
-  try {
-    await mkdir(path, { mode: 0o700 });
-  } catch (error) {
-    const code = systemCodeOf(error);
-    if (code === 'EEXIST' && (await stat(path)).isDirectory()) return;
-    const parent = dirname(path);
-    if (code !== 'ENOENT' || parentsAreThere || parent === path) throw error;
-    await makeDirectories(parent);
-    await makeDirectories(path, true);
   }
 }
 

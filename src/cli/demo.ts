@@ -1,11 +1,12 @@
 /** `tidemark demo`: all steps from sync to restore against a sandbox in a child process; no key, no network. */
 import { spawn, type ChildProcess } from 'node:child_process';
-import { mkdir, readFile, rm } from 'node:fs/promises';
+import { readFile, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { createColors } from 'picocolors';
 import { nodeOptions } from '../core/child-process.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
+import { makeDirectory } from '../core/file-errors.ts';
 import { shellWord } from '../core/hints.ts';
 import { type DrillDocument, drillTotals } from '../diff/drill-document.ts';
 import { carelessAdmin } from '../server/seed/careless-admin.ts';
@@ -113,7 +114,7 @@ const AFTERWARDS: readonly string[] = ['runs', 'diff run:1 run:2', 'drift', 'sna
 export async function demo(context: CommandContext, options: DemoOptions): Promise<ExitCode> {
   const directory = resolve(context.cwd, options.output ?? join('data', 'demo'));
   const mirrorPath = join(directory, 'mirror.db');
-  await mkdir(directory, { recursive: true, mode: 0o700 });
+  makeDirectory(directory);
   for (const suffix of ['', '-wal', '-shm', '-lock', '-stage', '-rate', '-rate-wal', '-rate-shm'])
     await rm(`${mirrorPath}${suffix}`, { force: true });
 

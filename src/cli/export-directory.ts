@@ -7,16 +7,9 @@ import { dirname, join } from 'node:path';
 import { KINDS } from '../catalog/kinds.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
 import { TidemarkError, systemCodeOf } from '../core/errors.ts';
-import { asFileError, onFile } from '../core/file-errors.ts';
+import { asFileError, makeDirectory, onFile } from '../core/file-errors.ts';
 import { type ExportExtent, UNFINISHED_NAME } from '../state/export.ts';
-import {
-  isLeftBehind,
-  makeDirectory,
-  textOf,
-  writeIfChanged,
-  writeIfDifferent,
-  writeAtomically,
-} from './atomic-file.ts';
+import { isLeftBehind, textOf, writeIfChanged, writeIfDifferent, writeAtomically } from './atomic-file.ts';
 import { recordPathOfYaml } from '../report/export/file-name.ts';
 
 /** A file to be: where below the directory, and its content in pieces; a record's own file is text. */
@@ -52,7 +45,7 @@ export async function writeDirectory(
   how: { readonly pid: number; readonly signal: AbortSignal; readonly note: (line: string) => void },
 ): Promise<DirectoryOutcome> {
   const { format, paths, files, extent } = content;
-  await makeDirectory(directory);
+  makeDirectory(directory);
   const earlier = await readManifest(directory);
   const before = earlier?.paths ?? [];
   for (const path of paths) if (!before.includes(path)) await refuseForeign(directory, path);
@@ -112,7 +105,7 @@ async function writeFiles(
     how.signal.throwIfAborted();
     const path = join(directory, ...file.path);
     const parent = dirname(path);
-    if (!made.has(parent)) await makeDirectory(parent);
+    if (!made.has(parent)) makeDirectory(parent);
     made.add(parent);
     kept.add(file.path.join('/'));
     const isWritten = file.isRecord

@@ -1,6 +1,5 @@
 /** `tidemark fleet work`: one worker of a fleet, until it is stopped or drained. */
 import { fork } from 'node:child_process';
-import { mkdirSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { readIdentities } from '../backup/encryption.ts';
@@ -9,7 +8,7 @@ import type { FleetConfig } from '../config/config.ts';
 import { nodeOptions } from '../core/child-process.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { asTidemarkError, EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
-import { asFileError } from '../core/file-errors.ts';
+import { makeDirectory } from '../core/file-errors.ts';
 import type { Logger } from '../core/logger.ts';
 import { programVersion } from '../core/package-root.ts';
 import type { Secret } from '../core/secret.ts';
@@ -191,11 +190,7 @@ async function isNameFree(
 
 /** Two workers of one name would write the same mirrors. */
 function lockCache(cache: string, name: string, pid: number): WriterLock {
-  try {
-    mkdirSync(cache, { recursive: true, mode: 0o700 });
-  } catch (error) {
-    throw asFileError(error, cache, 'made');
-  }
+  makeDirectory(cache);
   try {
     const holder = { command: 'fleet work', pid, host: hostname(), since: isoTime(systemClock.now()) };
     return acquireWriterLock(join(cache, 'worker'), holder);

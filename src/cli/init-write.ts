@@ -3,7 +3,6 @@ import {
   appendFileSync,
   existsSync,
   linkSync,
-  mkdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -14,7 +13,7 @@ import { basename, dirname, isAbsolute, join, relative } from 'node:path';
 import { loadConfig } from '../config/load.ts';
 import type { LoadedConfig } from '../config/mirrors.ts';
 import { asTidemarkError, systemCodeOf, TidemarkError } from '../core/errors.ts';
-import { asFileError } from '../core/file-errors.ts';
+import { asFileError, makeDirectory } from '../core/file-errors.ts';
 import type { SourceReach } from '../doctor/source-reach.ts';
 import { workTreeOf } from '../git/program.ts';
 import { print, type CommandContext } from './context.ts';
@@ -87,13 +86,9 @@ export function writeAll(
     create(beside, content, 0o644);
     renameSync(beside, file);
   };
-  const createDirectory = (directory: string, mode?: number): void => {
-    try {
-      const first = mkdirSync(directory, { recursive: true, ...(mode === undefined ? {} : { mode }) });
-      if (first !== undefined) made.push(first);
-    } catch (error) {
-      throw asFileError(error, directory, 'written');
-    }
+  const createDirectory = (directory: string, mode: number): void => {
+    const first = makeDirectory(directory, mode);
+    if (first !== undefined) made.push(first);
   };
   // A path below the configuration's directory is written as a relative one.
   const elsewhere = secrets.flatMap(({ reference }) =>
@@ -107,7 +102,7 @@ export function writeAll(
     }
     for (const directory of directories) createDirectory(directory, 0o700);
     if (service !== null) {
-      createDirectory(dirname(service.path));
+      createDirectory(dirname(service.path), 0o777);
       const content = service.text([...new Set(elsewhere)]);
       if (service.isReplacing) replace(service.path, content);
       else create(service.path, content, 0o644);
@@ -225,7 +220,7 @@ function ignoredByGit(path: string): string | null {
     const known = text.split('\n').map((each) => each.trim());
     if ([line, line.slice(1), basename(path)].some((each) => known.includes(each)))
       return `${basename(path)} is ignored by git (${list})`;
-    mkdirSync(dirname(list), { recursive: true });
+    makeDirectory(dirname(list), 0o777);
     appendFileSync(list, `${text === '' || text.endsWith('\n') ? '' : '\n'}${line}\n`);
     return `git ignores ${basename(path)}: ${line} was added to ${list}`;
   } catch (error) {

@@ -1,4 +1,6 @@
 /** Errors of the file system in Tidemark's words: which path, what was tried, why not, and what to do. */
+import { mkdirSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { TidemarkError } from './errors.ts';
 import { systemCodeOf } from './errors.ts';
 import { systemErrorText } from './errors.ts';
@@ -30,5 +32,36 @@ export async function onFile<T>(path: string, operation: FileOperation, work: ()
     return await work();
   } catch (error) {
     throw asFileError(error, path, operation);
+  }
+}
+
+/**
+ * Makes a directory with those above it that are missing; `mode` is that of each, by default for nobody else to look into.
+ * @returns the first that was made; undefined where all were there
+ * @throws TidemarkError that names `path`
+ */
+export function makeDirectory(path: string, mode = 0o700): string | undefined {
+  try {
+    return makeWithParents(path, mode);
+  } catch (error) {
+    throw asFileError(error, path, 'made');
+  }
+}
+
+/** Not `recursive`: where a parent can hold no directories, as /proc, Node's own way never ends. */
+function makeWithParents(path: string, mode: number, parentsAreThere = false): string | undefined {
+  try {
+    mkdirSync(path, { mode });
+    return path;
+  } catch (error) {
+    const code = systemCodeOf(error);
+    const parent = dirname(path);
+    if (code === 'ENOENT' && !parentsAreThere && parent !== path) {
+      const first = makeWithParents(parent, mode);
+      const own = makeWithParents(path, mode, true);
+      return first ?? own;
+    }
+    if (statSync(path, { throwIfNoEntry: false })?.isDirectory() === true) return undefined;
+    throw error;
   }
 }

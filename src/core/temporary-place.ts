@@ -1,8 +1,8 @@
 /** Where short-lived files go: Tidemark's own, and SQLite's. */
-import { accessSync, constants, existsSync, lstatSync, mkdirSync, mkdtempSync, statSync } from 'node:fs';
+import { accessSync, constants, existsSync, lstatSync, mkdtempSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { asFileError } from './file-errors.ts';
+import { asFileError, makeDirectory } from './file-errors.ts';
 
 /**
  * What `TMPDIR` names, `/tmp` without it, and also where nothing can be written in what it names: in a container that is
@@ -34,7 +34,7 @@ export function sharedTemporaryDirectory({ isMade }: { readonly isMade: boolean 
   const user = process.getuid?.();
   const path = join(temporaryPlace(), `tidemark-${user ?? 'shared'}`);
   try {
-    if (isMade) mkdirSync(path, { recursive: true, mode: 0o700 });
+    if (isMade) makeDirectory(path);
     const stats = lstatSync(path);
     const isOwn = user === undefined || (stats.uid === user && (stats.mode & 0o077) === 0);
     return stats.isDirectory() && isOwn ? path : null;

@@ -1,12 +1,12 @@
 /** The work on one cell, in the process that a worker keeps for it: bring the mirror, do what is due, store it, report. */
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { ReadClient } from '../api/read-client.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
 import { toErrorMessage } from '../core/child-process.ts';
 import type { Clock } from '../core/clock.ts';
 import { asTidemarkError, type ErrorCode, TidemarkError } from '../core/errors.ts';
-import { asFileError } from '../core/file-errors.ts';
+import { asFileError, makeDirectory } from '../core/file-errors.ts';
 import type { Logger } from '../core/logger.ts';
 import { startDaemon } from '../daemon/daemon.ts';
 import { openMirror } from '../mirror/open.ts';
@@ -111,7 +111,7 @@ function readCellConfig(
   effects: CellEffects,
 ): Config {
   try {
-    mkdirSync(dirname(mirror), { recursive: true, mode: 0o700 });
+    makeDirectory(dirname(mirror));
     writeFileSync(configFile, cellConfigText(cell, config, mirror, { apiKey: `\${${KEY_VARIABLE}}` }), {
       mode: 0o600,
     });

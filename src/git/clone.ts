@@ -1,11 +1,11 @@
 /** The working clone: whether it is as a commit needs it, what others pushed, and how a commit gets into it. Never by force. */
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, realpath, rename, rm } from 'node:fs/promises';
+import { readdir, realpath, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import type { GitConfig } from '../config/git.ts';
 import { maskedMessage } from '../config/known-secrets.ts';
 import { systemCodeOf, TidemarkError } from '../core/errors.ts';
-import { asFileError, onFile } from '../core/file-errors.ts';
+import { asFileError, makeDirectory, onFile } from '../core/file-errors.ts';
 import { plural } from '../core/wording.ts';
 import { gitIn, type GitOptions, type RunGit } from './program.ts';
 
@@ -277,7 +277,7 @@ async function cloneInto(config: GitConfig, options: GitOptions & { readonly pid
     throw unfit(`there is no clone in ${directory}`, 'clone the repository there, or set git.repository');
   const parent = dirname(directory);
   const temporary = join(parent, `.${basename(directory)}.${options.pid}.tidemark-tmp`);
-  await onFile(parent, 'made', () => mkdir(parent, { recursive: true, mode: 0o700 }));
+  makeDirectory(parent);
   try {
     await gitIn(parent, options)(
       ['clone', '--quiet', '--no-checkout', '--origin', 'origin', '--', repository, temporary],

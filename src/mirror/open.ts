@@ -1,19 +1,10 @@
 /** Opens a mirror: for writing (made, upgraded and tidied), or for reading (never changed). */
-import {
-  existsSync,
-  mkdirSync,
-  statSync,
-  closeSync,
-  copyFileSync,
-  openSync,
-  readSync,
-  rmSync,
-} from 'node:fs';
+import { existsSync, statSync, closeSync, copyFileSync, openSync, readSync, rmSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { isoTime } from '../core/clock.ts';
 import { TidemarkError, systemCodeOf } from '../core/errors.ts';
-import { asFileError } from '../core/file-errors.ts';
+import { asFileError, makeDirectory } from '../core/file-errors.ts';
 import { RESTORE_HINT } from '../core/hints.ts';
 import { makeTemporaryDirectory } from '../core/temporary-place.ts';
 import { makeFingerprintKey } from './acceptances.ts';
@@ -135,12 +126,7 @@ function holderOf({ command, pid, host, clock }: Omit<MirrorOptions, 'mode'>): L
  * @throws TidemarkError where the path leads to no file, or the directory cannot be made
  */
 export function createDirectory(path: string): void {
-  const directory = dirname(path);
-  try {
-    mkdirSync(directory, { recursive: true, mode: 0o700 });
-  } catch (error) {
-    throw asFileError(error, directory, 'made');
-  }
+  makeDirectory(dirname(path));
   fileSize(path);
 }
 

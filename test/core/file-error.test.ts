@@ -1,10 +1,10 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { mkdir, readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { asTidemarkError, TidemarkError } from '../../src/core/errors.ts';
-import { asFileError, onFile } from '../../src/core/file-errors.ts';
+import { asFileError, makeDirectory, onFile } from '../../src/core/file-errors.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'tidemark-problem-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
@@ -54,5 +54,22 @@ describe('problem with files', () => {
       `${below} could not be made: a part of`,
     );
     await expect(onFile(directory, 'read', () => readFile(directory))).rejects.toThrow('it is a directory');
+  });
+
+  it('makes directories, and ends where none can be made', () => {
+    const below = join(directory, 'one', 'two');
+    expect(makeDirectory(below)).toBe(join(directory, 'one'));
+    expect(
+      [directory, 'one', 'one/two'].map(
+        (path) => statSync(join(directory, path.replace(directory, ''))).mode & 0o777,
+      ),
+    ).toEqual([0o700, 0o700, 0o700]);
+    expect(makeDirectory(below)).toBeUndefined();
+    const file = join(directory, 'plain');
+    writeFileSync(file, '');
+    expect(() => makeDirectory(join(file, 'x', 'y'))).toThrow('could not be made: a part of');
+    expect(() => makeDirectory(file)).toThrow('has that name');
+    for (const path of ['/proc/x', '/proc/x/y/z'])
+      expect(() => makeDirectory(path)).toThrow(`${path} could not be made: `);
   });
 });

@@ -6,7 +6,6 @@ import { createReadStream, createWriteStream } from 'node:fs';
 import {
   access,
   constants,
-  mkdir,
   open,
   readdir,
   readFile,
@@ -19,7 +18,7 @@ import {
 import { basename, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { TidemarkError } from '../../core/errors.ts';
-import { asFileError } from '../../core/file-errors.ts';
+import { asFileError, makeDirectory } from '../../core/file-errors.ts';
 import {
   backupOfManifest,
   finishedName,
@@ -185,11 +184,7 @@ async function checkSpace(directory: string): Promise<void> {
 async function makeWithin(directory: string, within: string | undefined): Promise<void> {
   if (within === undefined) return;
   await namesIn(within);
-  try {
-    await mkdir(directory, { recursive: true, mode: 0o700 });
-  } catch (error) {
-    throw asFileError(error, directory, 'made');
-  }
+  makeDirectory(directory);
 }
 
 /** Empty before the first backup of a source with a directory of its own. */
