@@ -27,7 +27,7 @@ export interface Backup {
   /** ISO 8601. */
   readonly madeAt: string;
   readonly run: number;
-  /** As in its name; null beside backups of the same mirror without one: no fleet made these, so it proves no order. */
+  /** As in its name, which whoever can rename a file can alter. */
   readonly fence: number | null;
   readonly isEncrypted: boolean;
   readonly bytes: number;
@@ -63,17 +63,7 @@ export async function listBackups(target: BackupTarget): Promise<Backup[]> {
       ...(await Promise.all(some.map((named) => describe(target, named, sizes.get(named.name) ?? null)))),
     );
   }
-  return withProvenFences(backups).toSorted(newestFirst);
-}
-
-/** Whoever can rename a file can give it a fence, by which an older backup would pass for the newest. */
-function withProvenFences(backups: readonly Backup[]): Backup[] {
-  const unfenced = new Set(
-    backups.flatMap(({ fence, manifest }) => (fence === null && manifest !== null ? [manifest.mirror] : [])),
-  );
-  return backups.map((each) =>
-    each.manifest !== null && unfenced.has(each.manifest.mirror) ? { ...each, fence: null } : each,
-  );
+  return backups.toSorted(newestFirst);
 }
 
 /**

@@ -293,9 +293,11 @@ function newestOf(
 
 /** The backup of the same mirror with the latest run, where that is later than the newest one's: nothing proves a time. */
 function laterRun(newest: Backup, complete: readonly Backup[]): Backup | null {
-  // A fence proves the order of two workers of a fleet: the runs of the former one may be lost.
-  const isOutrun = ({ manifest, run, fence }: Backup): boolean =>
-    manifest?.mirror === newest.manifest?.mirror && run > newest.run && fence === newest.fence;
+  // A higher fence is that of a later worker of a fleet, before which runs may have been lost. Beside a backup without one it orders nothing.
+  const isReplaced = ({ fence }: Backup): boolean =>
+    fence !== null && newest.fence !== null && fence < newest.fence;
+  const isOutrun = (each: Backup): boolean =>
+    each.manifest?.mirror === newest.manifest?.mirror && each.run > newest.run && !isReplaced(each);
   const [later = null] = complete.filter(isOutrun).toSorted((a, b) => b.run - a.run);
   return later;
 }

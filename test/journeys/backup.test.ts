@@ -72,12 +72,14 @@ const isThere = (program: string): boolean => {
 
 describe('a backup that the mirror contradicts', () => {
   it.each([
-    ['a later time', '.db.zst'],
-    ['a later time and the fence of a fleet', '-fence9.db.zst'],
+    ['a later time', '.db.zst', false],
+    ['a later time and the fence of a fleet', '-fence9.db.zst', false],
+    ['such a fence, alone in its target,', '-fence9.db.zst', true],
   ])(
     'of an earlier run, with %s in its name and manifest, is not restored as the latest',
-    async (_what, end) => {
-      const { run, directory, path } = await mirrored({ TIDEMARK_BACKUP_KEEP_LAST: '9' });
+    async (_what, end, isAlone) => {
+      const more = { TIDEMARK_BACKUP_KEEP_LAST: '9' };
+      const { run, env, home, directory, path } = await mirrored(more);
       expect(await run('backup', 'create')).toMatchObject({ code: 0 });
       const [name = ''] = readdirSync(directory).filter((each) => each.endsWith('.zst'));
       const mirror = open({ path, clock: systemClock });
@@ -90,7 +92,13 @@ describe('a backup that the mirror contradicts', () => {
       rmSync(join(directory, `${name}.json`));
       const altered = { ...manifest, file: forged, made_at: '2030-01-01T00:00:00.000Z' };
       writeFileSync(join(directory, `${forged}.json`), JSON.stringify(altered));
-      for (const file of ['latest', directory]) {
+      if (isAlone) {
+        const second = join(home, 'second');
+        mkdirSync(second);
+        for (const file of [forged, `${forged}.json`]) renameSync(join(directory, file), join(second, file));
+        env.TIDEMARK_BACKUP_TARGETS = `${directory},${second}`;
+      }
+      for (const file of isAlone ? ['latest'] : ['latest', directory]) {
         const refused = await run('backup', 'restore', file, '--to', 'back.db');
         expect(refused.code, refused.stderr).toBe(4);
         expect(refused.stderr).toMatch(
