@@ -347,7 +347,10 @@ export function removeMirror(path: string): void {
     rmSync(`${path}${suffix}`, { force: true });
 }
 
-/** Numbers of runs that the registry has and the mirror has not, failed ones too, are not given again. */
+/**
+ * Numbers of runs that the registry has and the mirror has not, failed ones too, are not given again. Nor does the mirror know what was
+ * due meanwhile: no sync was missed before the registry had the cell due.
+ */
 export function noteLostRuns(order: CellOrder, source: SourceConfig, effects: MirrorEffects): void {
   const { known } = order;
   if (known === null || lastRunIn(order.mirror, order, effects) >= known.lastRun) return;
@@ -355,6 +358,9 @@ export function noteLostRuns(order: CellOrder, source: SourceConfig, effects: Mi
   try {
     const { name, baseUrl } = source;
     mirror.runs.noteLost({ name, baseUrl: baseUrl.href }, known.lastRun, isoTime(effects.clock.now()));
+    const dueAt = isoTime(order.dueAt);
+    for (const row of mirror.daemon.schedules())
+      if (row.schedule === 'sync' && row.dueAt < dueAt) mirror.daemon.saveSchedule({ ...row, dueAt });
   } finally {
     mirror.close();
   }

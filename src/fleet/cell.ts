@@ -61,6 +61,8 @@ export interface CellOrder {
   readonly uncounted: { readonly since: number; readonly until: number } | null;
   /** Null for a cell that no worker has published yet. */
   readonly known: KnownMirror | null;
+  /** Since when it is due as the registry knows, PostgreSQL's epoch milliseconds. */
+  readonly dueAt: number;
   /** False where another worker may still have the runs that the registry knows and storage lacks. */
   readonly mayLoseRuns: boolean;
   /** Of the rate group: part of the names of backups. */

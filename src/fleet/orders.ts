@@ -60,6 +60,7 @@ export function orderOf(held: HeldGroup, cell: Cell, facts: OrderFacts): CellOrd
         ? { since: now - heldMs - uncountedMs, until: uncountedUntil }
         : null,
     known: knownMirror(cell),
+    dueAt: now - (cell.overdueMs ?? 0),
     mayLoseRuns: (cell.overdueMs ?? 0) > facts.lostRunsMs,
     fence: held.fence,
     storage: cellStorage(storage, cell.name),

@@ -114,6 +114,7 @@ export async function fleet({ haste = 1 } = {}): Promise<Fleet> {
           requests: null,
           uncounted: null,
           known: registry.known,
+          dueAt: now,
           mayLoseRuns: true,
           fence,
           storage,

@@ -14,7 +14,7 @@ import { baselineDone, contentsOf } from '../../src/fleet/orders.ts';
 import { acquireWriterLock } from '../../src/mirror/lock.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import type { RateLogState } from '../../src/mirror/rate-log.ts';
-import { ORG } from '../journeys/service.ts';
+import { ORG, respond } from '../journeys/service.ts';
 import { CELL, fleet, INTERVAL_MS, KEY, KIND, NO_STORAGE } from './cell-fixture.ts';
 
 /** A storage whose requests are answered like that. */
@@ -75,6 +75,31 @@ describe('a cell', () => {
     expect(unstored).toMatchObject({ baseline: { name: 'other' }, storage: { stored: null } });
     const stored = registry.publish(await work('b', 7, { baseline: other }));
     expect(stored).toMatchObject({ baseline: { name: 'other' }, storage: { stored: { run: 1 } } });
+  });
+
+  it('logs a sync as missed only if no other worker did it, whatever its outcome', async () => {
+    const { work, registry, service, pass, clock, warnings } = await fleet();
+    registry.publish(await work('a', 1));
+    // Failed runs are not stored.
+    service.quirks.push((_request, response) => {
+      respond(response, 403, '{}');
+      return true;
+    });
+    for (const fence of [2, 3, 4]) {
+      pass();
+      expect(registry.publish(await work('b', fence)).runs).toMatchObject([{ outcome: 'failed' }]);
+    }
+    service.quirks.length = 0;
+    pass();
+    const missed = (): string[] => warnings.filter((line) => line.includes('missed'));
+    expect(registry.publish(await work('a', 5)).runs).toMatchObject([{ run: 5, outcome: 'complete' }]);
+    expect(missed()).toEqual([]);
+    // Then nobody works for two hours.
+    pass();
+    const dueAt = clock.now();
+    pass(4 * INTERVAL_MS);
+    registry.publish(await work('a', 6, { dueAt }));
+    expect(missed()).toEqual([expect.stringContaining('"missed":5')]);
   });
 
   it('sets no baseline in whose name, or that of whoever asks for it, is the key', async () => {
