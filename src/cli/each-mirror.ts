@@ -26,6 +26,8 @@ import {
   printDocument,
   printReason,
 } from './context.ts';
+import type { ExportFormat } from './export-directory.ts';
+import { formatOfFile } from './export-output.ts';
 import { reportFailure } from './failure.ts';
 import { explainMissing } from './missing-mirror.ts';
 import { UnknownParent } from './named-parents.ts';
@@ -56,7 +58,7 @@ interface Failure {
  */
 export async function forEachMirror(context: CommandContext, loop: Loop): Promise<ExitCode> {
   const isJson = context.options.json === true || loop.options['format'] === 'json';
-  requireOneResult(loop);
+  requireOneResult(context, loop);
   const codes: ExitCode[] = [];
   const failures: Failure[] = [];
   const documents: { source: string; text: string }[] = [];
@@ -266,13 +268,18 @@ function contextOf(
 }
 
 /** Files that a single source fills, and formats of which a text holds one document. */
-function requireOneResult({ options, row, sources }: Loop): void {
+function requireOneResult(context: CommandContext, { options, row, sources }: Loop): void {
+  const { format } = options;
   const hint = `name it with --source: ${sources.join(', ')}`;
   for (const key of ['output', 'out', 'runbook']) {
     if (options[key] === undefined || row.directoryOption === key) continue;
     throw new TidemarkError('usage', `--${key} holds one source, and each has a mirror of its own`, { hint });
   }
-  const { format } = options;
+  const given = row.directoryOption === undefined ? undefined : options[row.directoryOption];
+  if (typeof given === 'string' && formatOfFile(context, given, format as ExportFormat | undefined) !== null)
+    throw new TidemarkError('usage', `${given} names one file, and each source has a mirror of its own`, {
+      hint: `name a directory, in which each source has one of its own, or one source with --source: ${sources.join(', ')}`,
+    });
   if (typeof format !== 'string' || (row.formats ?? []).includes(format)) return;
   if (options['output'] !== undefined && row.directoryOption === 'output') return;
   throw new TidemarkError('usage', `--format ${format} holds one source`, { hint });

@@ -1,4 +1,13 @@
-import { appendFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { recentRequests } from '../../src/wire-client.ts';
@@ -100,6 +109,27 @@ describe('sources with mirrors of their own', () => {
       expect((await run(code, ...args)).stderr, args.join(' ')).toMatch(/there are (\w+, )*\w+ and \w+/);
     expect((await run(4, 'diff', '--output', 'x.txt')).stderr).toContain('--output holds one source');
     await run(0, 'diff', 'run:1', 'latest', '--output', 'x.txt', '--source', 'acme');
+    // An export in a file is of one source as well; in a directory, each has its own.
+    for (const [file, ...more] of [
+      ['x.parquet', '--kind', 'roles'],
+      ['x.csv', '--kind', 'roles'],
+      ['x.json'],
+      ['x.ndjson', '--history'],
+    ] as const) {
+      const refused = await run(4, 'export', '--output', file, ...more);
+      expect([refused.stdout, refused.stderr]).toEqual([
+        '',
+        `tidemark: ${file} names one file, and each source has a mirror of its own\n` +
+          '  → name a directory, in which each source has one of its own, or one source with --source: acme, beta, core\n',
+      ]);
+      expect(existsSync(join(directory, file))).toBe(false);
+      await run(0, 'export', '--output', file, ...more, '--source', 'acme');
+      expect(statSync(join(directory, file)).isFile()).toBe(true);
+    }
+    expect((await run(4, 'export', '--output', 'x.xlsx')).stderr).toContain('there is no export as .xlsx');
+    mkdirSync(join(directory, 'tree.json'));
+    await run(0, 'export', '--format', 'yaml', '--output', 'tree.json');
+    expect(readdirSync(join(directory, 'tree.json'))).toEqual(['acme', 'beta', 'core']);
   });
 
   it('say once of a target that is away that it is so, for all of them', async () => {
