@@ -266,7 +266,7 @@ function withoutHeld(
       }),
       ...heldCommands(
         waiting.filter(({ kind }) => kinds.has(kind)),
-        source,
+        { all: waiting, source },
       ).map((line) => `  → ${line}`),
     ],
     rest: unread.filter((sweep) => !several.has(sweep)),

@@ -11,6 +11,7 @@ import { combinedExitCode, EXIT, type ExitCode, exitCodeFor, TidemarkError } fro
 import { formatInteger, plural } from '../core/wording.ts';
 import { waitRefusal } from '../daemon/problems.ts';
 import { isAllDenied } from '../sync/outcome.ts';
+import { acceptCommands } from '../sync/removals.ts';
 import { syncSource, type RunReport } from '../sync/run.ts';
 import { endPause } from '../mirror/shared-throttle.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -235,17 +236,14 @@ function acceptedIn(
   const all = countOf(waiting);
   if (all <= acceptRemovals) return acceptRemovals;
   const byKind = [...Map.groupBy(waiting, (each) => each.kind)].map(
-    ([each, own]) => [each, countOf(own)] as const,
+    ([each, own]) => `${each}: ${formatInteger(countOf(own))}`,
   );
-  const command = `tidemark sync --source ${source} --accept-removals`;
-  const [first] = byKind;
-  const one =
-    byKind.length > 1 && first !== undefined
-      ? `; those of one kind: \`${command} ${first[1]} --kind ${first[0]}\``
-      : '';
+  const limit = (kind ?? []).map((each) => ` --kind ${each}`).join('');
+  const others = acceptCommands(waiting, { all: waiting, source }).filter(({ kinds }) => kinds?.length === 1);
+  const some = byKind.length > 1 ? others.map(({ command }) => command) : [];
   printReason(context, [
-    `no removal is accepted: ${formatInteger(acceptRemovals)} is less than the ${formatInteger(all)} held (${byKind.map(([each, count]) => `${each}: ${formatInteger(count)}`).join(', ')})`,
-    `  → accept all of them: \`${command} ${all}\`${one}; \`tidemark diff latest live --source ${source}\` shows them`,
+    `no removal is accepted: ${formatInteger(acceptRemovals)} is less than the ${formatInteger(all)} held (${byKind.join(', ')})`,
+    `  → accept all of them: \`tidemark sync --accept-removals ${all}${limit} --source ${source}\`${some.length === 0 ? '' : `; those of one kind: ${some.join(' or ')}`}; \`tidemark diff latest live${limit} --source ${source}\` shows them`,
   ]);
   return 0;
 }

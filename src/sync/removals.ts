@@ -219,20 +219,51 @@ function lookOptions(kinds: readonly Kind[], source: string | null): string {
   ].join('');
 }
 
-/** The commands for what several lists hold, a line each: to look, to restore, and for each kind to remove all of it here. */
+/** Removals of a list that are held. */
+interface HeldList extends Missing {
+  readonly kind: Kind;
+  readonly records: number;
+}
+
+/**
+ * The commands that remove what lists of several kinds hold: of all of them, then of each kind. A run with `--kind` does not read the lists
+ * below it: where records are below, only a run of all kinds removes them, with the number of everything that is held.
+ * @param held what is meant
+ * @param all what the source holds
+ */
+export function acceptCommands(
+  held: readonly HeldList[],
+  { all, source }: { readonly all: readonly HeldList[]; readonly source: string },
+): { readonly command: string; readonly kinds: readonly Kind[] | null }[] {
+  const countOf = (lists: readonly HeldList[]): number =>
+    lists.reduce((sum, { records, below }) => sum + records + below, 0);
+  const commandOf = (kinds: readonly Kind[] | null): { command: string; kinds: readonly Kind[] | null } => {
+    const count = countOf(kinds === null ? all : held.filter(({ kind }) => kinds.includes(kind)));
+    const limit = (kinds ?? []).map((kind) => ` --kind ${kind}`).join('');
+    return { command: `\`tidemark sync --accept-removals ${count}${limit} --source ${source}\``, kinds };
+  };
+  const kinds = [...new Set(held.map(({ kind }) => kind))];
+  const hasBelow = held.filter(({ below }) => below > 0).map(({ kind }) => kind);
+  const alone = kinds.filter((kind) => !hasBelow.includes(kind));
+  return [
+    ...(hasBelow.length > 0 ? [commandOf(null)] : kinds.length > 1 ? [commandOf(kinds)] : []),
+    ...alone.map((kind) => commandOf([kind])),
+  ];
+}
+
+/** The commands for what several lists hold, a line each: to look, to restore, and to remove it here. @param all what the source holds */
 export function heldCommands(
-  held: readonly (Missing & { readonly records: number; readonly until?: HeldUntil })[],
-  source: string,
+  held: readonly (HeldList & { readonly until?: HeldUntil })[],
+  { all, source }: { readonly all: readonly HeldList[]; readonly source: string },
 ): string[] {
   const { look, restoring } = reviewCommands(held, source);
   const [moved] = held.flatMap(({ until }) => until?.moved ?? []);
-  const accepting = [...Map.groupBy(held, ({ kind }) => kind)].map(([kind, own]) => {
-    const all = own.reduce((sum, { records, below }) => sum + records + below, 0);
-    return `\`tidemark sync --accept-removals ${all} --kind ${kind} --source ${source}\` removes all held ${kind} now`;
-  });
   return [
     `${moved === undefined ? '' : `${movedText(moved)}: ${MOVED_HINT}; `}${look} shows them, ${restoring('them')}; -v lists each`,
-    ...accepting,
+    ...acceptCommands(held, { all, source }).map(
+      ({ command, kinds }) =>
+        `${command} removes ${kinds === null ? 'everything that is held' : `all held ${wordList(kinds)}`} now`,
+    ),
   ];
 }
 

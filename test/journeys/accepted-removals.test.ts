@@ -193,6 +193,33 @@ describe('held removals', () => {
     expect((await expectRun(3, 'status')).stdout).not.toContain('accept-removals');
   });
 
+  it('of several lists of several kinds have one command for all of them, and one for each kind', async () => {
+    const { service, expectRun } = await world({ TIDEMARK_RECORDINGS_SHARING_PER_RUN: '0' });
+    const lists = ['o1', 'o2'].flatMap((id) =>
+      ['domains', 'invites'].map((kind) => `/api/organizations/${id}/${kind}/`),
+    );
+    service.lists.set('/api/organizations/', ['{"id":"o1","name":"One"}', '{"id":"o2","name":"Two"}']);
+    for (const path of lists)
+      service.lists.set(
+        path,
+        [1, 2, 3].map((n) => `{"id":"${path.replaceAll('/', '-')}${n}","domain":"${n}.example"}`),
+      );
+    const sync = ['sync', '--kind', 'organizations', '--kind', 'domains', '--kind', 'invites'];
+    await expectRun(0, ...sync);
+    for (const path of lists) service.lists.set(path, []);
+    const { stdout } = await expectRun(3, ...sync);
+    const commands = [...stdout.matchAll(/`tidemark (sync --accept-removals [^`]*)` removes/g)].map(
+      ([, command = '']) => command,
+    );
+    expect(commands).toEqual([
+      'sync --accept-removals 12 --kind invites --kind domains --source default',
+      'sync --accept-removals 6 --kind invites --source default',
+      'sync --accept-removals 6 --kind domains --source default',
+    ]);
+    await expectRun(0, ...(commands[0] ?? '').split(' '));
+    expect((await expectRun(0, ...sync)).stdout).not.toContain('accept-removals');
+  });
+
   it('are printed once where stdout and stderr go to one file, and in both where they do not', async () => {
     const { env, directory } = await held();
     const text = 'the list no longer shows any of its 12 records';
@@ -355,8 +382,19 @@ describe('accepted removals', () => {
     expect(refused.stderr).toContain(
       'no removal is accepted: 12 is less than the 15 held (domains: 3, batch_exports: 12)',
     );
-    expect(refused.stderr).toContain('`tidemark sync --source default --accept-removals 15`');
-    expect(refused.stderr).toContain('`tidemark sync --source default --accept-removals 3 --kind domains`');
+    expect(refused.stderr).toContain(
+      'accept all of them: `tidemark sync --accept-removals 15 --source default`',
+    );
+    expect(refused.stderr).toContain(
+      'those of one kind: `tidemark sync --accept-removals 3 --kind domains --source default` or `tidemark sync --accept-removals 12 --kind batch_exports --source default`',
+    );
+    // A run that was limited to kinds: its number covers these alone.
+    const limited = await found.expectRun(
+      3,
+      ...['sync', '--accept-removals', '1', '--kind', 'domains', '--quiet'],
+    );
+    expect(limited.stderr).toContain('`tidemark sync --accept-removals 3 --kind domains --source default`');
+    expect(limited.stderr).not.toContain('those of one kind');
     expect(await entries(found)).toEqual([]);
     await found.expectRun(0, 'sync', '--accept-removals', '12', '--kind', 'batch_exports', '--quiet');
     expect(await entries(found)).toMatchObject([{ removals: { accepted: 12, removed: 12 } }]);
