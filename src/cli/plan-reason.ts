@@ -19,13 +19,33 @@ type Definitions = RestoreSession['definitions'];
 /** Reasons that are named; the output has all. */
 const SHOWN = 10;
 
-/** What a guard refuses, what could not be read, and what is blocked or to be done by hand. */
-export function planReason(whole: Plan, definitions: Definitions): string[] {
+/**
+ * What a guard refuses, what could not be read, and what is blocked or to be done by hand.
+ * @param options.isReasonShown true where the same terminal or file has the plan: then what it says of lists and steps is only counted
+ */
+export function planReason(
+  whole: Plan,
+  definitions: Definitions,
+  { isReasonShown = false }: { readonly isReasonShown?: boolean } = {},
+): string[] {
   const plan = maskedPlan(whole, definitions);
   const { skipped = [] } = plan;
   const stopped = plan.steps.filter((step) => !isExecutable(step));
+  const refused = plan.refused.flatMap(({ reason, hint }) => [
+    `the plan is refused: ${reason}`,
+    `  → ${hint}`,
+  ]);
+  if (isReasonShown) {
+    const { blocked, manual } = plan.summary;
+    const counts = [
+      ...(skipped.length === 0 ? [] : ['not everything could be compared']),
+      ...(blocked === 0 ? [] : [`${plural(blocked, 'step')} blocked`]),
+      ...(manual === 0 ? [] : [plural(manual, 'manual step')]),
+    ];
+    return [...refused, ...(counts.length === 0 ? [] : [`${counts.join(', ')}: see the plan above`])];
+  }
   return shortened([
-    ...plan.refused.flatMap(({ reason, hint }) => [`the plan is refused: ${reason}`, `  → ${hint}`]),
+    ...refused,
     ...groupedNotes('not compared', skipped.filter(isUncompared), definitions),
     ...groupedNotes(
       'not looked up yet',

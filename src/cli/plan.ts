@@ -30,7 +30,15 @@ import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import { recordKey } from '../restore/records.ts';
 import { configuredSecrets } from '../restore/secrets.ts';
 import { type Reference, parseReference } from '../state/reference.ts';
-import { print, printNote, printReason, type CommandContext, lineOptions, printDocument } from './context.ts';
+import {
+  isOneOutput,
+  print,
+  printNote,
+  printReason,
+  type CommandContext,
+  lineOptions,
+  printDocument,
+} from './context.ts';
 import { planReason } from './plan-reason.ts';
 import { sendPlan } from './restore-send.ts';
 import type { RestoreSession } from './restore-session.ts';
@@ -83,15 +91,20 @@ export async function showAndSend(
     return planExitCode(plan);
   }
   const isAsked = isApplied && options.yes !== true;
-  // Sent without a question, the result is what counts.
-  const undone = isApplied && sending.undoes !== undefined ? `undo of restore ${sending.undoes}` : undefined;
-  const name = options.savedAs ?? undone;
-  if (name !== undefined && format === 'text' && !isAsked && context.options.verbose !== true) {
-    if (!isSeen) await print(context, `${name}: ${planSummary(plan)} (-v lists the steps)\n`);
+  // Sent without a question, the result is what counts: it also names what is blocked. A saved plan was read before.
+  const isBrief = options.savedAs !== undefined || isApplied;
+  const isShown = !(isBrief && format === 'text' && !isAsked && context.options.verbose !== true);
+  if (!isShown) {
+    if (!isSeen)
+      await print(
+        context,
+        `${planName(plan, sending, options)}: ${planSummary(plan)} (-v lists the steps)\n`,
+      );
   } else if (!isApplied || (format !== 'json' && !isSeen)) {
     await printPlan(session, plan, format, { notes, isApplied, isAskedAbout: isAsked });
   }
-  const reason = planReason(plan, session.definitions);
+  const isReasonShown = isShown && format === 'text' && isOneOutput(context);
+  const reason = planReason(plan, session.definitions, { isReasonShown });
   printNote(context, [
     // Near the question, or where the plan is not shown.
     ...(isApplied ? (plan.warnings ?? []) : []),
@@ -117,6 +130,14 @@ export async function showAndSend(
     return planExitCode(plan);
   }
   return sendPlan(session, { plan, ...sending });
+}
+
+/** What is sent, where the steps are not listed: a file, an undo, or the state that is restored. */
+function planName({ from }: Plan, { undoes }: Pick<Shown, 'undoes'>, { savedAs }: ShowOptions): string {
+  if (savedAs !== undefined) return savedAs;
+  if (undoes !== undefined) return `undo of restore ${undoes}`;
+  const run = from.run === undefined || from.ref === `run:${from.run}` ? '' : ` (run ${from.run})`;
+  return `restore from ${from.ref}${run}`;
 }
 
 /** The plan, with a warning where the service reports that the key lacks permissions which its steps need. */

@@ -17,7 +17,15 @@ import { restoreExitCode } from '../restore/apply/report.ts';
 import type { Plan, PlanStep } from '../restore/plan/plan.ts';
 import { configuredSecrets } from '../restore/secrets.ts';
 import { openWriteClient } from '../wire-client.ts';
-import { isInteractive, print, printNote, printReason, type CommandContext, lineOptions } from './context.ts';
+import {
+  isInteractive,
+  isOneOutput,
+  print,
+  printNote,
+  printReason,
+  type CommandContext,
+  lineOptions,
+} from './context.ts';
 import { restoreReason } from './plan-reason.ts';
 import {
   isSilent,
@@ -84,7 +92,14 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
         : `\n${renderText(resultReport(report, { definitions, ...(parentName === undefined ? {} : { parentName }), present: presentIn(config, source.name), plan: sending.plan, isVerbose: context.options.verbose === true }), lineOptions(context))}`,
     );
     const code = restoreExitCode(report, context.signal.aborted);
-    printReason(context, restoreReason(report, code, definitions));
+    const reason = restoreReason(report, code, definitions);
+    // The result above has what ended otherwise: one terminal or file names that once.
+    printReason(
+      context,
+      isOneOutput(context)
+        ? reason.filter((line) => !line.startsWith(' ') || line.startsWith('  →'))
+        : reason,
+    );
     return code;
   } catch (error) {
     progress?.stop();

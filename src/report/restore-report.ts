@@ -33,7 +33,7 @@ interface RestoreOptions extends Pick<ReportOptions, 'definitions' | 'present' |
 /** Of a restore whose plan another program made unreadable. */
 export const PLAN_UNREADABLE = 'its plan is not readable, so that its steps cannot be listed';
 
-const LINES_SHOWN = 40; // of configuration: the plan has shown them all
+const LINES_SHOWN = 40; // of configuration: the plan has them all
 const NAMES_SHOWN = 10;
 const VALUE_LIMIT = 100; // characters of a value that the service keeps in another form
 

@@ -26,6 +26,8 @@ interface Options {
   readonly isOneProcess?: boolean;
   /** What a restore waits by. */
   readonly clock?: Clock;
+  /** True where stdout and stderr are one file, as with `2>&1`. */
+  readonly isOneFile?: boolean;
 }
 
 /** A command that runs until somebody stops it. */

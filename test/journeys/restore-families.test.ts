@@ -149,7 +149,7 @@ describe('a record that two kinds show', () => {
     for (const { id } of lost)
       await story.call('DELETE', `${ORGANIZATION}pipeline_destinations/${String(id)}/`);
     const words = 'no request takes url: the service chooses it';
-    const { stdout } = await story.expectRun(3, 'restore', 'run:1', '--apply', '--yes');
+    const { stdout } = await story.expectRun(3, 'restore', 'run:1', '--apply', '--yes', '--verbose');
     const [plan = '', result = ''] = stdout.split('applied and verified');
     expect(plan).toContain(words);
     expect(result).toContain(words);

@@ -1,5 +1,6 @@
 /** What an operator reads where a restore cannot do everything. */
 import { describe, expect, it } from 'vitest';
+import { commandLine } from './command-line.ts';
 import { tidemark, type Ended } from './harness.ts';
 import { ORGANIZATION, Story } from './restore-story.ts';
 
@@ -87,5 +88,51 @@ describe('a step that the service refuses', () => {
     const { stderr } = await logged(story, 'invites');
     expect(stderr).toContain('invite [secret] is in the way');
     expect(stderr).not.toContain(String(other?.['id']));
+  });
+});
+
+describe('a plan of which a step is blocked', () => {
+  const KINDS = ['--kind', 'role_memberships', '--kind', 'organizations'];
+  const REASON = /the API does not document which fields are writable/g;
+
+  async function damaged(): Promise<Story> {
+    const story = await Story.start();
+    const role = await story.named('roles', 'Compliance & Datenschutz');
+    const path = `${ORGANIZATION}roles/${String(role['id'])}/role_memberships/`;
+    const { results } = (await story.call('GET', path)) as { results: { id: string }[] };
+    await story.call('DELETE', `${path}${results[0]?.id ?? ''}/`);
+    await story.call('PATCH', ORGANIZATION, { enforce_2fa: false });
+    return story;
+  }
+  const timesIn = (text: string): number => [...text.matchAll(REASON)].length;
+
+  it('sent without a question is one line and the result, which has the reason; -v lists the steps', async () => {
+    const story = await damaged();
+    const sent = await story.expectRun(3, 'restore', 'run:1', ...KINDS, '--apply', '--yes');
+    expect(sent.stdout).toMatch(
+      /^restore from run:1: 1 to update, 1 blocked; \d+ unchanged \(-v lists the steps\)\n\nrestore 1 of /,
+    );
+    expect(timesIn(sent.stdout)).toBe(1);
+    expect(timesIn(sent.stderr)).toBe(1);
+    await story.call('PATCH', ORGANIZATION, { enforce_2fa: false });
+    const whole = await story.expectRun(3, 'restore', 'run:1', ...KINDS, '--apply', '--yes', '-v');
+    expect(whole.stdout).toContain(`PATCH ${ORGANIZATION} {"enforce_2fa":true}`);
+  });
+
+  it('has the reason once where stdout and stderr are one file', async () => {
+    const story = await damaged();
+    const { env, directory: cwd } = story;
+    for (const more of [[], ['--apply', '--yes']]) {
+      const { code, stdout, stderr } = await commandLine(['restore', 'run:1', ...KINDS, ...more], {
+        ...{ env, cwd, isOneFile: true },
+      });
+      expect(code).toBe(3);
+      expect(timesIn(stdout + stderr), stdout + stderr).toBe(1);
+      expect(stderr).toMatch(
+        more.length === 0
+          ? /^tidemark: 1 step blocked: see the plan above$/m
+          : /is partial\n {2}→ `tidemark restores show 1`/,
+      );
+    }
   });
 });
