@@ -62,6 +62,21 @@ export interface GlobalOptions {
   readonly pager?: boolean;
   readonly logLevel?: LogLevel;
   readonly color?: boolean;
+  /** Of the command itself, as they were given: what it prints for the same question gets them. */
+  readonly parents?: GivenParents;
+}
+
+/** To what a command was narrowed, by the option's name. */
+type GivenParents = Partial<Readonly<Record<'organization' | 'project', readonly string[]>>>;
+
+/** Those of a command's own options. */
+export function parentsGiven(options: Readonly<Record<string, unknown>>): GivenParents {
+  return Object.fromEntries(
+    (['organization', 'project'] as const).flatMap((name) => {
+      const value = options[name];
+      return Array.isArray(value) && value.length > 0 ? [[name, value.map(String)]] : [];
+    }),
+  );
 }
 
 export interface CommandContext extends ProcessContext {
@@ -166,10 +181,43 @@ function ofSource(line: string, source: string | undefined): string {
   return isNamed ? line : `${source}: ${line}`;
 }
 
-/** A text whose commands, as `tidemark …` in backticks, can be run as they are: with the source and configuration file that were given. */
-export function toRun(text: string, { source, config }: Pick<GlobalOptions, 'source' | 'config'>): string {
+/**
+ * A text whose commands, as `tidemark …` in backticks, can be run as they are: with the source, the configuration file, the organization and
+ * the project that were given.
+ */
+export function toRun(
+  text: string,
+  { source, config, parents }: Pick<GlobalOptions, 'source' | 'config' | 'parents'>,
+): string {
   const [only, ...others] = source ?? [];
-  return withConfigOption(only === undefined || others.length > 0 ? text : withSource(text, only), config);
+  const ofSource = only === undefined || others.length > 0 ? text : withSource(text, only);
+  return withConfigOption(withParents(ofSource, parents), config);
+}
+
+/**
+ * Commands that answer the same question as the one that prints them, and so about the same parents. Not `export`: hints have it to list
+ * what there is.
+ */
+const NARROWED = /^`tidemark (?:restore|diff|drift|changes)\b(?! (?:accept|accepted|unaccept)\b)/;
+
+function withParents(text: string, parents: GivenParents = {}): string {
+  const words = Object.entries(parents).flatMap(([name, ids]) =>
+    ids.map((id) => ` --${name} ${shellWord(id)}`),
+  );
+  if (words.length === 0) return text;
+  return withOption(
+    text,
+    words.join(''),
+    (command) =>
+      NARROWED.test(command) && !/ --(?:organization|project|id|resume|abandon|help)\b/.test(command),
+  );
+}
+
+/** The text, with this at the end of each of its commands that is to have it, before a pipe. */
+function withOption(text: string, option: string, isToHave: (command: string) => boolean): string {
+  return text.replaceAll(/`tidemark [^`]*`/g, (command) =>
+    isToHave(command) ? command.replace(/(?: \|.*)?`$/, (end) => `${option}${end}`) : command,
+  );
 }
 
 /** True where one terminal or file has stdout and stderr: what results say in full, the reason need not say again. */
@@ -191,10 +239,10 @@ export function printShownReason(context: CommandContext, lines: readonly string
 /** As `toRun`, for commands that no source was given to. */
 export function withConfigOption(text: string, config: string | undefined): string {
   if (config === undefined) return text;
-  return text.replaceAll(/`tidemark [^`]*`/g, (command) =>
-    /--(?:config|help)\b/.test(command)
-      ? command
-      : command.replace(/(?: \|.*)?`$/, (end) => ` --config ${shellWord(config)}${end}`),
+  return withOption(
+    text,
+    ` --config ${shellWord(config)}`,
+    (command) => !/--(?:config|help)\b/.test(command),
   );
 }
 

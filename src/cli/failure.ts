@@ -14,7 +14,7 @@ export function reportFailure(
     readonly isJson: boolean;
     readonly hasBegun: boolean;
     /** Those that were given, with the source that the command found itself: the commands of the hint get them. */
-    readonly options: Pick<GlobalOptions, 'source' | 'config'>;
+    readonly options: Pick<GlobalOptions, 'source' | 'config' | 'parents'>;
   },
 ): ExitCode {
   const error = asTidemarkError(thrown);

@@ -8,7 +8,7 @@ import { EXIT, TidemarkError, type ErrorCode, type ExitCode } from '../core/erro
 import { programVersion } from '../core/package-root.ts';
 import { COMMANDS } from './command-table.ts';
 import { COMMAND_GROUPS, type CommandRow, type OptionRow } from './command-row.ts';
-import type { CommandContext, GlobalOptions, ProcessContext } from './context.ts';
+import { type CommandContext, type GlobalOptions, parentsGiven, type ProcessContext } from './context.ts';
 import { FIRST_EXAMPLES, GLOBAL_OPTIONS, HELP_OPTION, SUMMARY, VERSION_OPTION } from './global-options.ts';
 import { isReaderGone, outputLostText, watchOutput } from './output-watch.ts';
 import { isDetailed } from '../core/logger.ts';
@@ -29,6 +29,7 @@ export async function runCommandLine(
     command: null,
     isReasonPrinted: false,
     source: null,
+    parents: {},
     refusing: null,
     help: '',
   };
@@ -74,7 +75,11 @@ export async function runCommandLine(
       isVerbose: isDetailed(options.logLevel),
       isJson,
       hasBegun: output.hasBegun(),
-      options: state.source === null ? options : { ...options, source: [state.source] },
+      options: {
+        ...options,
+        parents: state.parents,
+        ...(state.source === null ? {} : { source: [state.source] }),
+      },
     });
   }
 }
@@ -95,6 +100,8 @@ interface CommandRun {
   isReasonPrinted: boolean;
   /** What it found to be about, without `--source`. */
   source: string | null;
+  /** To what it was narrowed. */
+  parents: NonNullable<GlobalOptions['parents']>;
   /** The command that found the command line wrong. */
   refusing: Command | null;
   /** What it would have printed to stderr: help, where a command is missing. */
@@ -177,9 +184,17 @@ function addCommand(parent: Command, row: CommandRow, surroundings: Surroundings
     const options = program(command).opts<GlobalOptions>();
     run.command = pathOf(command);
     if (options.utc === true) process.useUtc?.();
+    const named = Object.fromEntries(
+      (row.arguments ?? []).map(({ name, key }, index) => [
+        key,
+        name.includes('...') ? command.args.slice(index) : command.args[index],
+      ]),
+    );
+    const own: Record<string, unknown> = { ...takenByParents(command), ...command.opts(), ...named };
+    run.parents = parentsGiven(own);
     const context: CommandContext = {
       ...process,
-      options,
+      options: { ...options, parents: run.parents },
       onReasonPrinted: () => (run.isReasonPrinted = true),
       onSourceKnown: (source) => (run.source = source),
     };
@@ -194,13 +209,6 @@ function addCommand(parent: Command, row: CommandRow, surroundings: Surroundings
         throw await explainMissing(called, error);
       }
     };
-    const named = Object.fromEntries(
-      (row.arguments ?? []).map(({ name, key }, index) => [
-        key,
-        name.includes('...') ? command.args.slice(index) : command.args[index],
-      ]),
-    );
-    const own: Record<string, unknown> = { ...takenByParents(command), ...command.opts(), ...named };
     // Stdout, as without the option; commands that only write files refuse it (`writtenFile`).
     if (own['output'] === '-') delete own['output'];
     if (row.outlivesOutput?.(own) === true) outliveOutput();

@@ -14,7 +14,7 @@ import { newestUnfinished, restoreNow, unendedText } from '../mirror/unfinished-
 import { shownPlan } from '../restore/plan/plan.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { print, printNote, type CommandContext, terminalWidth, lineOptions } from './context.ts';
+import { print, printNote, type CommandContext, terminalWidth, lineOptions, toRun } from './context.ts';
 import { restoreNumber } from './restore-session.ts';
 import { renderTable } from '../report/table.ts';
 import { printAltered } from './verification-note.ts';
@@ -93,7 +93,9 @@ export async function restores(
     for (const row of rows) noteBackup(context, mirror, row);
     await print(
       context,
-      rows.length === 0 ? 'no restores yet: `tidemark restore` makes a plan\n' : `${table}\n`,
+      rows.length === 0
+        ? toRun('no restores yet: `tidemark restore` makes a plan\n', context.options)
+        : `${table}\n`,
     );
     return exit;
   } finally {

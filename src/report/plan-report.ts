@@ -73,11 +73,12 @@ export function withoutAllowing(reason: string | null): string | null {
 /**
  * What the configuration lacks for the blocked steps, as one YAML that can be added to it.
  * @param limit lines that are shown
+ * @param command shows all of them
  */
 export function configurationPart(
   steps: readonly (LackingRecord & Pick<PlanStep, 'reason'>)[],
   options: Pick<ReportOptions, 'definitions' | 'present'>,
-  { limit = Infinity, then = '' } = {},
+  { limit = Infinity, then = '', command = 'tidemark restore' } = {},
 ): Part[] {
   const kinds = new Map<string, Map<string, string>>();
   for (const { reason } of steps) {
@@ -103,7 +104,7 @@ export function configurationPart(
   const more = lines.length - limit;
   return codePart(`${intro}${then}`, 'yaml', [
     ...lines.slice(0, limit),
-    ...(more > 0 ? [`# and ${plural(more, 'more line')}: \`tidemark restore\` shows them all`] : []),
+    ...(more > 0 ? [`# and ${plural(more, 'more line')}: \`${command}\` shows them all`] : []),
   ]);
 }
 

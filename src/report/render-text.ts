@@ -64,7 +64,7 @@ export function* textPieces(document: ReportDocument, options: TextOptions): Gen
 }
 
 function* linesOf(document: ReportDocument, options: TextOptions): Generator<string, undefined> {
-  const { colors, toRun = String } = options;
+  const { colors } = options;
   const { title, textTitle, states, summary, tone, detail, facts = [], notes = [], next = [] } = document;
   const paint = tone === undefined ? colors.bold : toned(tone, colors);
   const shownTitle = colors.bold(escapeControlCharacters(title));
@@ -73,9 +73,13 @@ function* linesOf(document: ReportDocument, options: TextOptions): Generator<str
     yield `${referenceText(states.from, localTime)} → ${referenceText(states.to, localTime)}`;
   yield `${textTitle === 'label' ? `${shownTitle}: ` : ''}${paint(escapeControlCharacters(summary))}${detail === undefined ? '' : ` ${colors.dim(`(${detail})`)}`}`;
   yield* factLines(facts, colors);
-  yield* notes.map(escapeControlCharacters);
+  yield* notes.map((line) => ownText(line, options));
   yield* partLines(document.parts, options);
-  if (next.length > 0) yield* ['', ...next.map((line) => toRun(plainText(line)))];
+  if (next.length > 0)
+    yield* [
+      '',
+      ...next.map((line) => (typeof line === 'string' ? ownText(line, options) : plainText(line, options))),
+    ];
   return undefined;
 }
 
@@ -117,13 +121,13 @@ function otherLines(part: Exclude<Part, RecordsPart>, options: TextOptions): Ite
     case 'notice':
       return noticeLines(part, options);
     case 'list':
-      return listLines(part, colors);
+      return listLines(part, options);
     case 'table':
       return tablePartLines(part, options);
     case 'kinds':
       return kindsLines(part, colors);
     case 'code':
-      return ['', `${part.intro}:`, ...part.lines.map(escapeControlCharacters)];
+      return ['', `${part.intro}:`, ...part.lines.map((line) => ownText(line, options))];
     case 'chart':
       return [];
   }
@@ -138,17 +142,17 @@ function noticeLines({ tone, text, items, hint, isListed }: Notice, options: Lin
   const paint = tone === 'note' ? String : toned(tone, colors);
   const sign = isListed === true ? `${TONE_SIGN[tone]} ` : '';
   return [
-    paint(`${sign}${escapeControlCharacters(text)}${items.length === 0 ? '' : ':'}`),
-    ...items.map((item) => paint(`  ! ${escapeControlCharacters(item)}`)),
+    paint(`${sign}${ownText(text, options)}${items.length === 0 ? '' : ':'}`),
+    ...items.map((item) => paint(`  ! ${ownText(item, options)}`)),
     ...(hint === undefined ? [] : [`  ${hintText(hint, options)}`]),
   ];
 }
 
-function listLines({ heading, intro, items }: ListPart, colors: Colors): string[] {
+function listLines({ heading, intro, items }: ListPart, options: LineOptions): string[] {
   return [
-    ...(heading === undefined ? [] : ['', colors.bold(escapeControlCharacters(heading))]),
-    ...(intro === undefined ? [] : [escapeControlCharacters(intro)]),
-    ...items.map((item) => `  ${plainText(item)}`),
+    ...(heading === undefined ? [] : ['', options.colors.bold(ownText(heading, options))]),
+    ...(intro === undefined ? [] : [ownText(intro, options)]),
+    ...items.map((item) => `  ${plainText(item, options)}`),
   ];
 }
 
@@ -213,8 +217,7 @@ function recordsLines(part: RecordsPart, shown: number, options: TextOptions): s
   for (const { reason, items } of part.groups) {
     const own = items.slice(0, room);
     room -= own.length;
-    if (own.length > 0 && reason !== undefined)
-      lines.push(`  ${colors.yellow(escapeControlCharacters(reason))}`);
+    if (own.length > 0 && reason !== undefined) lines.push(`  ${colors.yellow(ownText(reason, options))}`);
     const isCounted =
       part.layout === 'lines' &&
       reason !== undefined &&
@@ -262,7 +265,7 @@ function itemLines(
     isOneLine ? short : first,
     ...(isOneLine ? [] : wrapped(facts, width - 6).map((line) => `${INDENT}${colors.dim(line)}`)),
     ...(request === undefined ? [] : [`${INDENT}${escapeControlCharacters(sent)}`]),
-    ...lines.map((line) => `${INDENT}${plainText(line)}`),
+    ...lines.map((line) => `${INDENT}${plainText(line, options)}`),
     ...shown.flatMap((field) => fieldLines(field, options)),
     ...(rest > 0 ? [`${INDENT}${colors.dim(`… ${plural(rest, 'more field')} (--json shows all)`)}`] : []),
     ...(hint === undefined ? [] : [`${INDENT}${hintText(hint, options)}`]),
@@ -320,13 +323,21 @@ function severityTag(severity: NonNullable<Item['severity']>, colors: Colors): s
   return paint[severity](`[${severity}]`);
 }
 
-function hintText(hint: string, { toRun = String }: LineOptions): string {
-  return `→ ${toRun(escapeControlCharacters(hint))}`;
+function hintText(hint: string, options: LineOptions): string {
+  return `→ ${ownText(hint, options)}`;
 }
 
-function plainText(text: Text): string {
+/** Words of the program: commands in them can be run as they are. */
+function ownText(text: string, { toRun = String }: Pick<LineOptions, 'toRun'>): string {
+  return toRun(escapeControlCharacters(text));
+}
+
+/** As `ownText` for its code only: the rest may be of the service. */
+function plainText(text: Text, options: Pick<LineOptions, 'toRun'>): string {
   const parts = typeof text === 'string' ? [text] : text;
   return parts
-    .map((part) => escapeControlCharacters(typeof part === 'string' ? part : `\`${part.code}\``))
+    .map((part) =>
+      typeof part === 'string' ? escapeControlCharacters(part) : ownText(`\`${part.code}\``, options),
+    )
     .join('');
 }

@@ -213,11 +213,14 @@ function keptText({ path, from, to }: FieldChange): string {
 
 function lackingPart({ steps, undoes }: RestoreReport, { plan, ...options }: RestoreOptions): Part[] {
   if (plan === undefined || steps.every(({ outcome }) => outcome !== 'blocked')) return [];
-  const limits = {
+  const { steps: planned, from, to, command } = plan;
+  const asBefore =
+    from === undefined || to === undefined ? {} : { command: planCommand({ from, to, command }) };
+  return configurationPart(planned, options, {
     limit: LINES_SHOWN,
     then: `, then ${undoes === null ? 'restore' : `undo ${undoes}`} again`,
-  };
-  return configurationPart(plan.steps, options, limits);
+    ...(undoes === null ? asBefore : { command: `tidemark undo ${undoes}` }),
+  });
 }
 
 /** E.g. `pipeline destination Leads (105): enter its settings …`: what the API does not offer of a created record. */

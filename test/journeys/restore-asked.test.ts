@@ -1,5 +1,6 @@
 /** What a restore says of what was asked for and is not there: a lost organization, a field, an id, a plan. */
 import { describe, expect, it } from 'vitest';
+import { shellWord } from '../../src/core/hints.ts';
 import { KITTIWAKE_ID, TERN_ID } from '../../src/server/seed/demo.ts';
 import { type Body, ORGANIZATION, type PlanJson, type StepJson, Story } from './restore-story.ts';
 import { smallDemo } from '../server/small-demo.ts';
@@ -58,7 +59,7 @@ describe('an organization that is gone', () => {
     for (const asked of [String(name), TERN_ID]) {
       const { stderr } = await story.expectRun(4, 'restore', 'latest', '--organization', asked);
       expect(stderr).toContain(`organization ${TERN_ID} was removed in run 2`);
-      expect(stderr).toContain('`tidemark restore run:1`');
+      expect(stderr).toContain(`\`tidemark restore run:1 --organization ${shellWord(asked)}\``);
     }
   });
 

@@ -1,5 +1,7 @@
 /** What an operator reads where a restore cannot do everything. */
+import { writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { KITTIWAKE_ID } from '../../src/server/seed/demo.ts';
 import { commandLine } from './command-line.ts';
 import { tidemark, type Ended } from './harness.ts';
 import { ORGANIZATION, Story } from './restore-story.ts';
@@ -135,4 +137,46 @@ describe('a plan of which a step is blocked', () => {
       );
     }
   });
+});
+
+it('prints commands with the configuration file, the organization and the project that were given', async () => {
+  const story = await Story.start();
+  const [invite] = await story.list('invites');
+  const [other] = (await story.list('projects')).slice(1);
+  await story.call('DELETE', `${ORGANIZATION}invites/${String(invite?.['id'])}/`);
+  await story.call('POST', `${ORGANIZATION}invites/`, { target_email: invite?.['target_email'], level: 15 });
+  await story.call('PATCH', ORGANIZATION, { enforce_2fa: false });
+  await story.expectRun(0, 'sync', '--quiet');
+  const { TIDEMARK_BASE_URL: url, TIDEMARK_API_KEY: key, ...env } = story.env;
+  delete env['TIDEMARK_MIRROR'];
+  delete env['TIDEMARK_KINDS_EXCLUDE'];
+  delete env['TIDEMARK_RETRY_ATTEMPTS'];
+  writeFileSync(
+    story.file('own.yaml'),
+    `mirror: ${story.file('mirror.db')}\nsources: [{ name: default, baseUrl: "${url ?? ''}", apiKey: "${key ?? ''}" }]\n`,
+  );
+  const config = ['--config', 'own.yaml'];
+  const organization = ['--organization', KITTIWAKE_ID];
+  const project = ['--project', String(other?.['id'])];
+  for (const args of [
+    ['restore', 'run:1', '--kind', 'invites', ...organization],
+    ['restore', '--kind', 'organizations', ...organization],
+    ['restore', 'run:99', ...organization],
+    ['restore', 'run:99', ...project],
+    ['drift', ...organization, ...project],
+    ['restores', 'show', '1'],
+    ['restores'],
+  ]) {
+    const { stdout, stderr } = await commandLine([...args, ...config], { env, cwd: story.directory });
+    const printed = [...`${stdout}${stderr}`.matchAll(/`(tidemark [^`]*)`/g)].map(
+      ([, command = '']) => command,
+    );
+    expect(printed, args.join(' ')).not.toEqual([]);
+    for (const command of printed) {
+      expect(command).toContain(' --config own.yaml');
+      if (!/^tidemark (?:restore|diff|drift)/.test(command)) continue;
+      for (const parent of [organization, project])
+        if (args.includes(parent[0] ?? '')) expect(command, args.join(' ')).toContain(` ${parent.join(' ')}`);
+    }
+  }
 });
