@@ -196,7 +196,7 @@ export function toRun(
 
 /**
  * Commands that answer the same question as the one that prints them, and so about the same parents. Not `export`: hints have it to list
- * what there is.
+ * the names to choose from.
  */
 const NARROWED = /^`tidemark (?:restore|diff|drift|changes)\b(?! (?:accept|accepted|unaccept)\b)/;
 
