@@ -322,6 +322,17 @@ describe('what was accepted as drift', () => {
         reason: expect.stringContaining('leave out --keep-accepted') as string,
       },
     ]);
+    const unasked = planOf(stateOf([organization, member]), stateOf([organization, open]), {
+      options: { inviteMissing: true, prune: null },
+    });
+    expect(unasked.steps).toMatchObject([
+      {
+        obstacle: 'not_replaceable',
+        reason: expect.stringMatching(
+          /as in `tidemark restore .*--kind members --id m1 --invite-missing --prune --max-removals 1`$/,
+        ) as string,
+      },
+    ]);
   });
 
   it('leaves a record with nothing else to set out of the plan', () => {

@@ -4,7 +4,7 @@ import type { FieldDefinition, Creation } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
-import { planCommand } from '../../core/hints.ts';
+import { planCommand, shellWord } from '../../core/hints.ts';
 import { type JsonObject, getOwn, isJsonObject, setOwn, type JsonValue } from '../../core/json.ts';
 import { type ParsedRecord, compareRecords, recordName } from '../../diff/change.ts';
 import { equalValues } from '../../diff/canonical.ts';
@@ -476,7 +476,9 @@ function planInvitation(
     return;
   }
   if (open !== undefined && input.options.prune === null) {
-    const reason = `another ${invitation.title.one} to that address is open, and would be replaced: only with --prune and --max-removals`;
+    // Of this record only: --prune of the kind would remove everything else that came since.
+    const command = `${planCommand({ from: input.desired.reference, to: input.live.reference })} --kind ${desired.kind} --id ${shellWord(desired.id)} --invite-missing --prune --max-removals 1`;
+    const reason = `another ${invitation.title.one} to that address is open, and would be replaced: only with --prune and --max-removals, as in \`${command}\``;
     planning.put(blocked({ ...draft, key }, 'not_replaceable', reason));
     return;
   }
