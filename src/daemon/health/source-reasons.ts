@@ -3,7 +3,7 @@ import type { ErrorCode } from '../../core/errors.ts';
 import { DISK_FULL_HINT, resumeHint } from '../../core/hints.ts';
 import { durationBeyond, elapsed, localTime, plural } from '../../core/wording.ts';
 import { unendedText } from '../../mirror/unfinished-restore.ts';
-import { heldAdvice } from '../../state/held-names.ts';
+import { heldAdvice, withBelow } from '../../state/held-names.ts';
 import { futureRunText } from '../../state/runs.ts';
 import { heldUntilText } from '../../sync/removals.ts';
 import { expectedSince, isFirstSyncAtWork, isInterrupted } from './allowed-age.ts';
@@ -34,7 +34,7 @@ function freshness(facts: SourceFacts, allowedMs: number | null, now: number): H
   const runs = sync === null ? undefined : syncText(sync, now);
   const isFull = !isSyncing && wasDiskFull(facts);
   const isHeld = isOnlyHeld(facts);
-  const removals = isHeld ? `${plural(facts.held.records, 'removal')} held` : undefined;
+  const removals = isHeld ? heldText(facts) : undefined;
   const held = [waits, runs, isFull ? WAS_FULL : undefined, removals]
     .map((text) => (text === undefined ? '' : `; ${text}`))
     .join('');
@@ -212,14 +212,18 @@ function heldHint({ held: { ceiling, lists }, source }: SourceFacts): string {
   return `${heldUntilText(lists)}; ${heldAdvice(lists, source, 'them')}; if they were really removed: \`tidemark sync --source ${source} --accept-removals ${ceiling}\``;
 }
 
+/** With what is below them, as `sync` and `status` count: accepting them removes all of it. */
+function heldText({ held: { records, ceiling } }: SourceFacts): string {
+  return `${withBelow(plural(records, 'removal'), records, ceiling - records)} held`;
+}
+
 function held(facts: SourceFacts): HealthReason[] {
-  const { records } = facts.held;
-  if (records === 0) return [];
+  if (facts.held.records === 0) return [];
   return [
     {
       code: 'removals_held',
       state: 'degraded',
-      message: `${plural(records, 'removal')} held`,
+      message: heldText(facts),
       since: null,
       hint: heldHint(facts),
     },

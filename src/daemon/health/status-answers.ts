@@ -105,6 +105,11 @@ export function heldCount(snapshot: HealthSnapshot): number {
   return heldOf(snapshot).reduce((sum, { records }) => sum + records, 0);
 }
 
+/** Records below these, which are removed with them. */
+function belowHeld(snapshot: HealthSnapshot): number {
+  return heldOf(snapshot).reduce((sum, { below }) => sum + below, 0);
+}
+
 function heldOf(snapshot: HealthSnapshot): readonly NamedRemovals[] {
   return configuredOf(snapshot).flatMap(({ held }) => held);
 }
@@ -210,8 +215,8 @@ function complete(snapshot: HealthSnapshot): Answered {
     return { tone: 'warn', word: 'Not all', line };
   }
   const held = heldCount(snapshot);
-  if (held > 0)
-    return { tone: 'warn', word: 'In doubt', line: `${plural(held, 'removal')} held, ${records}` };
+  const heldText = withBelow(plural(held, 'removal'), held, belowHeld(snapshot));
+  if (held > 0) return { tone: 'warn', word: 'In doubt', line: `${heldText} held, ${records}` };
   const collections = sum(({ kinds }) => kinds.reduce((all, kind) => all + kind.collections, 0));
   const sampled = own.flatMap(({ sampledKinds }) => sampledKinds);
   const apart = [...Map.groupBy(sampled, ({ title }) => title)].map(([title, same]) => {
@@ -351,7 +356,7 @@ function foundDrift(snapshot: HealthSnapshot, drift: DriftCounts | null): Answer
     ...(drift.uncompared === 0 ? [] : [`${plural(drift.uncompared, 'collection')} could not be compared, `]),
   ].join('');
   const removals = heldCount(snapshot);
-  const below = heldOf(snapshot).reduce((sum, each) => sum + each.below, 0);
+  const below = belowHeld(snapshot);
   const missed = withBelow(plural(removals, 'record'), removals, below);
   const held =
     removals === 0

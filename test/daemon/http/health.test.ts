@@ -694,13 +694,13 @@ it.each(['stale', 'never_complete'])(
       assessHealth(source({ ...partial, ...more })).sources[0]?.reasons ?? [];
     const [late, held] = reasonsOf({});
     expect([late?.code, held?.code]).toEqual([code, 'removals_held']);
-    expect(late?.message).toMatch(/; 12 removals held$/);
+    expect(late?.message).toMatch(/; 12 removals and 2 below them held$/);
     expect(late?.hint).toContain('`tidemark sync --source a --accept-removals 14`');
     expect(late?.hint).toBe(held?.hint);
     // One need, also while a sync runs.
     for (const more of [{}, { isSyncing: true, sync: { startedAt: run(1).startedAt, silentMs: 0 } }]) {
       const health = assessHealth(source({ ...partial, ...more }));
-      const message = expect.stringMatching(/; 12 removals held$/) as string;
+      const message = expect.stringMatching(/; 12 removals and 2 below them held$/) as string;
       expect(needsOf({ health })).toMatchObject([{ code, message, hint: held?.hint }]);
     }
     // Another sync may read what this one could not.
