@@ -5,7 +5,7 @@ import { asTidemarkError, EXIT, exitCodeFor, TidemarkError, type ExitCode } from
 import type { DiffDocument, Skipped, Stale } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { diffReport } from '../report/diff-report.ts';
-import { groupedNotes, hidingLines, readingsThatMayHideChanges } from '../report/notes.ts';
+import { groupedNotes, hidingLines, KINDS_SHOWN, readingsThatMayHideChanges } from '../report/notes.ts';
 import { renderHtml } from '../report/render-html.ts';
 import { COMMENT_LENGTH, renderMarkdown } from '../report/render-markdown.ts';
 import { renderText } from '../report/render-text.ts';
@@ -156,8 +156,8 @@ export function comparisonReason(
   { mirror, source }: { readonly mirror: Mirror | null; readonly source: string | null },
 ): string[] {
   const lines = [
-    ...groupedNotes('not compared', document.skipped, definitions),
-    ...hidingLines(document, definitions),
+    ...groupedNotes('not compared', document.skipped, definitions, { most: KINDS_SHOWN }),
+    ...hidingLines(document, definitions, { most: KINDS_SHOWN }),
   ];
   if (lines.length > 0)
     return [

@@ -298,7 +298,9 @@ export function skippedNotice(
   if (!isInDoubt(document)) return null;
   return noticePart('warning', `${skippedSummary(document)}, so this may not be everything`, [
     ...document.skipped.map((skipped) => skippedText(skipped, options)),
-    ...hidingLines(document, options.definitions, (scope) => placeText(scope, options, { hasIds: false })),
+    ...hidingLines(document, options.definitions, {
+      placeOf: (scope) => placeText(scope, options, { hasIds: false }),
+    }),
   ]);
 }
 

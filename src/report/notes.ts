@@ -101,12 +101,20 @@ interface Noted {
 /** The parents of a collection in words; their ids where no names are at hand. */
 type PlaceOf = (scope: Scope) => string;
 
-/** E.g. `left out: members (organization 0189…), roles: the export holds none of this kind`. */
+interface NotesOptions {
+  readonly placeOf?: PlaceOf | undefined;
+  readonly most?: number;
+}
+
+/**
+ * E.g. `left out: members (organization 0189…), roles: the export holds none of this kind`.
+ * @param options.most kinds named for each reason; more are counted
+ */
 export function groupedNotes(
   label: string,
   notes: readonly Noted[],
   definitions: (kind: Kind) => ResourceDefinition,
-  placeOf: PlaceOf = scopeText,
+  { placeOf = scopeText, most = Infinity }: NotesOptions = {},
 ): string[] {
   return [...Map.groupBy(notes, ({ reason }) => reason)].map(([reason, same]) => {
     const kinds = [...Map.groupBy(same, ({ kind }) => kind)].map(
@@ -114,12 +122,14 @@ export function groupedNotes(
     );
     // A reason that counts something counts it in each of them.
     const each = same.length > 1 && /^\d/.test(reason) ? 'each ' : '';
-    return `${label}: ${kinds.join(', ')}: ${each}${reason}`;
+    const more = kinds.length - most;
+    const named = `${kinds.slice(0, most).join(', ')}${more > 0 ? ` and ${plural(more, 'more kind')}` : ''}`;
+    return `${label}: ${named}: ${each}${reason}`;
   });
 }
 
 /** Kinds named on one line; more are only counted. */
-const KINDS_SHOWN = 6;
+export const KINDS_SHOWN = 6;
 
 /** What was left out on purpose, on one line without places: a reason that all share, else how to see them. */
 export function leftOutLine(
@@ -161,15 +171,15 @@ export function readingsThatMayHideChanges({ stale = [] }: Pick<DiffDocument, 's
 export function hidingLines(
   document: Pick<DiffDocument, 'stale'>,
   definitions: Definitions,
-  placeOf?: PlaceOf,
+  options: NotesOptions = {},
 ): string[] {
   const hiding = readingsThatMayHideChanges(document);
   const of = (isPartial: boolean, side: Stale['side']): readonly Stale[] =>
     hiding.filter((each) => (each.is_partial === true) === isPartial && each.side === side);
   return [
-    ...groupedNotes('not fresh', of(false, 'to'), definitions, placeOf),
-    ...groupedNotes('incomplete in FROM', of(true, 'from'), definitions, placeOf),
-    ...groupedNotes('incomplete in TO', of(true, 'to'), definitions, placeOf),
+    ...groupedNotes('not fresh', of(false, 'to'), definitions, options),
+    ...groupedNotes('incomplete in FROM', of(true, 'from'), definitions, options),
+    ...groupedNotes('incomplete in TO', of(true, 'to'), definitions, options),
   ];
 }
 

@@ -320,3 +320,20 @@ it('lists that come back empty although their records exist are one line, whatev
   );
   expect(stderr).not.toContain('{"level"');
 });
+
+it('names some of the kinds that one reason is for and counts the others: a lost organization is a line to read', async () => {
+  const service = await FakeService.start();
+  const env = environment(service.url, scratch());
+  const run = (...args: string[]): Promise<Ended> => commandLine(args, { env, cwd: scratch() });
+  expect((await run('sync', '--quiet')).code).toBe(0);
+  service.quirks.push(
+    ({ path }, response) =>
+      path.startsWith(`/api/organizations/${ORG}/`) && forbidden(response, 'organization:read'),
+  );
+  const { code, stderr } = await run('diff', 'latest', 'live', '--quiet');
+  expect(code).toBe(3);
+  const [line = ''] = stderr.split('\n');
+  expect(line).toMatch(
+    /^tidemark: not compared: (?:[^:]* \(organization [^)]*\),? ?){6} and \d+ more kinds: /,
+  );
+});
