@@ -78,6 +78,7 @@ export async function configCheck(context: CommandContext): Promise<ExitCode> {
         `source ${source.name}: ${source.baseUrl.href}, profile ${source.profile}, ${rateText(source)}`,
     ),
     ...readLines(config),
+    ...ruleLines(config),
     ...backupLines(config.backup),
     ...warnings.map((warning) => `warning: ${warning}`),
     warnings.length === 0 ? 'valid' : `valid, with ${plural(warnings.length, 'warning')}`,
@@ -97,6 +98,15 @@ function readLines({ schedules, notices, pings }: LoadedConfig): string[] {
     `schedules: ${times.join(', ') || 'none'}`,
     `notices: ${channels.join(', ') || 'no channel'}, ${plural(pings.length, 'ping')}`,
   ];
+}
+
+/** What is hidden by configuration is in no audit log: a reader of the configuration is to see how much that is. */
+function ruleLines({ drift: { ignore } }: LoadedConfig): string[] {
+  return ignore.length === 0
+    ? []
+    : [
+        `drift: ${plural(ignore.length, 'rule')} to ignore; \`tidemark drift --verbose\` lists what they hide`,
+      ];
 }
 
 /** The service counts the requests of a key, whichever source sends them, while each source keeps to its own limits. */

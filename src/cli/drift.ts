@@ -168,14 +168,17 @@ function driftReport(
   );
   printNote(context, all.contradictions);
   const unread = [...failedLines, ...restoredLines];
-  const notes = (isActivityNamed: boolean): string[] => [
+  const notes = (isActivityNamed: boolean, areIgnoredListed: boolean): string[] => [
     ...all.warnings,
     ...failedLines.slice(0, 1),
     ...restoredLines,
     ...interruptedLines,
     ...(held?.lines ?? []),
     ...heldElsewhere,
-    ...driftNotes(found, below, options, isActivityLeftOut && !isActivityNamed),
+    ...driftNotes(found, below, options, {
+      isActivityLeftOut: isActivityLeftOut && !isActivityNamed,
+      areIgnoredListed,
+    }),
   ];
   const shared = {
     definitions,
@@ -210,16 +213,18 @@ function driftReport(
         null,
         2,
       ),
-    render: (format) =>
-      renderDocument(context, document, format, {
+    render: (format) => {
+      // In the terminal their number says enough, until somebody asks.
+      const isListed = format !== 'text' || context.options.verbose === true;
+      return renderDocument(context, document, format, {
         ...shared,
         ...(format === 'text' ? { timeText: localTime } : {}),
-        // In the terminal their number says enough, until somebody asks.
-        ...(format === 'text' && context.options.verbose !== true ? {} : { accepted: found.accepted }),
+        ...(isListed ? { accepted: found.accepted, ignored: found.ignored } : {}),
         notes: isHere
-          ? [...notes(false), ...staleFromLines(document, definitions), ...leftOutHere]
-          : [...notes(true), ...forgottenNotes(document), ...beside],
-      }),
+          ? [...notes(false, isListed), ...staleFromLines(document, definitions), ...leftOutHere]
+          : [...notes(true, isListed), ...forgottenNotes(document), ...beside],
+      });
+    },
   };
 }
 
@@ -287,7 +292,7 @@ function driftNotes(
   { document, open, accepted, ignored, missed, stale, definitions }: SourceDrift,
   below: number,
   { severity: threshold, showSecrets }: DriftOptions,
-  isActivityLeftOut: boolean,
+  { isActivityLeftOut, areIgnoredListed }: Record<'isActivityLeftOut' | 'areIgnoredListed', boolean>,
 ): string[] {
   const nameOf = (finding: Finding): string =>
     nameText(showSecrets === true ? finding.name : withMaskedId(finding, definitions(finding.kind)).name);
@@ -297,6 +302,7 @@ function driftNotes(
   const early = stale.filter(({ acceptedAt }) => at !== undefined && acceptedAt > at);
   return [
     `${plural(open.length, 'finding')} open${recordsText(open)}, ${accepted.length} accepted, ${ignored.length} ignored by rule` +
+      (ignored.length === 0 || areIgnoredListed ? '' : ' (`--verbose` lists them)') +
       (below === 0 ? '' : `, ${below} below ${threshold ?? ''} not shown`) +
       (isActivityLeftOut ? '; activity data not compared' : ''),
     ...reopened.map((finding) => {

@@ -7,7 +7,7 @@ import { isJsonObject } from '../core/json.ts';
 import { formatInteger, plural } from '../core/wording.ts';
 import type { DiffDocument, RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
-import { type AcceptedFinding, type DriftSummary, type Finding } from '../diff/drift.ts';
+import type { DriftSummary, Finding } from '../diff/drift.ts';
 import { type SeverityOf, changeSeverity, compareSeverities, severities } from '../diff/severity.ts';
 import {
   type Item,
@@ -75,6 +75,7 @@ export function diffReport(document: DiffDocument, options: ReportOptions): Repo
       ...(skipped === null ? [] : [skipped]),
       ...sections.map((section) => sectionPart(section, severityIn(options))),
       ...recordsPart('Accepted', acceptedItems(options)),
+      ...recordsPart('Ignored by rule', ignoredItems(options)),
     ],
   };
 }
@@ -130,30 +131,54 @@ function itemOf(
 
 /** What acceptances hide: the fields of a record that were accepted together are one item. */
 function acceptedItems(options: ReportOptions): Item[] {
-  const together = Map.groupBy(options.accepted ?? [], ({ finding, acceptance }) => {
-    const { kind, scope, id, change } = finding;
-    const { reason, by, via, acceptedAt, until } = acceptance;
-    return JSON.stringify([kind, scopeKey(scope), id, change, reason, by, via, acceptedAt, until]);
-  });
-  return [...together.values()].flatMap((group) => acceptedItem(group, options));
+  const timeText = options.timeText ?? ((at: string): string => at.replace(/\.\d+Z$/, 'Z'));
+  const settled = (options.accepted ?? []).map(({ finding, acceptance }) => ({
+    finding,
+    line: acceptedOnOneLine(acceptance, timeText),
+    together: [acceptance.by, acceptance.via, acceptance.acceptedAt],
+  }));
+  return settledItems(settled, options);
 }
 
-function acceptedItem(group: readonly AcceptedFinding[], options: ReportOptions): Item[] {
+/** What rules of the configuration hide, with its severity. */
+function ignoredItems(options: ReportOptions): Item[] {
+  const settled = (options.ignored ?? []).map(({ finding, rule }) => ({
+    finding,
+    line: `severity ${finding.severity}, ignored by rule: ${nameText(rule.reason)}`,
+    together: [rule.kind, rule.id, rule.path],
+  }));
+  return settledItems(settled, options);
+}
+
+/** A finding that is not open, and why. */
+interface Settled {
+  readonly finding: Finding;
+  readonly line: string;
+  /** With the record and the line: those that are equal in it are one item. */
+  readonly together: readonly (string | undefined)[];
+}
+
+function settledItems(settled: readonly Settled[], options: ReportOptions): Item[] {
+  const groups = Map.groupBy(settled, ({ finding: { kind, scope, id, change }, line, together }) =>
+    JSON.stringify([kind, scopeKey(scope), id, change, line, together]),
+  );
+  return [...groups.values()].flatMap((group) => settledItem(group, options));
+}
+
+function settledItem(group: readonly Settled[], options: ReportOptions): Item[] {
   const findings = group.map(({ finding }) =>
     options.showsSecrets === true ? finding : maskedFinding(options, finding),
   );
   const [first] = findings;
-  const acceptance = group[0]?.acceptance;
-  if (first === undefined || acceptance === undefined) return [];
+  if (first === undefined) return [];
   const { kind, scope, id, name, change } = first;
   const definition = options.definitions(kind);
-  const timeText = options.timeText ?? ((at: string): string => at.replace(/\.\d+Z$/, 'Z'));
   return [
     {
       ...{ kind, change, outcome: change },
       operation: definition.title.one,
       ...{ name: nameText(name), id: nameText(id), place: parentTexts(scope, options) },
-      lines: [acceptedOnOneLine(acceptance, timeText)],
+      lines: group.slice(0, 1).map(({ line }) => line),
       fields: fieldsForPeople({ change, fields: findings.flatMap(fieldsOf) }, definition),
       isWholeRecord: change !== 'changed',
     },

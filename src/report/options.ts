@@ -3,7 +3,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { RecordKey } from '../catalog/order.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Present } from '../config/source.ts';
-import type { AcceptedFinding, Finding } from '../diff/drift.ts';
+import type { AcceptedFinding, Drift, Finding } from '../diff/drift.ts';
 import type { FingerprintOf } from '../diff/fingerprint.ts';
 import type { ExplainedForm } from '../diff/form-change.ts';
 import type { SeverityOf } from '../diff/severity.ts';
@@ -39,6 +39,8 @@ export interface ReportOptions {
   readonly findings?: readonly Pick<Finding, 'severity'>[];
   /** Findings of drift that an acceptance hides: listed with it. */
   readonly accepted?: readonly AcceptedFinding[];
+  /** Findings of drift that a rule hides: listed with its reason. */
+  readonly ignored?: Drift['ignored'];
   /** Changes of form that explain differences, which are then not among the findings. */
   readonly forms?: readonly ExplainedForm[];
   /** How times are written; left out, as ISO 8601 in UTC. */

@@ -19,6 +19,12 @@ async function check(backup: string, directory = scratch()): Promise<string> {
   return stdout;
 }
 
+it('config check counts the rules that hide drift: no audit log has them', async () => {
+  const rules = 'drift: { ignore: [{ kind: roles, reason: a }, { kind: domains, reason: b }] }\n';
+  expect(await check(rules)).toContain('\ndrift: 2 rules to ignore; `tidemark drift --verbose` lists');
+  expect(await check('')).not.toContain('\ndrift:');
+});
+
 describe('config check on backups', () => {
   it('warns of a directory that is missing, or no directory, and of backups without recipients', async () => {
     const stdout = await check('backup: { targets: [./away, ./tidemark.yaml, "s3://bucket/a"] }\n');
