@@ -16,6 +16,8 @@ export interface TargetCheck {
   /** Null where it can be used. */
   readonly error: TidemarkError | null;
   readonly isOnMirrorDisk: boolean;
+  /** What is wrong with the newest backup in a directory, of this mirror where that is known; null for nothing, as far as sizes and names tell. */
+  readonly damage: string | null;
 }
 
 /** For how long a target is waited for: a network disk may hang, and a service not answer. */
@@ -75,15 +77,22 @@ async function checkTarget(
   const check = async (): Promise<TargetCheck> => {
     const opened = await openTarget(target, systemClock);
     await opened.check(limited);
-    if (owner !== undefined) {
-      const backups = await listBackups(opened);
-      if (!backups.some(({ manifest }) => manifest?.mirror === owner))
-        throw emptiedError(address, backups.length > 0);
-    }
+    // A bucket is asked once: its manifests would be a request each.
+    const backups = target.type === 'directory' ? await listBackups(opened) : [];
+    if (owner !== undefined && !backups.some(({ manifest }) => manifest?.mirror === owner))
+      throw emptiedError(address, backups.length > 0);
     const isOnDisk = !isMirrorAway && (await isOnMirrorDisk(target, config.mirror));
-    return { address, error: null, isOnMirrorDisk: isOnDisk };
+    // What the manifest of a damaged one does not tell may be ours.
+    const newest = backups.find(
+      ({ manifest }) => owner === undefined || manifest === null || manifest.mirror === owner,
+    );
+    const isBad = newest?.state === 'damaged' || newest?.state === 'gone';
+    const damage = isBad ? `${newest.path}: ${newest.reason ?? ''}` : null;
+    return { address, error: null, isOnMirrorDisk: isOnDisk, damage };
   };
-  const unusable = (error: TidemarkError | null) => ({ address, error, isOnMirrorDisk: false });
+  const unusable = (error: TidemarkError | null) => ({
+    ...{ address, error, isOnMirrorDisk: false, damage: null },
+  });
   try {
     return await Promise.race([check(), late.then(unusable)]);
   } catch (error) {
@@ -108,10 +117,24 @@ export function targetProblems(checks: readonly TargetCheck[]): Problem[] {
           },
         ],
   );
-  if (beside.length === 0) return unusable;
+  const damaged = checks.flatMap(({ damage }): Problem[] =>
+    damage === null
+      ? []
+      : [
+          {
+            gravity: 'warning',
+            code: 'backup_damaged',
+            source: null,
+            message: `backups: the newest one is damaged: ${damage}`,
+            next: 'run `tidemark backup create`; `tidemark backup list` says which others are damaged',
+          },
+        ],
+  );
+  if (beside.length === 0) return [...unusable, ...damaged];
   const addresses = beside.map(({ address }) => address);
   return [
     ...unusable,
+    ...damaged,
     {
       // With another target elsewhere, this one is for convenience.
       gravity: beside.length === checks.length ? 'warning' : 'note',

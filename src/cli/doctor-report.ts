@@ -284,9 +284,9 @@ export function isMirrorSound({ damage, error, verification, contradictions }: M
 }
 
 function targetFacts(targets: readonly TargetCheck[]): Fact[] {
-  return targets.map(({ address, error }) => [
+  return targets.map(({ address, error, damage }) => [
     'backups',
-    `${address} ${error === null ? 'can be used' : 'CANNOT BE USED'}`,
+    `${address} ${error === null ? 'can be used' : 'CANNOT BE USED'}${damage === null ? '' : ', but its newest backup is damaged'}`,
   ]);
 }
 

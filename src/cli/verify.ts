@@ -354,6 +354,8 @@ interface Compared {
   readonly found: FoundSeal | undefined;
   /** What of its manifest is not in the chain; `key` where the manifest itself was altered. */
   readonly lacks: 'root' | 'entry' | 'key' | null;
+  /** What its file has against its manifest; null for none, as far as sizes and names tell. */
+  readonly damage: string | null;
 }
 
 /** A backup that was not compared. */
@@ -367,7 +369,7 @@ interface LeftOut {
 
 /**
  * Compares the roots, and the latest entries of the audit log, that manifests of backups of this mirror have. Exit 0 where
- * all are in the chain and one at least is of a present run; 1 where one is not; 3 where a target or a manifest could not
+ * all are in the chain and one at least is of a present run; 1 where one is not, or a file is not as its manifest says; 3 where a target or a manifest could not
  * be read, or nothing was compared.
  */
 async function compareBackups(mirror: Mirror, targets: readonly BackupTarget[]): Promise<NotedSeals> {
@@ -385,8 +387,9 @@ async function compareBackups(mirror: Mirror, targets: readonly BackupTarget[]):
       unread.push(`${target.address}: ${asTidemarkError(error).message}`);
       continue;
     }
-    for (const { name, path, manifest, reason } of backups) {
+    for (const { name, path, manifest, reason, state } of backups) {
       const file = { target: target.address, file: name };
+      const damage = state === 'damaged' || state === 'gone' ? reason : null;
       if (manifest === null) {
         unread.push(`${path}: ${reason ?? 'it has no manifest'}`);
         leftOut.push({ ...file, reason: 'no_manifest', mirror: null });
@@ -397,15 +400,16 @@ async function compareBackups(mirror: Mirror, targets: readonly BackupTarget[]):
         continue;
       }
       const { run, root } = manifest;
+      if (damage !== null) wrong.push(`${path} is damaged: ${damage}`);
       const lack = lackOf(manifest);
       if (lack !== null) {
-        compared.push({ ...file, run, found: undefined, lacks: 'key' });
+        compared.push({ ...file, run, found: undefined, lacks: 'key', damage });
         wrong.push(`${path}: its manifest was altered: ${lack}`);
         continue;
       }
       const { audit_log: audited } = manifest;
       const { found, lacks } = inChain(mirror, manifest);
-      compared.push({ ...file, run, found, lacks });
+      compared.push({ ...file, run, found, lacks, damage });
       if (lacks === null) continue;
       wrong.push(
         lacks === 'root' || audited === null
@@ -415,7 +419,8 @@ async function compareBackups(mirror: Mirror, targets: readonly BackupTarget[]):
       );
     }
   }
-  const intact = compared.filter(({ lacks }) => lacks === null);
+  const damaged = compared.filter(({ damage }) => damage !== null).length;
+  const intact = compared.filter(({ lacks, damage }) => lacks === null && damage === null);
   const present = intact.filter(({ found }) => found?.status === 'run');
   const replaced = intact.filter(({ found }) => found?.status === 'replaced');
   const lacking = (what: Compared['lacks']): number => compared.filter(({ lacks }) => lacks === what).length;
@@ -427,8 +432,8 @@ async function compareBackups(mirror: Mirror, targets: readonly BackupTarget[]):
     );
   return {
     document: {
-      backups: compared.map(({ target, file, run, found }) => ({
-        ...{ target, file, run },
+      backups: compared.map(({ target, file, run, found, damage }) => ({
+        ...{ target, file, run, damage },
         ...sealDocument(found),
       })),
       left_out: leftOut,
@@ -442,6 +447,7 @@ async function compareBackups(mirror: Mirror, targets: readonly BackupTarget[]):
           ? []
           : [`${lacking('entry')} with an audit log entry that is not in the chain`]),
         ...(lacking('key') === 0 ? [] : [`${lacking('key')} with an altered manifest`]),
+        ...(damaged === 0 ? [] : [`${damaged} damaged`]),
       ].join(', ')}`,
       ...leftOutLines(leftOut),
     ],

@@ -352,6 +352,30 @@ describe('doctor', () => {
     ]);
   });
 
+  it('warns where the newest backup in a directory is damaged', async () => {
+    const { directory, env } = await rig();
+    const good = join(directory, 'good');
+    mkdirSync(good);
+    env['TIDEMARK_BACKUP_TARGETS'] = good;
+    await commandLine(['sync', '--quiet'], { env, cwd: directory });
+    await commandLine(['backup', 'create'], { env, cwd: directory });
+    const damaged = async (): Promise<object[]> =>
+      (await examine(0, env, directory)).document.problems.filter(({ code }) => code === 'backup_damaged');
+    expect(await damaged()).toEqual([]);
+    const [name = ''] = readdirSync(good).filter((each) => !each.endsWith('.json'));
+    truncateSync(join(good, name), 1000);
+    expect(await damaged()).toMatchObject([
+      {
+        gravity: 'warning',
+        message: expect.stringMatching(
+          /newest one is damaged: .*has 1000 bytes where its manifest says/,
+        ) as string,
+      },
+    ]);
+    const { stdout } = await text(env, directory, '-v');
+    expect(stdout).toContain(`${good} can be used, but its newest backup is damaged`);
+  });
+
   it('looks at a bucket with one request, and reports one that does not answer as it should', async () => {
     const { directory, env } = await rig();
     const seen: string[] = [];

@@ -1,4 +1,14 @@
-import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
@@ -178,6 +188,36 @@ describe('verify --backups', () => {
     expect(other.code).toBe(1);
     expect(other.stdout).toContain('1 backup compared: 0 with the root hash of a run, 1 not in the chain\n');
     expect(other.stderr).toMatch(/root hash (ab){32} of run 1 is not in the chain/);
+  });
+
+  it('fails where a file is not as its manifest says', async () => {
+    const { run, next, verified, directory } = await mirrored();
+    await run('backup', 'create');
+    const [good = ''] = readdirSync(directory).filter((each) => !each.endsWith('.json'));
+    await next('B');
+    await run('backup', 'create');
+    const [cut = ''] = readdirSync(directory).filter((each) => !each.endsWith('.json') && each !== good);
+    const { size } = statSync(join(directory, cut));
+    truncateSync(join(directory, cut), 1000);
+    const compared = await run('verify', '--backups');
+    expect(compared.code).toBe(1);
+    expect(compared.stdout).toContain('2 backups compared: 1 with the root hash of a run, 1 damaged\n');
+    const damage = `it has 1000 bytes where its manifest says ${size}`;
+    expect(compared.stderr).toContain(`${cut} is damaged: ${damage}\n`);
+    expect((await verified('--backups')).backups).toMatchObject([
+      { file: cut, damage, status: 'run' },
+      { file: good, damage: null, status: 'run' },
+    ]);
+    // An earlier one under the name of the newest, and one that is gone.
+    rmSync(join(directory, cut));
+    expect((await run('verify', '--backups')).stderr).toContain(
+      `${cut} is damaged: only its manifest is there`,
+    );
+    for (const end of ['', '.json'])
+      copyFileSync(join(directory, `${good}${end}`), join(directory, `${cut}${end}`));
+    const renamed = await run('verify', '--backups');
+    expect(renamed.code).toBe(1);
+    expect(renamed.stderr).toContain(`${cut} is damaged: its manifest is that of ${good}`);
   });
 
   it('counts the backups that it leaves out, and says why', async () => {
