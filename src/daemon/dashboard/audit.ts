@@ -29,6 +29,7 @@ import {
   chipsHtml,
   emptyHtml,
   hintHtml,
+  mismatchHtml,
   nameHtml,
   selectHtml,
   tableHtml,
@@ -79,15 +80,17 @@ export async function auditPage(
     { ...filter, limit: ENTRIES_SHOWN },
     { question: JSON.stringify(asked), now },
   );
+  // Its last line says what to do about those before it.
+  const contradicted = plainLines(contradictedLines(altered, mirror));
   const notes = [
-    ...plainLines(contradictedLines(altered, mirror)),
+    ...contradicted.slice(-1),
     ...period.notes,
     ...damageNotes(damage),
     ...(count > ENTRIES_SHOWN ? [cutText(count)] : []),
   ];
   const body = markup`<h1>Audit log</h1>
 <p class="faint">Who accepted, pinned, restored or forgot what, newest first.</p>
-${chooser(asked, sources)}${of === 0 ? NOTHING : markup`<p class="faint">${countText(count, of)}${count === 0 ? NOTHING : markup`, <a href="${pathOf('/audit.csv', asked)}" download>as CSV</a>`}. All ${plural(of, 'entry', 'entries')} checked ${clockTime(isoTime(foundAt), 19)}; again after ten minutes, or when the mirror is written.</p>`}${notes.map(hintHtml)}
+${mismatchHtml(contradicted.slice(0, -1))}${chooser(asked, sources)}${of === 0 ? NOTHING : markup`<p class="faint">${countText(count, of)}${count === 0 ? NOTHING : markup`, <a href="${pathOf('/audit.csv', asked)}" download>as CSV</a>`}. All ${plural(of, 'entry', 'entries')} checked ${clockTime(isoTime(foundAt), 19)}; again after ten minutes, or when the mirror is written.</p>`}${notes.map(hintHtml)}
 ${entries.length === 0 ? nothingHtml(of) : entriesHtml(entries, sources.length > 1)}`;
   return { title: 'Audit log', body };
 }

@@ -198,7 +198,9 @@ describe('the page of the audit log', () => {
     const rows = csv.trimEnd().split('\r\n');
     expect(rows.map((line) => line.split(',').at(-1))).toEqual(['is_altered', 'true', 'false', 'false']);
     for (const text of [html, (await page('?action=pin')).html]) {
-      expect(text).toContain('entry 3 of the audit log is not as it was written');
+      expect(text).toContain(
+        '<div class="warning" role="note">entry 3 of the audit log is not as it was written',
+      );
       expect(text).toContain('>tidemark verify</code>');
     }
   });
