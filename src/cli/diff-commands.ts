@@ -111,7 +111,10 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
         options: [
           { ...fieldOption, description: 'only this field; repeatable (default: every field that drifted)' },
           { flags: '--reason <text>', description: 'reason, shown in reports' },
-          { flags: '--until <date>', description: 'date on which the acceptance expires' },
+          {
+            flags: '--until <date>',
+            description: 'last day on which the acceptance holds (UTC), or the time at which it expires',
+          },
           { flags: '--from <ref>', description: 'the desired state (default: baseline)' },
           { flags: '--live', description: 'accept the drift of the service now, instead of the latest run' },
           ...placeOptions,

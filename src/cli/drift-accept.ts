@@ -4,7 +4,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import { scopeKey, scopeText } from '../catalog/catalog.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
-import { parseTime } from '../core/parse-time.ts';
+import { parseEnd } from '../core/parse-time.ts';
 import { count, plural, localTime } from '../core/wording.ts';
 import { placeOf } from '../diff/compare.ts';
 import { acceptedEarlier, type Finding } from '../diff/drift.ts';
@@ -229,7 +229,7 @@ function otherFields(findings: readonly Finding[], { kind, id, field = [] }: Acc
 
 function untilTime(context: CommandContext, text: string | undefined, now: number): string | undefined {
   if (text === undefined) return undefined;
-  const time = parseTime(text);
+  const time = parseEnd(text);
   if (time === undefined) {
     throw new TidemarkError('usage', `--until ${text} is not a date`, {
       hint: 'write 2026-06-30, or a time with its zone like 2026-06-30T12:00Z',

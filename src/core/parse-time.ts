@@ -40,6 +40,16 @@ export function parseTime(text: string): ParsedTime | undefined {
   return { epochMs, ...precision, note: readAs(text, epochMs) };
 }
 
+const DAY_MS = 86_400_000;
+
+/** Until when something holds whose last day, or end, is given: a day without a time is included. Undefined as `parseTime`. */
+export function parseEnd(text: string): ParsedTime | undefined {
+  const time = parseTime(text);
+  if (time === undefined || PATTERN.exec(text)?.[4] !== undefined) return time;
+  const epochMs = time.epochMs + DAY_MS;
+  return { epochMs, note: `${text} is included: until ${localTime(new Date(epochMs).toISOString())}` };
+}
+
 const FIELD_PATTERN =
   /^\d{4}-\d{2}-\d{2}(?:[Tt ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?:[Zz]|[+-](?:0\d|1[0-4])(?::?\d{2})?)?)?$/;
 

@@ -81,8 +81,8 @@ describe('the audit log', () => {
       `T | ${via} | undo | restore 2 | undoes restore 1`,
       `T | ${via} | end | restore 1 | complete`,
       `T | ${via} | restore | restore 1 | from baseline (run 1)`,
-      `T | ${via} | unaccept | role Night shift /name | accepted by ann (${via}), reason: renamed, SEC-12; until 2130-12-31T00:00:00Z; ${value}`,
-      `T | ann (${via}) | accept | role Night shift /name | reason: renamed, SEC-12; until 2130-12-31T00:00:00Z; ${value}`,
+      `T | ${via} | unaccept | role Night shift /name | accepted by ann (${via}), reason: renamed, SEC-12; until 2131-01-01T00:00:00Z; ${value}`,
+      `T | ann (${via}) | accept | role Night shift /name | reason: renamed, SEC-12; until 2131-01-01T00:00:00Z; ${value}`,
       `T | Bea Auditor (${via}) | baseline | snapshot q4 | run 1`,
       `T | Bea Auditor (${via}) | pin | snapshot q4 | run 1`,
     ]);
@@ -293,7 +293,7 @@ describe('the audit log', () => {
       'entry,at,by,via,action,what,details,source,kind,id,path,from,to,baseline,reason,until,snapshot,run,restore,backup,root,hash,is_altered',
     );
     expect(accepted).toMatch(
-      /^3,[^,]+Z,ann,[^,]+,accept,role Night shift \/name,"reason: renamed, SEC-12; until 2130-12-31T00:00:00.000Z; ""Data platform"" → ""Night shift"", against q4 \(run 1\)",default,roles,[^,]+,\/name,"""Data platform""","""Night shift""",q4 \(run 1\),"renamed, SEC-12",2130-12-31T00:00:00.000Z,,,,,,[0-9a-f]{64},false$/,
+      /^3,[^,]+Z,ann,[^,]+,accept,role Night shift \/name,"reason: renamed, SEC-12; until 2131-01-01T00:00:00.000Z; ""Data platform"" → ""Night shift"", against q4 \(run 1\)",default,roles,[^,]+,\/name,"""Data platform""","""Night shift""",q4 \(run 1\),"renamed, SEC-12",2131-01-01T00:00:00.000Z,,,,,,[0-9a-f]{64},false$/,
     );
     const html = (await story.expectRun(0, 'audit', '--format', 'html')).stdout;
     expect(html).toMatch(

@@ -142,7 +142,7 @@ describe('accepted drift', () => {
     const text = (await expectRun(0, 'drift', '-v')).stdout;
     expect(text).toContain('\nAccepted (4)\n');
     expect(text).toMatch(
-      /~ domain one\.example changed\n +id d1, .*\n +accepted by Anna \(\S+@\S+\) on \S+ until 2099-01-02T00:00:00Z: CHG-1100\n +\/is_verified false → true\n/,
+      /~ domain one\.example changed\n +id d1, .*\n +accepted by Anna \(\S+@\S+\) on \S+ until 2099-01-03T00:00:00Z: CHG-1100\n +\/is_verified false → true\n/,
     );
     expect(text).toMatch(
       /- domain two\.example removed\n +id d2, .*\n +accepted by Anna \(\S+@\S+\) on \S+: sold\n/,
@@ -151,11 +151,11 @@ describe('accepted drift', () => {
     const markdown = (await expectRun(0, 'drift', '--format', 'markdown')).stdout;
     expect(markdown).toMatch(/## Accepted \(4\)\n\n/);
     expect(markdown).toContain(
-      'until 2099-01-02T00:00:00Z: CHG-1100\n  - `/is_verified`: `false` → `true`\n',
+      'until 2099-01-03T00:00:00Z: CHG-1100\n  - `/is_verified`: `false` → `true`\n',
     );
     const html = (await expectRun(0, 'drift', '--format', 'html')).stdout;
     expect(html).toContain('>Accepted <span class="count">4</span></h2>');
-    expect(html).toMatch(/accepted by Anna \(\S+@\S+\) on \S+ until 2099-01-02T00:00:00Z: CHG-1100/);
+    expect(html).toMatch(/accepted by Anna \(\S+@\S+\) on \S+ until 2099-01-03T00:00:00Z: CHG-1100/);
     for (const report of [text, markdown, html]) expect(report).not.toContain('pin-4711');
     // The audit log has what was accepted, and against which state; so has the list.
     const state = { baseline: { ref: 'baseline', run: 2, name: 'c' }, state: { ref: 'latest', run: 3 } };
@@ -176,7 +176,7 @@ describe('accepted drift', () => {
       /\/is_verified +false → true +c \(run 2\)/,
     );
     const log = (await expectRun(0, 'audit')).stdout;
-    expect(log).toContain('reason: CHG-1100; until 2099-01-02T00:00:00Z; false → true, against c (run 2)');
+    expect(log).toContain('reason: CHG-1100; until 2099-01-03T00:00:00Z; false → true, against c (run 2)');
     for (const each of [logged, log, listed.stdout]) expect(each).not.toContain('pin-4711');
     await expectRun(0, 'drift', 'unaccept', 'domains', 'd1');
     expect((await expectRun(0, 'audit', '--action', 'unaccept')).stdout).toContain('false → true');

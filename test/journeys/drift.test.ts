@@ -332,8 +332,16 @@ describe('accepted drift', () => {
     const { stdout } = await it.expectRun(0, 'drift', 'accepted', '--json');
     expect(JSON.parse(stdout)).toMatchObject({
       schema: 'tidemark.drift_accepted/1',
-      accepted: [{ id: ORG, path: '/enforce_2fa', until: '2999-01-01T00:00:00.000Z', is_over: false }],
+      accepted: [{ id: ORG, path: '/enforce_2fa', until: '2999-01-02T00:00:00.000Z', is_over: false }],
     });
+    // A day is included; a time is as it is.
+    const today = isoTime(systemClock.now()).slice(0, 10);
+    expect((await accept(it, 0, '--until', today)).stderr).toContain(`${today} is included: until `);
+    await it.drift(0);
+    await accept(it, 0, '--until', '2999-01-01T00:00Z');
+    expect((await it.expectRun(0, 'drift', 'accepted', '--json')).stdout).toContain(
+      '"2999-01-01T00:00:00.000Z"',
+    );
     const mirror = open({ path: join(it.directory, 'mirror.db'), clock: systemClock });
     for (const accepted of mirror.acceptances.list())
       mirror.acceptances.add({ ...accepted, until: '2001-01-01T00:00:00.000Z' });
@@ -475,6 +483,11 @@ describe('the rules of the configuration', () => {
       lines: readonly string[],
       ...args: string[]
     ): Promise<DriftJson> => {
+      const ended = await run(lines, ...args, '--json');
+      expect(ended.code, ended.stdout + ended.stderr).toBe(code);
+      return JSON.parse(ended.stdout) as DriftJson;
+    };
+    const run = async (lines: readonly string[], ...args: string[]): ReturnType<typeof commandLine> => {
       const { TIDEMARK_API_KEY: key = '', TIDEMARK_BASE_URL: url = '', ...rest } = env;
       writeFileSync(
         join(directory, 'tidemark.yaml'),
@@ -486,27 +499,35 @@ describe('the rules of the configuration', () => {
         ].join('\n'),
       );
       const own = Object.fromEntries(Object.entries(rest).filter(([name]) => name === 'PATH'));
-      const ended = await commandLine(['drift', ...args, '--json'], {
-        env: { ...own, KEY: key },
-        cwd: directory,
-      });
-      expect(ended.code, ended.stdout + ended.stderr).toBe(code);
-      return JSON.parse(ended.stdout) as DriftJson;
+      return commandLine(['drift', ...args], { env: { ...own, KEY: key }, cwd: directory });
     };
-    const found = await configured(2, [
+    const rules = [
       '  ignore:',
       '    - { kind: domains, id: d2, reason: "the raffle" }',
       '    - { path: /comm*, source: other, reason: "another source" }',
       '    - { path: /comment, reason: "free text" }',
       '  severities:',
       `    - { kind: domains, path: ${JIT}, severity: low }`,
-    ]);
+    ];
+    const found = await configured(2, rules);
     expect(told(found.findings)).toEqual([`low d1 changed ${JIT}`]);
     expect(found.ignored.map(({ id, rule }) => `${id} ${rule.reason}`)).toEqual([
       'd1 free text',
       'd2 the raffle',
     ]);
     expect(found.summary).toMatchObject({ open: 1, changed: 1, ignored: 1, findings: { ignored: 2 } });
+    expect((await run(rules)).stdout).toMatch(/2 ignored by rule \(`--verbose` lists them\)(?!.*Ignored)/s);
+    const text = (await run(rules, '-v')).stdout;
+    expect(text).toContain('\nIgnored by rule (2)\n');
+    expect(text).toMatch(
+      /~ domain one\.example changed\n +id d1.*\n +severity \w+, ignored by rule: free text\n +\+ \/comment /,
+    );
+    expect(text).toMatch(/id d2.*\n +severity \w+, ignored by rule: the raffle\n/);
+    const markdown = (await run(rules, '--format', 'markdown')).stdout;
+    expect(markdown).toContain('## Ignored by rule (2)\n');
+    const html = (await run(rules, '--format', 'html')).stdout;
+    expect(html).toContain('>Ignored by rule <span class="count">2</span></h2>');
+    for (const report of [markdown, html]) expect(report).toContain('ignored by rule: the raffle');
     await configured(
       0,
       [`  severities: [{ path: ${JIT}, severity: low }, { path: /comment, severity: low }]`],

@@ -7,7 +7,7 @@ import type { Actor } from '../../core/actor.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
-import { parseTime } from '../../core/parse-time.ts';
+import { parseEnd } from '../../core/parse-time.ts';
 import { plural } from '../../core/wording.ts';
 import { placeOf } from '../../diff/compare.ts';
 import { acceptedEarlier } from '../../diff/drift.ts';
@@ -200,9 +200,9 @@ function runIn(form: URLSearchParams): number {
 function untilIn(form: URLSearchParams, now: number): string | undefined {
   const text = form.get('until')?.trim() ?? '';
   if (text === '') return undefined;
-  const time = parseTime(text);
+  const time = parseEnd(text);
   if (time !== undefined && time.epochMs > now) return isoTime(time.epochMs);
-  throw new TidemarkError('usage', 'until is not a date in the future', { hint: 'write it like 2027-06-30' });
+  throw new TidemarkError('usage', 'until is over already, or no date', { hint: 'write it like 2027-06-30' });
 }
 
 // Forms.
@@ -245,7 +245,7 @@ export function acceptForm(source: string, fingerprints: readonly string[], to: 
     'accept',
     [['source', source], ['to', to], ...hidden],
     markup`<label class="grow">Reason<input name="reason" required maxlength="${MOST_REASON}"></label>
-<label>Until 00:00 UTC of (optional)<input type="date" name="until"></label><button>Accept</button>`,
+<label>Through the end of (UTC, optional)<input type="date" name="until"></label><button>Accept</button>`,
   );
   const what = fingerprints.length === 1 ? 'Accept…' : `Accept ${plural(fingerprints.length, 'finding')}…`;
   return markup`<details class="act"><summary>${what}</summary>${form}</details>`;
