@@ -164,6 +164,11 @@ describe('the layout', () => {
     expect(outside.map(({ path }) => path)).toEqual([]);
   });
 
+  it('makes directories by core/file-errors.ts: the recursive way of Node never ends below /proc', () => {
+    const recursive = files.filter(({ text }) => /mkdir(Sync)?\([^;]*recursive/.test(text));
+    expect(recursive.map(({ path }) => path)).toEqual([]);
+  });
+
   it('exports nothing that only its own file uses; tables aside, which drizzle-kit reads', () => {
     const rest = ['test', 'bench'].map((folder) => join(sourceRoot, '..', folder));
     const used = new Set([
