@@ -176,7 +176,8 @@ export function serviceText(form: ServiceForm, facts: ServiceFacts): string {
     return `${WRITTEN_BY_INIT}; deploy/systemd has a hardened form for a user of its own.
 [Unit]
 Description=Tidemark: mirror and backup of a remote service's configuration
-${facts.isSystem ? 'Wants=network-online.target\nAfter=network-online.target\n' : ''}
+${facts.isSystem ? 'Wants=network-online.target\nAfter=network-online.target\n' : ''}StartLimitIntervalSec=0
+
 [Service]
 ExecStart=${words.map((word) => `"${escaped(word).replaceAll('"', '\\"').replaceAll('$', '$$$$')}"`).join(' ')}
 ExecReload=/bin/kill -HUP $MAINPID
@@ -186,7 +187,7 @@ EnvironmentFile=-${escaped(directory)}/${ENVIRONMENT_FILE}
 KillMode=mixed
 TimeoutStopSec=30s
 Restart=on-failure
-RestartSec=10s
+RestartSec=30s
 RestartPreventExitStatus=4
 UMask=0077
 NoNewPrivileges=yes

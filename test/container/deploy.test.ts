@@ -6,6 +6,7 @@ import { join, resolve } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { parse } from 'yaml';
 import { readCells } from '../../src/config/cells.ts';
+import { serviceText } from '../../src/cli/init-config.ts';
 import { OPTION_ROWS } from '../../src/config/environment.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { RESTORABLE } from '../../src/daemon/health/status-answers.ts';
@@ -158,6 +159,21 @@ it('the replica is off, and what the manifests offer in its place names a secret
 
 describe('systemd', () => {
   const units = readdirSync(join(deploy, 'systemd')).filter((name) => /\.(service|timer)$/.test(name));
+
+  it('starts the daemon again until it works, also in the unit of init', () => {
+    const facts = { config: '/etc/tidemark/tidemark.yaml', program: ['tidemark'], secretFiles: [] };
+    const user = { name: 'tidemark', uid: 1, gid: 1 };
+    for (const text of [
+      read('systemd', 'tidemark.service'),
+      serviceText('systemd', { ...facts, isSystem: true, user }),
+      serviceText('systemd', { ...facts, isSystem: false, user }),
+    ]) {
+      const [unit = '', service = ''] = text.split('[Service]');
+      // Without this one, systemd gives up after five starts, although the disk may have space again a minute later.
+      expect(unit).toMatch(/^StartLimitIntervalSec=0$/m);
+      expect(service).toMatch(/^Restart=on-failure\nRestartSec=30s$/m);
+    }
+  });
 
   it('has the units', () => {
     expect(units.sort()).toEqual(['tidemark-once.service', 'tidemark-once.timer', 'tidemark.service']);
