@@ -30,7 +30,9 @@ export async function fleetStatus(
     const hasMirrors = cells.some(({ storedAt }) => storedAt !== null);
     const away = storage?.type === 'directory' ? storageError(storage.path, hasMirrors) : null;
     const workers = await registry.workers();
-    const shown = options.failing === true ? cells.filter(isWrong) : cells;
+    // While the storage is away, one whose newest mirror it lacks is among them at once, not only after a while.
+    const isFailing = (cell: CellOverview): boolean => isWrong(cell) || (away !== null && !cell.isStored);
+    const shown = options.failing === true ? cells.filter(isFailing) : cells;
     if (context.options.json === true) {
       const document = {
         ...fleetStatusDocument(shown, workers),

@@ -409,6 +409,20 @@ describe.skipIf(POSTGRES === null)(`fleet apply${WITHOUT_POSTGRES}`, () => {
         code: 3,
         stderr: `tidemark: the storage ${storage} has none of the mirrors that were stored there: mount the disk that belongs there\n`,
       });
+      // A run was published since: it is listed at once, although its status changes only after an hour.
+      const runOf = (root: string): string => `UPDATE tidemark.runs SET root = ${root} WHERE run = 3`;
+      await server.execute(url, runOf(`'${'0a'.repeat(32)}'`));
+      const behind = await statusOfAcme('--failing');
+      expect(behind).toMatchObject({
+        code: 3,
+        stdout: expect.stringMatching(
+          /^1 cell: 1 fine \(1 not in storage\);[^]*\nacme +fine [^]*not in storage: only the worker/,
+        ) as string,
+      });
+      expect(JSON.parse((await statusOfAcme('--failing', '--json')).stdout)).toMatchObject({
+        cells: [{ cell: 'acme', status: 'fine' }],
+      });
+      await server.execute(url, runOf('NULL'));
       // What cannot be looked at is not missing: for root, who may look everywhere, along a link to itself.
       symlinkSync('cells', join(storage, 'cells'));
       expect(await statusOfAcme()).toMatchObject({ code: 0 });
