@@ -434,7 +434,8 @@ describe('the chart', () => {
     return { ...base, ...Object.fromEntries(both) };
   }
 
-  async function render(over: Values): Promise<Manifest[]> {
+  /** The words with which `helm template` is called for such values. */
+  function helmWith(over: Values): [program: string, args: string[]] {
     const merged = merge(values(), over);
     expect(validate(merged), JSON.stringify(validate.errors)).toBe(true);
     const program = join(scratch, 'helm');
@@ -445,7 +446,11 @@ describe('the chart', () => {
     }
     const file = join(scratch, 'values.yaml');
     writeFileSync(file, JSON.stringify(over));
-    const text = run(program, [chart, 'tidemark', file]);
+    return [program, [chart, 'tidemark', file]];
+  }
+
+  async function render(over: Values): Promise<Manifest[]> {
+    const text = run(...helmWith(over));
     const [, notes = '', ...rest] = text.split(/^---\n# Source: /m);
     expect(notes).toMatch(/^NOTES\.txt\n/);
     expect(text).not.toContain('<no value>');
@@ -520,6 +525,31 @@ describe('the chart', () => {
     const urls = JSON.stringify(byKind(all, 'PrometheusRule').spec).match(/"runbook_url":"[^#"]+/g) ?? [];
     expect(urls.length).toBeGreaterThan(20);
     expect(new Set(urls)).toEqual(new Set([`"runbook_url":"${docsUrl}/troubleshooting.md`]));
+  });
+
+  it.runIf(hasGo)('refuses a target on the volume that is off, and none that is elsewhere', async () => {
+    const persistence = { backups: { enabled: false } };
+    const elsewhere = { extraVolumeMounts: [{ name: 'nas', mountPath: '/backups/nas' }] };
+    const to = (...targets: unknown[]): Values => ({ config: { backup: { targets } } });
+    for (const wrong of [
+      {},
+      { mode: 'cron' },
+      to('s3://b', '/backups/a'),
+      to({ address: '/backups', keepAll: true }),
+    ]) {
+      const { status, stderr } = spawnSync(...helmWith({ persistence, ...wrong }), { encoding: 'utf8' });
+      expect(status).toBe(1);
+      expect(stderr).toMatch(
+        /config\.backup\.targets has \/backups\S*, but persistence\.backups\.enabled is false/,
+      );
+    }
+    for (const right of [
+      to('s3://b'),
+      { config: { backup: null } },
+      { ...to('/backups/nas/a'), ...elsewhere },
+    ])
+      expect(await render({ persistence, ...right })).not.toEqual([]);
+    expect(await render({ mode: 'fleet', existingSecret: 'tidemark-fleet', persistence })).not.toEqual([]);
   });
 
   it.runIf(hasGo)('backups in a bucket only, by a web identity', async () => {

@@ -46,8 +46,32 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
+{{/* Fails where backups would go to the volume that is off: each would fail, for the container's own disk is read-only. */}}
+{{- define "tidemark.checkBackups" -}}
+{{- $places := list -}}
+{{- if .Values.persistence.backups.enabled -}}
+{{- $places = append $places "/backups" -}}
+{{- end -}}
+{{- range .Values.extraVolumeMounts -}}
+{{- $places = append $places (trimSuffix "/" .mountPath) -}}
+{{- end -}}
+{{- range $target := (.Values.config.backup | default dict).targets -}}
+{{- $address := ternary $target (dig "address" "" (ternary dict $target (kindIs "string" $target))) (kindIs "string" $target) -}}
+{{- $isThere := not (hasPrefix "/backups/" (printf "%s/" $address)) -}}
+{{- range $places -}}
+{{- if or (eq $address .) (hasPrefix (printf "%s/" .) $address) -}}
+{{- $isThere = true -}}
+{{- end -}}
+{{- end -}}
+{{- if not $isThere -}}
+{{- fail (printf "config.backup.targets has %s, but persistence.backups.enabled is false: there is no volume for it. Name a bucket (s3://BUCKET/tidemark) or other targets, or set config.backup to null for none" $address) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* The pod of the daemon and of the cron job; they differ in arguments, probes, port and restarts. */}}
 {{- define "tidemark.pod" -}}
+{{- include "tidemark.checkBackups" . -}}
 metadata:
   labels:
     {{- include "tidemark.labels" . | nindent 4 }}
