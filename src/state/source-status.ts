@@ -11,7 +11,14 @@ import { NO_ORGANIZATIONS, permissionIn, REFUSED_HERE } from '../core/hints.ts';
 import { withSource } from '../core/hints.ts';
 import { plural } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { CollectionRow, KindStatus, RunRow, SweepRow, UnreadCollection } from '../mirror/run-rows.ts';
+import type {
+  CollectionRow,
+  KindStatus,
+  RunRow,
+  SourceMove,
+  SweepRow,
+  UnreadCollection,
+} from '../mirror/run-rows.ts';
 import type { SchemaChange } from '../mirror/schema-changes.ts';
 import { withWriter } from '../mirror/lock.ts';
 import { heldUntilText, movedLine } from '../sync/removals.ts';
@@ -413,6 +420,7 @@ export function sourceDocuments(
     const isAtWork = known.isAtWork && status.lastRun !== null && !isStuck(status.lastRun, now);
     return {
       ...sourceSummary(known.status, hasOthers, living, isAtWork),
+      moved: moveDocument(recentMove(mirror, status.source, now)),
       schema_changes: recentSchemaChanges(mirror, status.source, now).map(schemaChangeDocument),
       collections: collections.map((each) => collectionDocument(each, sizes, leftOut)),
     };
@@ -444,6 +452,7 @@ export function sourceSummary(
       ...{ kind, reason, collections, records, run },
     })),
     drift: driftOf(status.source),
+    moved: null,
     schema_changes: null,
     next_steps: nextSteps(status, hasOthers, isAtWork),
     collections: null,
@@ -514,13 +523,22 @@ export function recentSchemaChanges(
 
 const MOVE_MS = 7 * 24 * 60 * 60 * 1000;
 
-/** The line about the address of a source that changed lately; null where it did not. */
-export function recentMoveText(
+function recentMove(
   mirror: Pick<Mirror, 'runs' | 'snapshots'>,
   source: string,
   now: number,
-): string | null {
+): SourceMove | null {
   const move = mirror.runs.moveOf(source);
   if (move === undefined || move.at === null || now - Date.parse(move.at) > MOVE_MS) return null;
-  return (mirror.snapshots.baseline()?.run ?? 0) >= move.run ? null : movedLine(source, move);
+  return (mirror.snapshots.baseline()?.run ?? 0) >= move.run ? null : move;
+}
+
+/** The line about the address of a source that changed lately; null where it did not. */
+export function recentMoveText(...of: Parameters<typeof recentMove>): string | null {
+  const move = recentMove(...of);
+  return move === null ? null : movedLine(of[1], move);
+}
+
+function moveDocument(move: SourceMove | null): object | null {
+  return move === null ? null : { from: move.from, to: move.to, run: move.run, until_run: move.until };
 }

@@ -742,11 +742,21 @@ describe('a source at another address', () => {
     expect(resolved).toContain('"event":"drift_resolved"');
     expect(resolved).toContain(line);
     expect((await run('status')).stdout).toContain(line);
+    const inJson = async (): Promise<unknown> =>
+      (JSON.parse((await run('status', '--json')).stdout) as { sources: { moved: unknown }[] }).sources[0]
+        ?.moved;
+    expect(await inJson()).toEqual({
+      from: `${service.url}/`,
+      to: `${elsewhere.url}/`,
+      run: 3,
+      until_run: 2,
+    });
     const weekAgo = new Date(Date.now() - 7 * 24 * 3_600_000).toISOString();
     const ended = (time: string): void =>
       alterFile(mirror, `UPDATE runs SET finished_at = ${time} WHERE run = 3`);
     ended(`'${weekAgo}'`);
     expect((await run('status')).stdout).not.toContain('was read at');
+    expect(await inJson()).toBeNull();
     ended('started_at');
     await run('snapshots', 'pin', 'there', '--baseline');
     expect((await run('status')).stdout).not.toContain('was read at');
