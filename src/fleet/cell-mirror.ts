@@ -27,7 +27,7 @@ import { Secret } from '../core/secret.ts';
 import { duration, plural } from '../core/wording.ts';
 import type { LockHolder } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { openMirror } from '../mirror/open.ts';
+import { openMirror, restoreWorkDirectory } from '../mirror/open.ts';
 import { newestRun } from './cell-report.ts';
 import type { CellOrder, CellStorage, ChainState, KnownMirror } from './cell.ts';
 
@@ -80,6 +80,8 @@ export async function prepareMirror(
   effects: MirrorEffects,
 ): Promise<ChainState> {
   const { known } = order;
+  // What a killed process was fetching may not be wanted any more.
+  removeMirror(fetchedPath(path));
   const cached = await cachedRelation(order, path, effects);
   if (cached === 'equal') await replaceOlder(order, path, effects);
   if (cached === 'equal' || cached === 'ahead') return cached;
@@ -135,8 +137,7 @@ async function putInPlace(
   order: CellOrder,
   effects: MirrorEffects,
 ): Promise<void> {
-  const fetched = `${path}.fetched`;
-  removeMirror(fetched);
+  const fetched = fetchedPath(path);
   try {
     await fetchOne(backup, fetched, order, effects);
     removeMirror(path);
@@ -231,8 +232,7 @@ async function fetchMirror(
   for (const backup of inOrderOfWorth(backups, known)) {
     const isOlder = known !== null && backup.run < known.lastRun && backup.manifest?.root !== known.root;
     if (isOlder && hasCached && backup.run <= lastRunIn(path, order, effects)) continue;
-    const fetched = `${path}.fetched`;
-    removeMirror(fetched);
+    const fetched = fetchedPath(path);
     try {
       await fetchOne(backup, fetched, order, effects);
       const relation = await relationOf(fetched, order, effects);
@@ -341,10 +341,24 @@ function holderOf({ clock, host, pid }: Pick<MirrorEffects, 'clock' | 'host' | '
   return { command: 'fleet', pid, host, since: isoTime(clock.now()) };
 }
 
-/** A mirror and all that is beside it. */
-export function removeMirror(path: string): void {
+/** Where a mirror is fetched to, beside the one that it is to replace. */
+function fetchedPath(path: string): string {
+  return `${path}.fetched`;
+}
+
+/** A cached mirror and all that is beside it, also what a process that was killed left there. */
+export function removeCached(path: string): void {
+  removeMirror(fetchedPath(path));
+  removeMirror(path);
+  for (const suffix of ['-backups-work', '-backups-lock', '.daemon', '.daemon-lock'])
+    rmSync(`${path}${suffix}`, { recursive: true, force: true });
+}
+
+/** A mirror, and where it was unpacked. */
+function removeMirror(path: string): void {
   for (const suffix of ['', '-wal', '-shm', '-journal', '-stage', '-lock', '-stored'])
     rmSync(`${path}${suffix}`, { force: true });
+  rmSync(restoreWorkDirectory(path), { recursive: true, force: true });
 }
 
 /**

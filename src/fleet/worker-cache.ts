@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Clock } from '../core/clock.ts';
 import type { JsonValue } from '../core/json.ts';
 import { exportRateLog, mergeRateLog, type RateLogState } from '../mirror/rate-log.ts';
-import { removeMirror } from './cell-mirror.ts';
+import { removeCached } from './cell-mirror.ts';
 import type { CellPlace } from './registry/registry.ts';
 
 /** The end of the name of a cell's mirror. */
@@ -74,7 +74,7 @@ export async function cleanCache(
     const isNeeded = place?.isRetired === false && place.group === group;
     if (place?.isStored !== true || isNeeded || isAtWork(group)) return [];
     const { mirror, configFile } = cachedFiles(cache, group, name);
-    removeMirror(mirror);
+    removeCached(mirror);
     rmSync(configFile, { force: true });
     const directory = join(cache, String(group));
     if (!readdirSync(directory).some((each) => each.endsWith(MIRROR_END)))

@@ -1,5 +1,5 @@
 /** The work on one cell: which mirror it goes on from, what it stores, and what it reports. */
-import { readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
@@ -10,6 +10,7 @@ import { pack, unpack } from '../../src/backup/packing.ts';
 import { parseS3Address } from '../../src/config/backup-target.ts';
 import type { TargetConfig } from '../../src/config/config.ts';
 import type { CellResult } from '../../src/fleet/cell.ts';
+import { cleanCache } from '../../src/fleet/worker-cache.ts';
 import { baselineDone, contentsOf } from '../../src/fleet/orders.ts';
 import { acquireWriterLock } from '../../src/mirror/lock.ts';
 import { openMirror } from '../../src/mirror/open.ts';
@@ -100,6 +101,45 @@ describe('a cell', () => {
     pass(4 * INTERVAL_MS);
     registry.publish(await work('a', 6, { dueAt }));
     expect(missed()).toEqual([expect.stringContaining('"missed":5')]);
+  });
+
+  it('has nothing left of a process that was killed, neither when it is worked on again nor once it is retired', async () => {
+    const { work, registry, mirrorOf, directory } = await fleet();
+    registry.publish(await work('a', 1));
+    const [mirror, cache] = [mirrorOf('a'), join(directory, 'a')];
+    const names = (): string[] => readdirSync(dirname(mirror)).toSorted();
+    const before = names();
+    const killed = (): void => {
+      for (const place of ['.fetched-restore-work', '-backups-work', '-restore-work']) {
+        mkdirSync(`${mirror}${place}`);
+        writeFileSync(join(`${mirror}${place}`, 'backup.db'), 'half');
+      }
+      for (const file of ['.fetched', '.fetched-lock', '-backups-lock', '.daemon', '.daemon-lock'])
+        writeFileSync(`${mirror}${file}`, '');
+    };
+    mkdirSync(`${mirror}.fetched-restore-work`);
+    writeFileSync(`${mirror}.fetched`, '');
+    await work('a', 2);
+    expect(names()).toEqual(before);
+    // Another cell of the group keeps the directory.
+    killed();
+    writeFileSync(join(dirname(mirror), 'other.db'), '');
+    const place = { isStored: true, group: 1 };
+    await cleanCache(
+      cache,
+      () =>
+        Promise.resolve([
+          { ...place, name: CELL, isRetired: true },
+          { ...place, name: 'other', isRetired: false },
+        ]),
+      () => false,
+    );
+    expect(names()).toEqual(
+      before
+        .filter((name) => !name.startsWith(CELL))
+        .concat('other.db')
+        .toSorted(),
+    );
   });
 
   it('sets no baseline in whose name, or that of whoever asks for it, is the key', async () => {
