@@ -73,6 +73,11 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
     options: [
       ...filterOptions,
       {
+        flags: '--with-children',
+        description:
+          'also what is below the records that --kind and --id select, such as the memberships of a role',
+      },
+      {
         flags: '--field <pointer>',
         description: 'only this field of existing records, as a JSON pointer; repeatable',
         isRepeatable: true,

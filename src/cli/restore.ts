@@ -1,23 +1,22 @@
 /** `tidemark restore [FROM]`: the plan that would bring live to a state; with `--apply`, carries it out. */
 import { whoText } from '../core/actor.ts';
 import type { Kind } from '../catalog/kinds.ts';
-import { scopeKeyNaming } from '../catalog/lineage.ts';
 import { systemClock } from '../core/clock.ts';
 import { TidemarkError, type ExitCode } from '../core/errors.ts';
 import { shellWord } from '../core/hints.ts';
-import { localTime, plural } from '../core/wording.ts';
+import { localTime } from '../core/wording.ts';
 import { contradictionText } from '../report/drift-document.ts';
 import { unfinishedNote, readResumable, sourceToResume } from '../restore/apply/resume.ts';
 import type { Gathered, RestoreRequest } from '../restore/plan/gather.ts';
 import { makePlan } from '../restore/plan/make.ts';
 import { type Plan, isExecutable } from '../restore/plan/plan.ts';
 import { otherProfile } from '../restore/plan/settings.ts';
+import { UNSELECTED, unselectedText } from '../report/plan-report.ts';
 import { nameText } from '../report/value-text.ts';
 import { acceptedBetween } from '../state/drift.ts';
 import { isPublished } from '../state/runs.ts';
 import { type Reference, parseReference } from '../state/reference.ts';
 import { redactionWith } from '../sync/redaction.ts';
-import { createdBelow } from '../sync/removals.ts';
 import { type CommandContext, printNote } from './context.ts';
 import { filterOf } from './diff.ts';
 import { withRealIds } from './real-ids.ts';
@@ -40,6 +39,7 @@ export interface RestoreOptions {
   readonly organization?: readonly string[];
   readonly project?: readonly string[];
   readonly id?: readonly string[];
+  readonly withChildren?: boolean;
   readonly field?: readonly string[];
   readonly prune?: boolean;
   readonly maxRemovals?: number;
@@ -103,7 +103,7 @@ export async function restore(context: CommandContext, asked: RestoreOptions): P
       ...unsetSecrets(session, plan),
       ...otherProfile(session.source, plan),
       ...earlierStateNotes(session, plan, gathered.input, { reference, options, asked }),
-      ...(await unselectedBelow(session, plan, gathered.input, { reference, options, asked })),
+      ...unselectedNotes(session, plan, asked),
     ];
     if (options.out !== undefined) await savePlan(context, plan, options.out);
     const desired = lookupIn(gathered.input.desired);
@@ -128,6 +128,8 @@ function checkOptions(context: CommandContext, options: RestoreOptions): Referen
     wrong('live is the state to restore, not one to restore from', 'name a state, like baseline or run:N');
   if (options.maxRemovals !== undefined && options.prune !== true)
     wrong('--max-removals limits what --prune removes', 'give --prune as well, or neither');
+  if (options.withChildren === true && options.kind === undefined && options.id === undefined)
+    wrong('--with-children adds what is below what --kind and --id select', 'give one of these as well');
   if (options.apply !== true && options.yes === true)
     wrong('--yes agrees to what --apply sends', 'give --apply as well');
   if (options.apply === true && (options.format ?? 'text') !== 'text' && options.format !== 'json')
@@ -149,6 +151,7 @@ function requirePast(reference: Reference, newestEnd: string): void {
 function requestOf(options: RestoreOptions, reference: Reference): RestoreRequest {
   return {
     filter: filterOf(options),
+    withChildren: options.withChildren === true,
     fields: options.field ?? [],
     // Removing needs a limit: without one the plan shows what would go, and is refused.
     prune: options.prune === true ? { maxRemovals: options.maxRemovals ?? 0 } : null,
@@ -177,7 +180,7 @@ function planCommand(
   from = options.from,
   ofSource?: string,
 ): string {
-  const { kind, organization, project, id, field } = options;
+  const { kind, organization, project, id, withChildren, field } = options;
   const { config, source = ofSource } = context.options;
   const given: Readonly<Record<string, string | readonly string[] | number | boolean | undefined>> = {
     config,
@@ -186,6 +189,7 @@ function planCommand(
     organization,
     project,
     id,
+    withChildren,
     field,
     ...approvedOf(options),
   };
@@ -370,53 +374,15 @@ function earlierStateNotes(
   ];
 }
 
-/** As many ids as a command can have that a person copies. */
-const NAMED_BELOW = 20;
-
 /** Lines that name what was lost along with what the plan creates, where the filters leave it out. */
-async function unselectedBelow(
-  session: RestoreSession,
-  { steps }: Plan,
-  { isInScope = () => true }: Gathered['input'],
-  { reference, options, asked }: Question,
-): Promise<string[]> {
-  const { context, definitions } = session;
-  if (options.kind === undefined && options.id === undefined) return [];
-  const parents = new Set(
-    steps.flatMap(({ kind, action, desired }) =>
-      action === 'create' && desired !== null ? [`${scopeKeyNaming(kind) ?? ''} ${desired.id}`] : [],
-    ),
-  );
-  const kinds = [
-    ...new Set(steps.flatMap(({ kind, action }) => (action === 'create' ? createdBelow(kind) : []))),
-  ].filter((kind) => definitions(kind).isUnionOfFamily !== true);
-  if (kinds.length === 0) return [];
-  const state = await session.open(reference, { kinds });
-  const lost = [...state.records({ kinds })].filter(
-    (record) =>
-      !isInScope({ ...record, body: null }) &&
-      Object.entries(record.scope).some(([key, id]) => parents.has(`${key} ${id}`)),
-  );
-  if (lost.length === 0) return [];
-  const byKind = [...Map.groupBy(lost, ({ kind }) => kind)];
-  const counts = byKind.map(([kind, own]) => {
-    const { one, many } = definitions(kind).title;
-    return plural(own.length, one, many);
-  });
-  const { id, ...others } = asked;
-  const organizations = [...new Set(lost.flatMap(({ scope }) => scope.organization_id ?? []))];
-  const wider: RestoreOptions = {
-    ...others,
-    // An id selects that record only. Where too many are below it for a command, its organization has them, and more.
-    ...(id === undefined
-      ? {}
-      : lost.length <= NAMED_BELOW
-        ? { id: [...id, ...lost.map((record) => record.id)] }
-        : { organization: organizations }),
-    kind: [...new Set([...(asked.kind ?? steps.map(({ kind }) => kind)), ...byKind.map(([kind]) => kind)])],
-  };
+function unselectedNotes(
+  { context, definitions }: RestoreSession,
+  { unselected = [] }: Plan,
+  asked: RestoreOptions,
+): string[] {
+  if (unselected.length === 0) return [];
   return [
-    `not selected, and lost with what is created: ${counts.join(', ')} below it`,
-    `  → \`${planCommand(context, wider)}\` plans to restore that too${wider.id === undefined && id !== undefined ? ', and whatever else of these kinds differs there' : ''}`,
+    `${UNSELECTED}: ${unselectedText(unselected, definitions)} below it`,
+    `  → \`${planCommand(context, { ...asked, withChildren: true })}\` plans to restore that too`,
   ];
 }

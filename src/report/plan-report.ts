@@ -2,7 +2,7 @@
 import { MASK } from '../catalog/masks.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
-import { formatInteger, plural } from '../core/wording.ts';
+import { formatInteger, plural, wordList } from '../core/wording.ts';
 import { type JsonObject, getOwn } from '../core/json.ts';
 import { escapeSegment, pointerTo, splitPointer } from '../core/json-pointer.ts';
 import { isUncompared } from '../diff/change.ts';
@@ -534,4 +534,20 @@ export function leftText(
   const more = count - names.length;
   const rest = more > 0 ? ` and ${formatInteger(more)} more` : '';
   return `${plural(count, one, many)} (${names.map(nameText).join(', ')}${rest}): ${escapeControlCharacters(reason)}`;
+}
+
+/** Begins the note of a command about what `Plan.unselected` counts. */
+export const UNSELECTED = 'not selected, and lost with what is created';
+
+/** E.g. `16 role memberships`: what is below the records that a plan creates, and not in it. */
+export function unselectedText(
+  unselected: NonNullable<Plan['unselected']>,
+  definitions: ReportOptions['definitions'],
+): string {
+  return wordList(
+    unselected.map(({ kind, count }) => {
+      const { one, many } = definitions(kind).title;
+      return plural(count, one, many);
+    }),
+  );
 }

@@ -212,6 +212,43 @@ describe('a restore from the dashboard', () => {
     ]);
   });
 
+  it('names what was lost below what is selected, and takes it along when asked', async () => {
+    const { get, post, env, call } = await story({
+      TIDEMARK_HTTP_ALLOW_RESTORE: 'true',
+      TIDEMARK_PROFILE: 'posthog',
+    });
+    const listed = async (path: string): Promise<Record<string, unknown>[]> =>
+      (await call('GET', path))['results'] as Record<string, unknown>[];
+    expect((await tidemark(['sync'], { env })).code).toBe(0);
+    expect((await tidemark(['snapshots', 'pin', 'good', '--baseline'], { env })).code).toBe(0);
+    const id = String((await listed('roles/')).find(({ name }) => name === 'On-call')?.['id']);
+    const members = (await listed(`roles/${id}/role_memberships/`)).length;
+    expect(members).toBeGreaterThan(1);
+    await call('DELETE', `roles/${id}/`);
+    expect((await tidemark(['sync'], { env })).code).toBe(0);
+    const role = selectionOf({ kind: 'roles', scope: { organization_id: KITTIWAKE_ID }, id });
+    const query = new URLSearchParams({ source: 'default', record: role }).toString();
+    const below = `${members} role memberships below it were lost with it: they are not in this plan.`;
+    const alone = await eventually(() => get(`/restore?${query}`), /What it would do/);
+    expect(alone).toContain(below);
+    expect(alone).toContain('Plan these too');
+    const both = await get(`/restore?${query}&with_children=on`);
+    expect(both).toContain(`${members + 1} to create`);
+    expect(both).toContain('--with-children');
+    expect(both).not.toContain('Plan these too');
+    const path = (await post('plan', { query })).headers.get('location') ?? '';
+    const plan = await eventually(() => get(path), /To send 1 step to default/);
+    expect(plan).toContain(below);
+    expect(plan).not.toContain('tidemark: ');
+    const [, again = ''] = /name="query" value="([^"]*)">\s*<button>Plan these too/.exec(plan) ?? [];
+    const wider =
+      (await post('plan', { query: again.replaceAll('&amp;', '&') })).headers.get('location') ?? '';
+    await eventually(() => get(wider), new RegExp(`To send ${members + 1} steps to default`));
+    await post('apply', { plan: wider.split('/').at(-1) ?? '', confirm: 'default' });
+    const ended = await eventually(() => get(wider), /Applied and verified|Ended with/);
+    expect(ended).toContain('Applied and verified');
+  });
+
   it('is applied by a command that only the daemon can start', async () => {
     const env = environment('http://127.0.0.1:9', scratch());
     const called = await runProgram(['daemon-apply', 'plan.json'], { env });

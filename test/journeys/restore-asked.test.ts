@@ -560,6 +560,9 @@ describe('a plan that creates a record without what was lost with it', () => {
     const { stderr } = await story.expectRun(2, 'restore', 'run:1', ...choice);
     expect(stderr).toContain(`${members.length} role memberships below it`);
     const [, command = ''] = /`tidemark (restore [^`]*)` plans to restore that too/.exec(stderr) ?? [];
+    // Short enough to be read.
+    expect(command.split(' --id ').length).toBe(choice[0] === '--id' ? 2 : 1);
+    expect(command).toContain(' --with-children');
     const { stdout, stderr: after } = await story.expectRun(2, ...command.split(' '));
     expect(stdout).toContain(`${members.length + 1} to create`);
     expect(stdout).not.toContain('to update');

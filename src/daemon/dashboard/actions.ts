@@ -118,9 +118,10 @@ function startJob({ view, clock }: ActionParts, { form, actor }: Action): Done {
 
 async function planRestore(parts: ActionParts, { form, actor }: Action): Promise<Done> {
   const restores = allowedRestores(parts);
-  const command = await parts.commandOf(new URLSearchParams(textIn(form, 'query')));
+  const query = textIn(form, 'query');
+  const command = await parts.commandOf(new URLSearchParams(query));
   if (command === null) throw new TidemarkError('usage', 'there is nothing to restore');
-  const { id } = restores.plan(command.source, command.args, actor);
+  const { id } = restores.plan({ ...command, query }, actor);
   return { ...command, to: `/restores/plans/${id}` };
 }
 

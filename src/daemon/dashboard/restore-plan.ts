@@ -22,6 +22,7 @@ import {
   secretLines,
   SECRETS_INTRO,
   sentItems,
+  unselectedText,
 } from '../../report/plan-report.ts';
 import { recordHtml } from '../../report/render-html.ts';
 import { nameText } from '../../report/value-text.ts';
@@ -108,10 +109,10 @@ export async function restorePage({
     filter: { kinds: [...new Set(changes.map(({ kind }) => kind))], ids: changes.map(({ id }) => id) },
     removals: changes.filter(({ change }) => change === 'added').length,
   });
-  const args = withKept(restoreArgs(drift.source, changes, planned), asked);
+  const args = withBoxes(restoreArgs(drift.source, changes, planned), asked);
   const body = markup`${crumbs}
 <p class="faint">Back to ${baseline?.name ?? 'the baseline'}, run ${baseline?.run ?? 0}${part}.</p>
-${planned.html}
+${planned.html}${planned.below}
 ${applyHtml(planned, args, asked)}
 <section><h2>What drifted</h2>${articles}</section>`;
   return { content: { title, body }, command: { source: drift.source, args } };
@@ -230,6 +231,8 @@ interface Planned {
   readonly isInviting: boolean;
   /** False where it removes nothing: then its command allows no removal. */
   readonly isRemoving: boolean;
+  /** Says what was lost below what it creates, and is not in it, with the button that adds that. */
+  readonly below: HtmlPart;
 }
 
 /** The steps of the plan from the newest run of the mirror: those that are sent, and those that are not, with the reason. */
@@ -256,11 +259,13 @@ async function plannedHtml(facts: PlanFacts, source: string, wanted: Wanted): Pr
 <p>From the newest run of the mirror: ${planSummary(plan)}.${why}</p>${sent.slice(0, SENT_SHOWN)}${rest}<ul class="steps">${unsent}${left}${again}</ul>${profileHtml(facts.config, source, plan)}${secretsHtml(plan, definitions, presentIn(facts.config, source))}${lackingHtml(plan, definitions)}${warningsHtml(plan, facts.asked)}</section>`;
     const isIdle = !plan.steps.some(isExecutable) && continuedIds(plan) === 0;
     const isInviting = plan.steps.some(({ obstacle }) => obstacle === 'not_creatable');
-    return { html, isIdle, isInviting, isRemoving: plan.summary.remove > 0 };
+    const form = withChildrenHtml(facts.asked.query);
+    const below = unselectedHtml(plan, definitions, form);
+    return { html, isIdle, isInviting, isRemoving: plan.summary.remove > 0, below };
   } catch (error) {
     if (!(error instanceof TidemarkError)) throw error;
     const html = markup`<p class="warning" role="note">! It is not known here what can be sent: ${maskedMessage(error.message, facts.config.knownSecrets)}</p>`;
-    return { html, isIdle: false, isInviting: false, isRemoving: true };
+    return { html, isIdle: false, isInviting: false, isRemoving: true, below: NOTHING };
   }
 }
 
@@ -358,6 +363,7 @@ async function mirrorPlan(
   const { plan } = await makePlan({
     request: {
       filter,
+      withChildren: asked.query.has(WITH_CHILDREN),
       fields: [],
       prune: removals === 0 ? null : { maxRemovals: removals },
       createOrganizations: false,
@@ -392,9 +398,39 @@ function withoutHeld(latest: LoadedState, held: readonly RecordKey[]): LoadedSta
   });
 }
 
-/** The arguments as the box of the page has it. */
-function withKept(args: readonly string[], { query }: Asked): string[] {
-  return query.has(KEEP_ACCEPTED) ? [...args, '--keep-accepted'] : [...args];
+/** The arguments as the box and the button of the page have it. */
+function withBoxes(args: readonly string[], { query }: Asked): string[] {
+  return [
+    ...args,
+    ...(query.has(WITH_CHILDREN) ? ['--with-children'] : []),
+    ...(query.has(KEEP_ACCEPTED) ? ['--keep-accepted'] : []),
+  ];
+}
+
+/** Name of the mark, in a query, that a restore is also about what is below the selected records. */
+export const WITH_CHILDREN = 'with_children';
+
+/** The page again, with what is below what it plans to create. */
+function withChildrenHtml(query: URLSearchParams): Html {
+  const hidden = [...query].map(
+    ([name, value]) => markup`<input type="hidden" name="${name}" value="${value}">`,
+  );
+  return markup`<form class="search" method="get" action="/restore">${hidden}<input type="hidden" name="${WITH_CHILDREN}" value="on"><button>${PLAN_THESE}</button></form>`;
+}
+
+export const PLAN_THESE = 'Plan these too';
+
+/** What was lost below what the plan creates, and is not in it. @param form plans it too */
+export function unselectedHtml(
+  { unselected = [], summary }: Plan,
+  definitions: DefinitionOf,
+  form: HtmlPart,
+): HtmlPart {
+  if (unselected.length === 0) return NOTHING;
+  const isOne = unselected.length === 1 && unselected[0]?.count === 1;
+  const [it, them] = [isOne ? 'it is' : 'they are', summary.create === 1 ? 'it' : 'them'];
+  const text = `${unselectedText(unselected, definitions)} below ${them} ${isOne ? 'was' : 'were'} lost with ${them}: ${it} not in this plan.`;
+  return markup`<div class="warning" role="note">! ${text}${form}</div>`;
 }
 
 function restoreArgs(
@@ -472,9 +508,12 @@ export async function versionPlanPage({
       removals: isRemoval ? 1 : 0,
     });
     const isPruning = isRemoval && planned.isRemoving;
-    const args = withKept(versionArgs(row, place, own.id, wanted.run, isPruning), asked);
+    const args = withBoxes(versionArgs(row, place, own.id, wanted.run, isPruning), asked);
     const apply = applyHtml(planned, args, asked);
-    return { ...page(intro, planned.html, apply, content), command: { source: row.source, args } };
+    return {
+      ...page(intro, planned.html, planned.below, apply, content),
+      command: { source: row.source, args },
+    };
   };
   if (wanted.body === undefined)
     return current.body === undefined

@@ -8,7 +8,7 @@ import { continuedIds } from '../../diff/found-again.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { maskedFields } from '../../report/mask.ts';
 import { maskedPlan, maskedRestore } from '../../report/plan-mask.ts';
-import { acceptedLines, adoptionLines, leftText, verbOf } from '../../report/plan-report.ts';
+import { acceptedLines, adoptionLines, leftText, UNSELECTED, verbOf } from '../../report/plan-report.ts';
 import { handLines, PLAN_UNREADABLE } from '../../report/restore-report.ts';
 import { byText, nameText } from '../../report/value-text.ts';
 import { unknownRestore } from '../../restore/apply/resume.ts';
@@ -40,7 +40,15 @@ import {
 import { unreadRestoreHtml } from './drift.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
-import { commandPart, lackingHtml, secretsHtml, sentArticles } from './restore-plan.ts';
+import {
+  commandPart,
+  lackingHtml,
+  PLAN_THESE,
+  secretsHtml,
+  sentArticles,
+  unselectedHtml,
+  WITH_CHILDREN,
+} from './restore-plan.ts';
 
 const STEPS_SHOWN = 500;
 const RESTORES_SHOWN = 100;
@@ -69,19 +77,16 @@ ${commandPart(args)}`;
 
 function stateHtml(restore: PageRestore, mirror: Mirror, definitions: DefinitionOf): HtmlPart {
   const { state, plan, source, exitCode, message } = restore;
-  const lines = message.trim().split('\n');
-  const said =
-    message.trim() === ''
-      ? NOTHING
-      : markup`<pre class="body" tabindex="0">${lines.map(
-          (line) => markup`${line}
-`,
-        )}</pre>`;
+  const said = notesHtml(message);
   if (state === 'planning')
     return markup`<p>${badge('plain', 'Reading the service')}: the plan follows here, looked for every second.</p>`;
   if (state === 'applying')
     return markup`<p>${badge('plain', 'Applying')}: the <a href="/restores">journal</a> has every step, and the result follows here, looked for every second.</p>`;
-  if (state === 'planned' && plan !== null) return [said, confirmHtml(restore, plan, definitions)];
+  if (state === 'planned' && plan !== null) {
+    const query = new URLSearchParams([...new URLSearchParams(restore.query), [WITH_CHILDREN, 'on']]);
+    const again = actionForm('plan', [['query', query.toString()]], markup`<button>${PLAN_THESE}</button>`);
+    return [said, unselectedHtml(plan, definitions, again), confirmHtml(restore, plan, definitions)];
+  }
   if (plan === null) return [markup`<p>${badge('bad', 'No plan')}</p>`, said];
   const own = mirror.restores.list({ limit: RESTORES_SHOWN }).find(({ planHash }) => planHash === plan.hash);
   const journal =
@@ -111,6 +116,22 @@ ${actionForm(
   markup`<button>Sync now</button>`,
 )}`;
   return [markup`<p>${result}</p>`, journal, left, said, next];
+}
+
+/** What the command had to say, as the page says such things; without what the page itself has a button for. */
+function notesHtml(message: string): Html[] {
+  const notes: string[][] = [];
+  for (const line of message.split('\n').map((each) => each.replace(/^tidemark: /, ''))) {
+    if (line.trim() === '') continue;
+    if (line.startsWith(' ')) notes.at(-1)?.push(line.trim().replace(/^→ /, ''));
+    else notes.push([line]);
+  }
+  return notes
+    .filter(([first = '']) => !first.startsWith(UNSELECTED))
+    .map(
+      ([first = '', ...more]) =>
+        markup`<div class="warning" role="note">! ${withCommands(first)}${more.map(hintHtml)}</div>`,
+    );
 }
 
 /** E.g. `4 of 5 steps applied, 1 not sent`. */

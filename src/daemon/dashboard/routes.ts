@@ -40,7 +40,13 @@ import { type RecordPlace, readListPage, searchFormer, searchRecords, searchRemo
 import { choicePage, recordPage } from './record.ts';
 import { type FoundOfKind, recordsPage, unreadLines } from './records.ts';
 import { KEEP_ACCEPTED } from './drift.ts';
-import { heldPlanPage, type RestoreContent, restorePage, versionPlanPage } from './restore-plan.ts';
+import {
+  heldPlanPage,
+  type RestoreContent,
+  restorePage,
+  versionPlanPage,
+  WITH_CHILDREN,
+} from './restore-plan.ts';
 import { journalPage, plannedRestorePage, restoresPage } from './restores.ts';
 import { RUN_CHANGES_SHOWN, runPage, runsPage } from './runs.ts';
 import { sourcesPage } from './sources.ts';
@@ -64,7 +70,7 @@ const AUDIT_PARAMETERS = ['since', 'until', 'by', 'action', 'source'];
 const RECORDS_PARAMETERS = ['kind', 'source', 'organization', 'project', 'q', 'after'];
 const RECORD_PARAMETERS = ['record', 'left', 'right', 'lines', 'source'];
 const SOURCES_PARAMETERS = ['q', 'group', 'only', 'by', 'sort', 'page'];
-const RESTORE_PARAMETERS = ['source', 'record', 'kind', 'of', 'version', HELD, KEEP_ACCEPTED];
+const RESTORE_PARAMETERS = ['source', 'record', 'kind', 'of', 'version', HELD, KEEP_ACCEPTED, WITH_CHILDREN];
 const PAGE = 50;
 /** Of each kind, where all are searched. */
 const FOUND_PER_KIND = 10;

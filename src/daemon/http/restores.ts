@@ -43,6 +43,8 @@ export interface RestoreCommand {
 
 export interface PageRestore extends RestoreCommand, Actor {
   readonly id: string;
+  /** Of the page that it was made from. */
+  readonly query: string;
   readonly madeAt: string;
   state: 'planning' | 'planned' | 'applying' | 'ended';
   /** Null while it is made, and where that failed. */
@@ -99,12 +101,15 @@ export class PageRestores {
    * @param args of `tidemark restore`, without `--apply`
    * @throws TidemarkError `throttled` while another one is made or applied
    */
-  plan(source: string, args: readonly string[], { by, via }: Actor): PageRestore {
+  plan(
+    { source, args, query }: Pick<PageRestore, 'source' | 'args' | 'query'>,
+    { by, via }: Actor,
+  ): PageRestore {
     this.#requireFree();
     const id = randomBytes(8).toString('hex');
     const madeAt = isoTime(this.#clock.now());
     const restore: PageRestore = {
-      ...{ id, source, args, by, via, madeAt, message: '', exitCode: null },
+      ...{ id, source, args, query, by, via, madeAt, message: '', exitCode: null },
       state: 'planning',
       plan: null,
     };

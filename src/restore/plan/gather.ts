@@ -29,6 +29,7 @@ import { readNamed } from '../../state/named-organizations.ts';
 import { nothingCompared, type UnreadList } from '../../state/nothing-compared.ts';
 import { type UnknownRecord, type LoadedState, type Coverage, isByChoice } from '../../state/state.ts';
 import type { Redaction } from '../../sync/redaction.ts';
+import { createdBelow } from '../../sync/removals.ts';
 import { wantedKinds } from '../../sync/run-extent.ts';
 import { topMember } from '../places.ts';
 import { scopeKeys, type BodyText, textRecord, recordKey } from '../records.ts';
@@ -51,7 +52,8 @@ export interface Gathered {
  * organization that neither side has; `mirror_corrupt` where desired records were deleted, or what is to be kept is not as it was accepted; `usage` for a kind that is never written, or a field that is not a pointer; what
  * reading live throws
  */
-export async function readPlanInput(options: GatherOptions): Promise<Gathered> {
+export async function readPlanInput(given: GatherOptions): Promise<Gathered> {
+  const options = withKindsBelow(given);
   const { request, desired, source, definitions, now } = options;
   // Ids name records, also by the ids before and after a recreation; the other filters name collections.
   const { ids, ...filter } = everyName(request.filter, options.idMap);
@@ -83,8 +85,9 @@ export async function readPlanInput(options: GatherOptions): Promise<Gathered> {
   }
   requireFields(request.fields, asked, definitions, [...wanted, ...there]);
   const { accepted, contradicted } = await options.acceptedIn(live);
+  const isBelow = belowNamed(options, asked, idsOf, wanted);
   const isAsked = (record: RecordKey): boolean =>
-    isWithin(record) && (idsOf === null || idsOf(record).length > 0);
+    isWithin(record) && (idsOf === null || idsOf(record).length > 0 || isBelow(record));
   const contradictions = contradicted
     .filter(isAsked)
     .flatMap((each) => options.contradictionText(each) ?? []);
@@ -283,9 +286,37 @@ function withinReach(whole: PlanState, live: LoadedState, notes: string[]): Plan
   return { ...whole, records, collections };
 }
 
+/** With the kinds below those that were named, where these are asked for. */
+function withKindsBelow(options: GatherOptions): GatherOptions {
+  const { request } = options;
+  const { kinds } = request.filter;
+  if (request.withChildren !== true || kinds === undefined) return options;
+  const all = [...new Set([...kinds, ...kinds.flatMap(createdBelow)])];
+  return { ...options, request: { ...request, filter: { ...request.filter, kinds: all } } };
+}
+
+/**
+ * True for a desired record below one that was named by its id, where these are asked for. What only live has there is not
+ * chosen: `--prune` would remove it.
+ */
+function belowNamed(
+  { request }: GatherOptions,
+  asked: ReadonlySet<Kind>,
+  idsOf: ReturnType<typeof idChoice> | null,
+  wanted: readonly ParsedRecord[],
+): (record: RecordKey) => boolean {
+  if (request.withChildren !== true || idsOf === null) return () => false;
+  const known = new Set(wanted.map(recordKey));
+  const isNamed = (key: keyof Scope, id: string): boolean =>
+    asked.has(SCOPE_KIND[key]) && idsOf({ kind: SCOPE_KIND[key], id }).length > 0;
+  return (record) =>
+    known.has(recordKey(record)) &&
+    Object.entries(record.scope).some(([key, id]) => isNamed(key as keyof Scope, id));
+}
+
 /** The kinds that the user named, or those of the records that were named, or everything that the configuration includes. */
 function askedKinds(
-  { request: { filter }, desired, definitions, source, idMap }: GatherOptions,
+  { request: { filter, withChildren = false }, desired, definitions, source, idMap }: GatherOptions,
   idsOf: ReturnType<typeof idChoice> | null,
 ): ReadonlySet<Kind> {
   const { kinds } = filter;
@@ -305,7 +336,8 @@ function askedKinds(
     const all = [...new Set([...ids, ...idMap.flatMap(({ oldId, newId }) => [oldId, newId])])];
     const named = organizations === undefined ? { ids: all } : { ids: all, organizations };
     for (const record of desired.records(named)) if (idsOf(record).length > 0) found.add(record.kind);
-    if (found.size > 0) return found;
+    const below = withChildren ? [...found].flatMap(createdBelow) : [];
+    if (found.size > 0) return new Set([...found, ...below]);
   }
   const included = wantedKinds(source, null);
   return new Set(KINDS.filter((kind) => included.has(kind) && definitions(kind).restore.never === null));
@@ -500,6 +532,8 @@ function collectionsOf(...states: readonly LoadedState[]): Iterable<CollectionKe
 export interface RestoreRequest {
   /** Which records steps may be about. */
   readonly filter: StateFilter;
+  /** Also about the desired records below those that the filter chooses by kind and id. */
+  readonly withChildren?: boolean;
   /** RFC 6901 pointers; empty: every field. */
   readonly fields: readonly string[];
   readonly prune: PlanOptions['prune'];

@@ -1,4 +1,6 @@
 /** Makes a plan: what it depends on is read, planned from, and the desired records of its steps are checked. */
+import { scopeKeyNaming } from '../../catalog/lineage.ts';
+import { createdBelow } from '../../sync/removals.ts';
 import { type GatherOptions, type Gathered, readPlanInput } from './gather.ts';
 import type { Plan } from './plan.ts';
 import { planRestore } from './planner.ts';
@@ -18,10 +20,34 @@ export async function makePlan(options: GatherOptions): Promise<Gathered & { rea
         return [{ kind, scope, id, name }];
       }),
     );
-    return { ...gathered, plan };
+    const unselected = unselectedBelow(options, plan, gathered.input);
+    return { ...gathered, plan: unselected.length === 0 ? plan : { ...plan, unselected } };
   } catch (error) {
     // An altered body may not even be JSON any more: reading every record says whose it is.
     if (error instanceof SyntaxError) Iterator.from(options.desired.checked().records({})).forEach(() => {});
     throw error;
   }
+}
+
+/** What was lost along with what the plan creates, where the filters leave it out. */
+function unselectedBelow(
+  { request: { filter }, desired, definitions }: GatherOptions,
+  { steps }: Plan,
+  { isInScope = () => true }: Gathered['input'],
+): NonNullable<Plan['unselected']> {
+  if (filter.kinds === undefined && filter.ids === undefined) return [];
+  const created = steps.flatMap(({ kind, action, desired: record }) =>
+    action === 'create' && record !== null ? [{ kind, id: record.id }] : [],
+  );
+  const kinds = [...new Set(created.flatMap(({ kind }) => createdBelow(kind)))].filter(
+    (kind) => definitions(kind).isUnionOfFamily !== true,
+  );
+  if (kinds.length === 0) return [];
+  const parents = new Set(created.map(({ kind, id }) => `${scopeKeyNaming(kind) ?? ''} ${id}`));
+  const lost = Iterator.from(desired.records({ kinds })).filter(
+    (record) =>
+      Object.entries(record.scope).some(([key, id]) => parents.has(`${key} ${id}`)) &&
+      !isInScope({ ...record, body: null }),
+  );
+  return [...Map.groupBy(lost, ({ kind }) => kind)].map(([kind, own]) => ({ kind, count: own.length }));
 }

@@ -242,6 +242,8 @@ export interface Plan {
   readonly lacking?: readonly Lacking[];
   /** What to know before it is sent, a line each; left out if empty. */
   readonly warnings?: readonly string[];
+  /** Desired records below those that it creates which the filters leave out, by kind; left out if there are none. */
+  readonly unselected?: readonly { readonly kind: Kind; readonly count: number }[];
   readonly summary: Readonly<Record<StepAction, number>> & {
     readonly unchanged: number;
     /** Records of which it is not known whether the service has them (`skipped`); left out if there are none. */
@@ -324,7 +326,8 @@ function planIn(text: string, isChecked: boolean): Plan {
       hint: 'make a new plan with `tidemark restore --out FILE`; edit the desired state (an export), never the plan',
     });
   }
-  const { from, to, command, adopted, left, refused, skipped, lacking, warnings, summary, cost } = rest;
+  const { from, to, command, adopted, left, refused, skipped, lacking, warnings, unselected, summary, cost } =
+    rest;
   return {
     ...{ from, to, hash: plan, steps: rest.steps, adopted, left, refused },
     // Of no influence on what is sent, so the hash does not cover it.
@@ -332,6 +335,7 @@ function planIn(text: string, isChecked: boolean): Plan {
     ...(skipped === undefined ? {} : { skipped }),
     ...(lacking === undefined ? {} : { lacking }),
     ...(warnings === undefined ? {} : { warnings }),
+    ...(unselected === undefined ? {} : { unselected }),
     ...{ summary, cost },
   };
 }
