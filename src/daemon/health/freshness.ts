@@ -10,6 +10,8 @@ export interface Freshness extends Pick<SourceFacts, 'behind' | 'isQueued' | 'li
   readonly source: string;
   /** When its last complete run ended, ISO 8601; null without one. */
   readonly completeAt: string | null;
+  /** When the last sync of all kinds ended that was published, complete or not, ISO 8601; null without one, or left out. */
+  readonly readAt?: string | null;
   /** When the daemon first had the source: from then on a complete run is expected. */
   readonly expectedSince: string;
   /** The greatest allowed age of the last complete run, milliseconds. */
@@ -52,10 +54,11 @@ export function readFreshness(
           const { behind, isQueued, limitHeldBy, sync = null } = facts;
           const expected = expectedSince(facts);
           const completeAt = lastComplete?.finishedAt ?? null;
+          const [lastRead] = mirror.runs.list({ source, isOfAllKinds: true, isPublished: true, limit: 1 });
           return [
             {
               ...{ source, completeAt, expectedSince: expected, allowedMs },
-              ...{ behind, isQueued, limitHeldBy, sync },
+              ...{ behind, isQueued, limitHeldBy, sync, readAt: lastRead?.finishedAt ?? null },
               isFirstSyncAtWork: isFirstSyncAtWork(facts, now),
             },
           ];

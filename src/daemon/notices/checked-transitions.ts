@@ -12,7 +12,14 @@ import type { HealthReason } from '../health/reason.ts';
 import { behindText, hangingSyncHint, syncText } from '../health/waits.ts';
 import { noticeOf, span, subjectName } from './message.ts';
 import { isCutShortMark, markedSubject, usualEnd } from './perhaps-open.ts';
-import { isOverBy, NO_TRANSITION, runRecovered, stateOf, type Transition } from './run-transitions.ts';
+import {
+  heldSinceText,
+  isOverBy,
+  NO_TRANSITION,
+  runRecovered,
+  stateOf,
+  type Transition,
+} from './run-transitions.ts';
 
 /** Channels to which it was reported from memory: the mirror has no delivery for them. */
 export function reportedToOf({ detail: { reportedTo } }: NoticeState): readonly string[] {
@@ -144,12 +151,14 @@ export function restoreTransition(
 }
 
 // Transitions by time. Subject `fresh`: `overdue` while no sync was complete for longer than the schedule allows. Where the sync that
-// just failed was reported, `follows` is that event: a channel that has it gets no second notice of the same moment.
+// just failed was reported, or removals that are held and alone keep syncs from being complete, `follows` is that event: a channel
+// that has it gets no second notice of the same matter.
 
 /** A failure, or an incomplete sync, that was reported no longer ago than this is the same event: the next check of what is overdue may come this much later. */
 const JUST_MS = 2 * 60_000;
 
 type RunEvent = 'run_failed' | 'key_refused' | 'run_partial';
+type LateCause = RunEvent | 'removals_held';
 const RUN_EVENTS: Partial<Record<string, RunEvent>> = {
   failed: 'run_failed',
   refused: 'key_refused',
@@ -163,17 +172,34 @@ function justFailed(states: readonly NoticeState[], source: string, nowMs: numbe
   return RUN_EVENTS[run.state] ?? null;
 }
 
+/** The reported removals that alone keep the source's syncs from being complete: nothing else is wrong, and one has read all in time. */
+function heldAlone(
+  states: readonly NoticeState[],
+  { source, readAt = null, allowedMs }: Pick<Freshness, 'source' | 'readAt' | 'allowedMs'>,
+  nowMs: number,
+): NoticeState | undefined {
+  const isRead = readAt !== null && nowMs - Date.parse(readAt) <= allowedMs;
+  return isRead && stateOf(states, source, 'run') === undefined
+    ? stateOf(states, source, 'removals')
+    : undefined;
+}
+
 export function freshnessTransition(
   states: readonly NoticeState[],
-  { source, completeAt, expectedSince, allowedMs, ...work }: Freshness,
+  { source, completeAt, expectedSince, allowedMs, readAt = null, ...work }: Freshness,
   nowMs: number,
 ): Transition {
   const before = stateOf(states, source, 'fresh');
   const oldMs = nowMs - Date.parse(completeAt ?? expectedSince);
   const isOverdue = oldMs > allowedMs;
-  const followed = followedFailure(before);
-  // What was reported has ended, and still no sync was complete, as while removals are held.
-  const isLeft = isOverdue && followed !== null && stateOf(states, source, 'run') === undefined;
+  const followed = followedCause(before);
+  const held = heldAlone(states, { source, readAt, allowedMs }, nowMs);
+  // What was reported has ended, and still no sync was complete.
+  const isLeft =
+    isOverdue &&
+    (followed === 'removals_held'
+      ? held === undefined
+      : followed !== null && stateOf(states, source, 'run') === undefined);
   if (isOverdue === (before !== undefined) && !isLeft) return NO_TRANSITION;
   const at = new Date(nowMs).toISOString();
   const of = { at, source, subject: 'fresh' };
@@ -197,11 +223,13 @@ export function freshnessTransition(
     );
     return { states: [], cleared: [{ source, subject: 'fresh' }], notices: [onTime] };
   }
-  const waits = behindText({ source, ...work }, nowMs);
   const { sync = null } = work;
-  const runs = sync === null ? null : syncText(sync, nowMs);
+  const why =
+    held === undefined
+      ? [behindText({ source, ...work }, nowMs), sync === null ? null : syncText(sync, nowMs)]
+      : [heldSinceText(held)];
   const [age, allowed] = durationBeyond(oldMs, allowedMs, span);
-  const follows = isLeft ? null : justFailed(states, source, nowMs);
+  const follows = held === undefined ? justFailed(states, source, nowMs) : 'removals_held';
   const overdue = noticeOf(
     { ...of, event: 'sync_overdue' },
     {
@@ -210,7 +238,7 @@ export function freshnessTransition(
       lines: [
         completeAt === null ? `expected since ${expectedSince}` : `the last one ended at ${completeAt}`,
         `the schedule allows ${completeAt === null ? span(allowedMs) : allowed}`,
-        ...[waits, runs].filter((text) => text !== null),
+        ...why.filter((text) => text !== null),
       ],
       job: 'sync',
       follows,
@@ -250,8 +278,9 @@ export function completeTransition(
   return runRecovered(before, { at, source, run: null, completeAt, gone: goneOf(source) });
 }
 
-function followedFailure(told: NoticeState | undefined): RunEvent | null {
+function followedCause(told: NoticeState | undefined): LateCause | null {
   const follows = told?.detail['follows'];
+  if (follows === 'removals_held') return follows;
   return Object.values(RUN_EVENTS).find((event) => event === follows) ?? null;
 }
 

@@ -404,6 +404,12 @@ function waitingIn(detail: NoticeState['detail']): Record<string, number> {
   return Object.fromEntries(counts);
 }
 
+/** @param state of the subject `removals` */
+export function heldSinceText({ since, detail }: NoticeState): string {
+  const records = Object.values(waitingIn(detail)).reduce((sum, each) => sum + each, 0);
+  return `${plural(records, 'removal is', 'removals are')} held since ${since}; all else was read`;
+}
+
 function fallenIn({ [FALLEN]: fallen }: NoticeState['detail']): readonly string[] {
   return Array.isArray(fallen) ? fallen.map(String) : [];
 }

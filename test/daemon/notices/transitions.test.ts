@@ -852,6 +852,48 @@ describe('time alone', () => {
     for (const notice of again.notices) expect(contentOf(notice).follows).toBeNull();
   });
 
+  it('follows removals that are held, where nothing else keeps syncs from being complete', () => {
+    const time = new Date(at).toISOString();
+    const late = { ...source, completeAt: source.expectedSince, readAt: time };
+    const since = '2026-03-01T10:30:00.000Z';
+    const removals = {
+      ...{ source: source.source, subject: 'removals', state: 'held', since },
+      detail: { 'agents {}': 12, 'skills {}': 3, waited: 20, below: 4 },
+    };
+    const sync = { startedAt: new Date(at - 5_100).toISOString(), silentMs: 0 };
+    const first = freshnessTransition([removals], { ...late, sync }, at);
+    const content = contentOf(first.notices[0]!);
+    expect([content.follows, content.lines[2]]).toEqual([
+      'removals_held',
+      `15 removals are held since ${since}; all else was read`,
+    ]);
+    const [known, alone] = [['sync_overdue', 'removals_held'], ['sync_overdue']].map((on) =>
+      channelsFor(first.notices[0]!, [{ ...webhook('a', 'http://a'), on: on as NoticeEvent[] }], null),
+    );
+    expect([known, alone]).toEqual([[], ['a']]);
+    const states = after([removals], first);
+    expect(freshnessTransition(states, late, at)).toMatchObject({ states: [], notices: [] });
+    // As long as they wait, it is the same matter; a sync that does not come to its end is another.
+    const later = at + 4 * 3_600_000;
+    const again = { ...late, readAt: new Date(later - 60_000).toISOString() };
+    expect(freshnessTransition(states, again, later)).toMatchObject({ states: [], notices: [] });
+    const hanging = freshnessTransition(states, late, later);
+    expect(hanging.notices.map(({ event, content: of }) => [event, of['follows']])).toEqual([
+      ['sync_overdue', null],
+    ]);
+    const back = freshnessTransition(states, { ...late, completeAt: time }, at);
+    expect(contentOf(back.notices[0]!).follows).toBe('removals_held');
+    // A sync that was incomplete, and now is so for the held ones alone.
+    const run = { source: source.source, subject: 'run', state: 'partial', since: time, detail: {} };
+    const partial = after([run, removals], freshnessTransition([run, removals], late, at));
+    const left = freshnessTransition(
+      partial.filter(({ subject }) => subject !== 'run'),
+      late,
+      at,
+    );
+    expect(left.notices.map(({ content: of }) => of['follows'])).toEqual(['removals_held']);
+  });
+
   it('names the job that the next sync waits for, where it is overdue', () => {
     const startedAt = new Date(at - 90_000).toISOString();
     const late = {
