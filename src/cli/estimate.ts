@@ -12,6 +12,7 @@ import { estimateFromMirror, estimateFromReach, waitFor } from '../doctor/estima
 import type { SourceEstimate, Basis, CollectionEstimate } from '../doctor/estimate.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { kindsToRead } from '../restore/plan/dependents.ts';
+import { heldOnce } from '../state/held-names.ts';
 import { resolveState } from '../state/resolved-state.ts';
 import { wantedKinds } from '../sync/run-extent.ts';
 import { recentRequests } from '../wire-client.ts';
@@ -228,8 +229,7 @@ function comingBack(
       .filter((each) => each.restore.never === null && (kind?.includes(each.kind) ?? true))
       .map((each) => [each.kind, each]),
   );
-  const held = mirror.runs
-    .heldRemovals(source.name)
+  const held = heldOnce(mirror, source.name)
     .filter((each) => written.has(each.kind))
     .reduce((total, { records, below }) => total + records + below, 0);
   let steps = held;

@@ -1,4 +1,5 @@
 /** A run for people and as `tidemark.sync/1`. */
+import { collectionKey, definitionOf } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
@@ -252,16 +253,22 @@ function withoutHeld(
   source: string,
   waiting: readonly NamedRemovals[],
 ): { readonly held: readonly string[]; readonly rest: readonly SweepReport[] } {
-  const all = unread.filter(({ error }) => error?.code === 'removals_held');
-  const alike = groupAlike(all, ({ kind }) => kind).filter(({ length }) => length > 1);
-  if (alike.length === 0) return { held: [], rest: unread };
+  const waits = new Set(waiting.map(collectionKey));
+  const isHeld = ({ error }: SweepReport): boolean => error?.code === 'removals_held';
+  // What only `plugins` and the list of the family no longer show is held once, in the latter.
+  const isRepeat = (sweep: SweepReport): boolean =>
+    isHeld(sweep) && definitionOf(sweep.kind).isUnionOfFamily === true && !waits.has(collectionKey(sweep));
+  const once = unread.filter((sweep) => !isRepeat(sweep));
+  const alike = groupAlike(once.filter(isHeld), ({ kind }) => kind).filter(({ length }) => length > 1);
+  if (alike.length === 0) return { held: [], rest: once };
   const several = new Set(alike.flat());
   const kinds = new Set(alike.map(([{ kind }]) => kind));
   return {
     held: [
       ...alike.map((sweeps) => {
-        const records = sweeps.reduce((sum, { held }) => sum + held, 0);
-        const own = waiting.filter(({ kind }) => kind === sweeps[0].kind);
+        const keys = new Set(sweeps.map(collectionKey));
+        const own = waiting.filter((each) => keys.has(collectionKey(each)));
+        const records = own.reduce((sum, each) => sum + each.records, 0);
         return `${groupText(sweeps)}: held: the lists no longer show ${plural(records, 'record')}; their removal is ${withLocalTimes(heldUntilText(own))}`;
       }),
       ...heldCommands(
@@ -269,7 +276,7 @@ function withoutHeld(
         { all: waiting, source },
       ).map((line) => `  → ${line}`),
     ],
-    rest: unread.filter((sweep) => !several.has(sweep)),
+    rest: once.filter((sweep) => !several.has(sweep)),
   };
 }
 

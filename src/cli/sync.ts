@@ -10,6 +10,7 @@ import { systemClock } from '../core/clock.ts';
 import { combinedExitCode, EXIT, type ExitCode, exitCodeFor, TidemarkError } from '../core/errors.ts';
 import { formatInteger, plural } from '../core/wording.ts';
 import { waitRefusal } from '../daemon/problems.ts';
+import { heldOnce } from '../state/held-names.ts';
 import { isAllDenied } from '../sync/outcome.ts';
 import { acceptCommands } from '../sync/removals.ts';
 import { syncSource, type RunReport } from '../sync/run.ts';
@@ -120,7 +121,7 @@ function holdersIn(
     return config.sources
       .map(({ name }) => ({
         source: name,
-        records: mirror.runs.heldRemovals(name).reduce((sum, { records }) => sum + records, 0),
+        records: heldOnce(mirror, name).reduce((sum, { records }) => sum + records, 0),
       }))
       .filter(({ records }) => records > 0);
   } finally {
@@ -230,7 +231,7 @@ function acceptedIn(
   { acceptRemovals = 0, kind }: SyncCommandOptions,
 ): number {
   if (acceptRemovals === 0) return 0;
-  const waiting = mirror.runs.heldRemovals(source).filter((each) => kind?.includes(each.kind) !== false);
+  const waiting = heldOnce(mirror, source, kind);
   const countOf = (of: typeof waiting): number =>
     of.reduce((sum, { records, below }) => sum + records + below, 0);
   const all = countOf(waiting);

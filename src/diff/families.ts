@@ -40,12 +40,17 @@ export function inBoth(from: Iterable<RecordKey>, to: Iterable<RecordKey>): Reco
 /** How many of these records a union has that the list of a family has as well. */
 export function countRepeats(records: Iterable<RecordKey>): number {
   const all = [...records];
-  const known = new Set(all.map((record) => keyText(record, record.kind)));
-  return all.filter(
+  return all.length - recordsOnce(all).length;
+}
+
+/** These records without those of a union that the list of a family has as well. */
+export function recordsOnce<Key extends RecordKey>(records: readonly Key[]): readonly Key[] {
+  const known = new Set(records.map((record) => keyText(record, record.kind)));
+  return records.filter(
     (record) =>
-      definitionOf(record.kind).isUnionOfFamily === true &&
-      familyKinds(record.kind).some((each) => each !== record.kind && known.has(keyText(record, each))),
-  ).length;
+      definitionOf(record.kind).isUnionOfFamily !== true ||
+      !familyKinds(record.kind).some((each) => each !== record.kind && known.has(keyText(record, each))),
+  );
 }
 
 function keyText({ scope, id }: RecordKey, kind: Kind): string {

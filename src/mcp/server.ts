@@ -140,7 +140,7 @@ const TOOLS: Readonly<Record<string, Tool>> = {
   sql: {
     title: 'SQL on the mirror',
     description: `One SELECT in SQLite's SQL, with a time limit of 10 s. Tables: each kind with its current records, runs, changes (which record
-changed in which run), gone (removed records that are not back, each once, with run and at of the removal), and run_lists (what each run read of each list). Every kind has id, name, source, organization_id, organization, project_id, its documented fields, first_seen_at,
+changed in which run), gone (removed records that are not back, each once, with run and at of the removal), held (records that the service no longer shows, but whose removal waits, with those below them), and run_lists (what each run read of each list). Every kind has id, name, source, organization_id, organization, project_id, its documented fields, first_seen_at,
 last_changed_at and body (the record as JSON, for ->> and json_each). A list that no run read (denied, failed, excluded) has no rows, which does not mean that it is
 empty: run_lists has the result of each list that was asked for, and why it was not read; a kind without a row there was never asked for. SELECT name FROM pragma_table_info('members') lists the columns.
 Kinds: ${KINDS.join(', ')}.`,

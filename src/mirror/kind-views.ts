@@ -1,7 +1,7 @@
 /**
  * Every kind is a view, named as the kind, over its current records: a column for each documented field, so that
  * `SELECT name FROM batch_exports WHERE paused` just works. The view `changes` has their history, `gone` the
- * records that were removed, and `run_lists` what each run read. The views follow from the catalog, so a new kind or field needs no migration: whoever opens the mirror for
+ * records that were removed, `held` those whose removal is held, and `run_lists` what each run read. The views follow from the catalog, so a new kind or field needs no migration: whoever opens the mirror for
  * writing recreates those that differ from the catalog. They are for people; the program reads `records`. As text, since
  * they are made when the program runs.
  */
@@ -217,6 +217,14 @@ const CHANGED_NAME = fromBody((body) =>
   ),
 );
 
+/** Columns of a record r of the list c: where it belongs. */
+const PLACE = `c.source AS "source",
+  CAST(CASE c.kind WHEN '${SCOPE_KIND.organization_id}' THEN r.remote_id ELSE c.organization_id END AS TEXT) AS "organization_id",
+  CAST(CASE c.kind WHEN '${SCOPE_KIND.organization_id}' THEN ifnull(${fromBody((body) => nameValue(definitionOf(SCOPE_KIND.organization_id).nameFrom, body))}, r.last_name)
+    ELSE c.organization END AS TEXT) AS "organization",
+  CAST(CASE c.kind WHEN '${SCOPE_KIND.project_id}' THEN r.remote_id ELSE c.project_id END AS TEXT) AS "project_id",
+  c.role_id AS "role_id"`;
+
 const FIRST_SEEN = `(SELECT n.finished_at FROM runs n
     WHERE n.run = ifnull((SELECT min(v.run) FROM revisions v WHERE v.record = r.record), r.run))`;
 
@@ -248,12 +256,7 @@ UNION ALL ${changesFrom('v', `revisions v ON v.run = n.run CROSS JOIN ${RECORDS}
 /** Newest and replaced revisions apart, so that an index finds those of a run in either table. */
 function changesFrom(revision: string, tables: string): string {
   return `SELECT n.run AS "run", n.finished_at AS "at", c.kind AS "kind", r.remote_id AS "id",
-  CAST(ifnull(${CHANGED_NAME}, r.last_name) AS TEXT) AS "name", c.source AS "source",
-  CAST(CASE c.kind WHEN '${SCOPE_KIND.organization_id}' THEN r.remote_id ELSE c.organization_id END AS TEXT) AS "organization_id",
-  CAST(CASE c.kind WHEN '${SCOPE_KIND.organization_id}' THEN ifnull(${fromBody((body) => nameValue(definitionOf(SCOPE_KIND.organization_id).nameFrom, body))}, r.last_name)
-    ELSE c.organization END AS TEXT) AS "organization",
-  CAST(CASE c.kind WHEN '${SCOPE_KIND.project_id}' THEN r.remote_id ELSE c.project_id END AS TEXT) AS "project_id",
-  c.role_id AS "role_id",
+  CAST(ifnull(${CHANGED_NAME}, r.last_name) AS TEXT) AS "name", ${PLACE},
   CAST(CASE ${revision}.change WHEN 2 THEN 'changed' WHEN 3 THEN 'removed' ELSE
     CASE WHEN n.run = f.run THEN 'initial'
     WHEN EXISTS (SELECT 1 FROM family m CROSS JOIN id_map i ON i.kind = m.kind
@@ -308,6 +311,28 @@ WHERE r.hash IS NULL
     WHERE m.source = c.source AND (${IS_LIST_BELOW_SAME}) AND ${IS_LATER})`;
 }
 
+/** True where list c is below the absent record p. A list by project does not name the organization. */
+const IS_LIST_BELOW_ABSENT = (Object.keys(SCOPE_KIND) as ScopeKey[])
+  .map(
+    (key) =>
+      `p.kind = '${SCOPE_KIND[key]}' AND c.${key} = p.id${key === 'role_id' ? ' AND c.organization_id = p.organization_id' : ''}`,
+  )
+  .join(' OR ');
+
+/** Records that are still shown although the service no longer shows them, with those below them (`below`). */
+function heldQuery(): string {
+  return `WITH c AS MATERIALIZED (SELECT l.*, ${NAME_PATHS} FROM lists l WHERE l.retired_run IS NULL),
+p AS MATERIALIZED (SELECT h.record, h.since_run, h.since_at, c.source, c.kind, c.organization_id, k.remote_id AS id
+  FROM held_records h CROSS JOIN c ON c.id = h.collection CROSS JOIN records k ON k.record = h.record),
+h AS MATERIALIZED (SELECT record, since_run, since_at, 0 AS below FROM p
+  UNION ALL SELECT k.record, b.since_run, b.since_at, 1 FROM
+    (SELECT c.id, min(p.since_run) AS since_run, min(p.since_at) AS since_at FROM p CROSS JOIN c ON c.source = p.source WHERE ${IS_LIST_BELOW_ABSENT} GROUP BY c.id) b
+    CROSS JOIN records k ON k.collection = b.id WHERE k.hash IS NOT NULL AND k.record NOT IN (SELECT record FROM p))
+SELECT CAST(h.since_run AS INTEGER) AS "since_run", CAST(h.since_at AS TEXT) AS "since_at", CAST(h.below AS INTEGER) AS "below",
+  c.kind AS "kind", r.remote_id AS "id", ${CHANGED_NAME} AS "name", ${PLACE}
+FROM h CROSS JOIN ${RECORDS} r ON r.record = h.record CROSS JOIN c ON c.id = r.collection`;
+}
+
 /** The complete statement. The digest in it shows that nobody altered the view, whichever catalog it was made from. */
 function viewStatement(name: string, query: string): string {
   return `CREATE VIEW "${name}" AS /* ${MARK} ${digestOf(query)} */ ${query}`;
@@ -329,6 +354,7 @@ function wantedViews(): Views {
     ...CATALOG.map((each) => [each.kind, kindQuery(each)] as const),
     ['changes', changesQuery()],
     ['gone', goneQuery()],
+    ['held', heldQuery()],
     ['run_lists', runListsQuery('SELECT * FROM lists')],
     [RECORDS, RECORDS_QUERY],
     ['lists', LISTS],
@@ -360,7 +386,7 @@ export function maskedViews(
       .replaceAll('r.last_name', `masked_name(${kind}, c.source, r.last_name)`)
       .replaceAll(/\bo\.body\b/g, `masked_body('${SCOPE_KIND.organization_id}', s.name, o.body)`)
       .replaceAll(/\bo\.last_name\b/g, `masked_name('${SCOPE_KIND.organization_id}', s.name, o.last_name)`)
-      .replace(ID_COLUMN, isIdMasked ? `masked_id(${kind}, c.source, r.remote_id) AS "id"` : ID_COLUMN)
+      .replaceAll(ID_COLUMN, isIdMasked ? `masked_id(${kind}, c.source, r.remote_id) AS "id"` : ID_COLUMN)
       .replaceAll(/\bFROM runs\b/g, 'FROM main.runs')
       // Not what another program may have put in its place.
       .replaceAll(RECORDS, `(${RECORDS_QUERY})`)
@@ -371,6 +397,7 @@ export function maskedViews(
     ),
     ['changes', masked('c.kind', changesQuery(), true)],
     ['gone', masked('c.kind', goneQuery(), true)],
+    ['held', masked('c.kind', heldQuery(), true)],
     ['run_lists', masked('c.kind', runListsQuery('SELECT * FROM lists'), false)],
     ['runs', RUNS],
   ];

@@ -136,6 +136,6 @@ function asQuery<T>(work: () => T): T {
 
 function refused(why: string): TidemarkError {
   return new TidemarkError('usage', `the query was refused: ${why}`, {
-    hint: "one SELECT over the kinds (a table each, such as members), changes, gone, runs and run_lists; `SELECT name FROM pragma_table_info('members')` lists the columns",
+    hint: "one SELECT over the kinds (a table each, such as members), changes, gone, held, runs and run_lists; `SELECT name FROM pragma_table_info('members')` lists the columns",
   });
 }

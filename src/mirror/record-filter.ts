@@ -1,12 +1,14 @@
 /** Which collections and ids a reader wants, in a stable order. */
-import { eq } from 'drizzle-orm';
+import { and, countDistinct, eq, isNotNull } from 'drizzle-orm';
+import { alias } from 'drizzle-orm/sqlite-core';
+import { definitionOf, familyKinds } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { isScopeCompatible, SCOPE_KIND, scopeKeyNaming, teamIds } from '../catalog/lineage.ts';
 import { compareScopes, compareTexts, type RecordKey } from '../catalog/order.ts';
 import type { Connection } from './database.ts';
 import { LATEST_COLUMNS, type LatestRevision, textAt, textsOf } from './history.ts';
-import { param, prepared } from './query.ts';
+import { isAmong, param, prepared } from './query.ts';
 import { RecreatedIds } from './recreated-ids.ts';
 import { readIdMap } from './id-map.ts';
 import { type CollectionRow, readCollection, readCollections } from './run-rows.ts';
@@ -127,7 +129,39 @@ function organizationsAbove(
   return scope.project_id === undefined ? [] : organizationsOf(source, scope.project_id);
 }
 
-/** Returns how many current records are below a record of a kind: below an organization, those of its projects included. */
+/**
+ * The current collections of a source, a component that two lists show counted in that of its family only (`records`).
+ */
+export function readCountedOnce(connection: Connection, source: string): CollectionRow[] {
+  const all = readCollections(connection, source).filter(({ retiredRun }) => retiredRun === null);
+  return all.map((union) => {
+    if (definitionOf(union.kind).isUnionOfFamily !== true) return union;
+    const kinds = familyKinds(union.kind).filter((each) => each !== union.kind);
+    const families = all.filter(
+      ({ kind, scope }) => kinds.includes(kind) && compareScopes(scope, union.scope) === 0,
+    );
+    const found = REPEATED(connection).get({
+      union: union.id,
+      families: JSON.stringify(families.map(({ id }) => id)),
+    });
+    return { ...union, records: union.records - (found?.repeated ?? 0) };
+  });
+}
+
+const REPEATED = prepared((db) => {
+  const listed = alias(records, 'listed');
+  return db
+    .select({ repeated: countDistinct(records.record) })
+    .from(records)
+    .innerJoin(listed, and(isAmong(listed.collection, 'families'), eq(listed.remoteId, records.remoteId)))
+    .where(and(eq(records.collection, param('union')), isNotNull(records.hash), isNotNull(listed.hash)))
+    .prepare();
+});
+
+/**
+ * Returns how many current records are below a record of a kind: below an organization, those of its projects included; a
+ * component once.
+ */
 export function readCountsBelow(
   connection: Connection,
   source: string,
@@ -137,8 +171,7 @@ export function readCountsBelow(
   if (key === undefined) return () => 0;
   const organizationsOf = projectParents(connection, LATEST);
   const below = new Map<string, { readonly scope: Scope; readonly records: number }[]>();
-  for (const { scope, records, retiredRun } of readCollections(connection, source)) {
-    if (retiredRun !== null) continue;
+  for (const { scope, records } of readCountedOnce(connection, source)) {
     const parents =
       key === 'organization_id'
         ? organizationsAbove({ source, scope }, organizationsOf)

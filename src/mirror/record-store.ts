@@ -3,7 +3,7 @@ import type { MirrorAccess } from './access.ts';
 import { readChangesBetween, readCountsAt, readMiscounts, readRevisedRuns } from './changes-between.ts';
 import { checkedBodies, isBodyIntact } from './intact.ts';
 import { readListedOrganizations } from './kind-views.ts';
-import { readCountsBelow, readOrganizationsOfProjects } from './record-filter.ts';
+import { readCountedOnce, readCountsBelow, readOrganizationsOfProjects } from './record-filter.ts';
 import { locateRecord, readListedCollections, readListRows, readMeanBytes } from './record-lists.ts';
 import {
   type PageReader,
@@ -66,6 +66,7 @@ export function recordStore(access: MirrorAccess) {
     miscounts: readMiscounts,
     revisedRuns: readRevisedRuns,
     countsBelow: readCountsBelow,
+    countedOnce: readCountedOnce,
     organizationsOfProjects: readOrganizationsOfProjects,
     listedOrganizations: readListedOrganizations,
     dueForCheck,

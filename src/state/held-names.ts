@@ -1,6 +1,6 @@
 /** Removals that are held, with what a person decides by: which records they are, and where to look. */
 import type { Actor } from '../core/actor.ts';
-import { collectionKey, isPersonKind } from '../catalog/catalog.ts';
+import { collectionKey, definitionOf, isPersonKind } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
@@ -8,6 +8,7 @@ import { definitionsFor } from '../config/source.ts';
 import { parseLossless } from '../core/json.ts';
 import { formatInteger, plural } from '../core/wording.ts';
 import { recordName } from '../diff/change.ts';
+import { recordsOnce } from '../diff/families.ts';
 import type { HeldRecord, HeldRemovals } from '../mirror/held-removals.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import {
@@ -49,19 +50,36 @@ export function sourceLookup(config: Config): SourceLookup {
   };
 }
 
+/**
+ * The held removals by collection, a component that two lists no longer show in that of its family: the numbers for people.
+ * @param kinds of which; where these have the union (`plugins`), it has its own number
+ */
+export function heldOnce(mirror: Mirror, source: string, kinds?: readonly Kind[]): readonly HeldRemovals[] {
+  const held = mirror.runs.heldRemovals(source).filter(({ kind }) => kinds?.includes(kind) !== false);
+  const isRepeating = ({ kind }: HeldRemovals): boolean =>
+    definitionOf(kind).isUnionOfFamily === true && kinds?.includes(kind) !== true;
+  if (!held.some(isRepeating)) return held;
+  const own = Map.groupBy(recordsOnce(mirror.runs.heldRecords(source)), collectionKey);
+  return held.flatMap((each) => {
+    const records = isRepeating(each) ? (own.get(collectionKey(each))?.length ?? 0) : each.records;
+    return records === 0 ? [] : [{ ...each, records }];
+  });
+}
+
+/** The collections that hold removals, each component in one of them, with names. */
 export function namedRemovals(
   mirror: Mirror,
   source: string,
   { definitionsOf, sourceOf }: SourceLookup,
 ): NamedRemovals[] {
-  const held = mirror.runs.heldRemovals(source);
+  const held = heldOnce(mirror, source);
   if (held.length === 0) return [];
   const definitions = definitionsOf(source);
   const configured = sourceOf(source);
   const isRootHeld = held.some(({ kind }) => definitions(kind).discovery.from === 'root');
   const moved =
     configured === undefined || !isRootHeld ? null : movedAddress(mirror.runs.addressOf(source), configured);
-  const records = Map.groupBy(mirror.runs.heldRecords(source), collectionKey);
+  const records = Map.groupBy(recordsOnce(mirror.runs.heldRecords(source)), collectionKey);
   return held.map(({ firstAt, lastAt, ...each }) => {
     const definition = definitions(each.kind);
     const until =
@@ -86,7 +104,7 @@ export function firstHeld(
   definitions: (kind: Kind) => ResourceDefinition,
   most: number,
 ): NamedHeld[] {
-  const first = mirror.runs.heldRecords(source).slice(0, most);
+  const first = recordsOnce(mirror.runs.heldRecords(source)).slice(0, most);
   return first.map((record) => namedHeld(mirror, source, record, definitions(record.kind)));
 }
 

@@ -7,6 +7,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { definitionOf, collectionKey } from '../catalog/catalog.ts';
 import type { Recreated, RecordChange } from '../diff/change.ts';
+import { recordsOnce } from '../diff/families.ts';
 import { MatchedIds } from '../diff/match-records.ts';
 import type { RecordKey } from '../catalog/order.ts';
 import type { ChangedRecord } from '../mirror/changes-between.ts';
@@ -143,10 +144,11 @@ export class RecreatedBetween {
     return { was: was ?? oldId, restore, ...who, ...(ids.has(id) ? {} : { is_recognised: true as const }) };
   }
 
-  /** By kind and restore: recreated records, which the run itself counts as removed and added. */
+  /** By kind and restore: recreated records, which the run itself counts as removed and added; a component once, as there. */
   counts(): RecreatedCount[] {
     const found = new Map<string, RecreatedCount>();
-    for (const { kind, from, to } of this.#ids.pairs()) {
+    const pairs = [...this.#ids.pairs()].map((pair) => ({ ...pair, scope: {}, id: pair.to }));
+    for (const { kind, from, to } of recordsOnce(pairs)) {
       const restore = this.recreationOf(kind, to, from)?.restore;
       if (restore === undefined) continue;
       const key = `${kind} ${restore}`;

@@ -175,13 +175,16 @@ export async function resolveAbsences(
   const known = stage.known - counts.taken;
   const dependents = waitingCount === 0 ? 0 : await countBelow(walked, waiting);
   // Removing an organization also removes its children: they count too.
-  const removesTooManyChildren = dependents > removalLimit(limits, context.sourceRecords);
+  const removesTooManyChildren = dependents > removalLimit(limits, context.sourceRecords());
   const areTooMany =
     waitingCount > 0 && (isBelowOther || removesTooManyChildren || isTooMany(limits, known, lost));
   const hold: Hold = areTooMany
     ? { share: waiting, count: waitingCount, lost, below: dependents, areTooMany }
     : await earlierHold(walked, counts, heldBy);
-  const asked = { kind: walked.definition.kind, scope: walked.scope, accepted: hold.lost, below: hold.below };
+  const { kind, family } = walked.definition;
+  // Which they are: a component is in two lists, and counts once.
+  const ids = family === null || hold.count === 0 ? [] : await idsOf(stage.absent(hold.share));
+  const asked = { kind, scope: walked.scope, accepted: hold.lost, below: hold.below, ids };
   if (hold.count === 0 || context.accepted.take(asked)) return await removeAbsent(walked);
   const isOther = moved !== null && (isBelowOther || lost >= known || counts.held > 0);
   if (isOther) context.foundOther();
@@ -197,10 +200,16 @@ export async function resolveAbsences(
   const result = await removeAbsent(walked, { which: areTooMany ? 'confirmed' : 'not held', heldBy });
   const now = context.clock.now();
   const held = await stage.decideAbsent('hold', hold.share, isoTime(now));
-  context.accepted.held.push(asked);
+  context.accepted.hold(asked);
   const error =
     result.error ?? heldError(walked, { known, counts, hold, now, moved: isOther ? moved : null });
   return { ...result, outcome: 'held', held, error };
+}
+
+async function idsOf(records: AsyncIterable<{ readonly id: string }>): Promise<string[]> {
+  const ids: string[] = [];
+  for await (const { id } of records) ids.push(id);
+  return ids;
 }
 
 /** The absent records of which the removal is held. */
@@ -363,7 +372,7 @@ function reasonOfHold({ context }: Walked, { known, counts, hold, now, moved }: 
   if (counts.absent - counts.taken >= known)
     return 'all records of a list are removed only after confirmation';
   if (hold.lost > limit) return `more than the ${limit} that are removed without confirmation`;
-  return `more than the ${removalLimit(limits, context.sourceRecords)} that are removed without confirmation, including what is below`;
+  return `more than the ${removalLimit(limits, context.sourceRecords())} that are removed without confirmation, including what is below`;
 }
 
 /** Since when they wait: those that different runs held are confirmed one after the other. */

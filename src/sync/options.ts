@@ -58,7 +58,7 @@ export interface SweepContext {
   /** Records that the mirror holds below a record of a parent kind: they would be removed with it. */
   readonly dependents: (record: RecordKey) => number;
   /** Records that the mirror holds of the source. */
-  readonly sourceRecords: number;
+  readonly sourceRecords: () => number;
   readonly pageSize: number;
   readonly concurrency: number;
   readonly signal: AbortSignal;

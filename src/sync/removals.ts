@@ -2,6 +2,7 @@
 import { CATALOG, definitionOf } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { scopeKeyNaming } from '../catalog/lineage.ts';
+import { compareScopes } from '../catalog/order.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { isoTime } from '../core/clock.ts';
 import { wordList } from '../core/wording.ts';
@@ -98,12 +99,16 @@ export function secondOf(at: string): string {
   return Number.isNaN(ms) ? at : `${isoTime(Math.ceil(ms / 1000) * 1000).slice(0, 19)}Z`;
 }
 
+/** Removals of a collection, `ids` of those of a component: it is in two lists, and counts once. */
+interface AskedRemovals extends AcceptedCollection {
+  readonly ids?: readonly string[];
+}
+
 /** How many held removals the user accepts in this run: a maximum that the collections share; and what was accepted. */
 export class AcceptedRemovals {
   readonly atMost: number;
-  readonly collections: AcceptedCollection[] = [];
-  /** What the run holds: what accepting it takes. */
-  readonly held: AcceptedCollection[] = [];
+  readonly #taken: AskedRemovals[] = [];
+  readonly #held: AskedRemovals[] = [];
   readonly #kinds: readonly Kind[] | null;
   #left: number;
 
@@ -115,13 +120,52 @@ export class AcceptedRemovals {
   }
 
   /** Takes the records of a collection, and those below them, from the maximum if all of them fit; returns whether they did. */
-  take(collection: AcceptedCollection): boolean {
-    const count = collection.accepted + collection.below;
+  take(collection: AskedRemovals): boolean {
+    const counted = idsOfOthers(collection, this.#taken);
+    const count = numberWithout(collection, counted) + collection.below;
     if (count > this.#left || this.#kinds?.includes(collection.kind) === false) return false;
     this.#left -= count;
-    this.collections.push(collection);
+    this.#taken.push(collection);
     return true;
   }
+
+  hold(collection: AskedRemovals): void {
+    this.#held.push(collection);
+  }
+
+  get collections(): AcceptedCollection[] {
+    return countedOnce(this.#taken);
+  }
+
+  /** What the run holds: what accepting it takes. */
+  get held(): AcceptedCollection[] {
+    return countedOnce(this.#held);
+  }
+}
+
+/** Components count in the lists of their families, in whichever order the lists were read. */
+function countedOnce(all: readonly AskedRemovals[]): AcceptedCollection[] {
+  return all.flatMap((each) => {
+    const { kind, scope, below } = each;
+    const isUnion = definitionOf(kind).isUnionOfFamily === true;
+    const accepted = isUnion ? numberWithout(each, idsOfOthers(each, all)) : each.accepted;
+    return accepted + below === 0 ? [] : [{ kind, scope, accepted, below }];
+  });
+}
+
+function numberWithout({ accepted, ids = [] }: AskedRemovals, counted: ReadonlySet<string>): number {
+  return accepted - ids.filter((id) => counted.has(id)).length;
+}
+
+/** The ids in the other lists of its family, among these. */
+function idsOfOthers({ kind, scope }: AskedRemovals, all: readonly AskedRemovals[]): ReadonlySet<string> {
+  const { family } = definitionOf(kind);
+  const isOther = (other: AskedRemovals): boolean =>
+    family !== null &&
+    other.kind !== kind &&
+    definitionOf(other.kind).family === family &&
+    compareScopes(other.scope, scope) === 0;
+  return new Set(all.filter(isOther).flatMap(({ ids = [] }) => ids));
 }
 
 /**
@@ -138,8 +182,9 @@ export function acceptCommand(
   }: { readonly kind: Kind; readonly source: string; readonly kinds: readonly Kind[] | null },
 ): string {
   const ofKind = held.filter((each) => each.kind === kind);
-  const hasBelow = kinds === null && ofKind.some(({ below }) => below > 0);
-  const own = hasBelow ? held : ofKind;
+  // Without any, its records count in the lists of their families.
+  const hasBelow = kinds === null && (ofKind.length === 0 || ofKind.some(({ below }) => below > 0));
+  const own = hasBelow || ofKind.length === 0 ? held : ofKind;
   const all = own.reduce((sum, { accepted, below }) => sum + accepted + below, 0);
   const isOnly = kinds === null && own.length === held.length;
   const which =

@@ -77,7 +77,8 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
         countsBelow.set(kind, countBelow);
         return countBelow(parent);
       },
-      sourceRecords: sumOfRecords(held),
+      // Asked for where records are absent only.
+      sourceRecords: () => sumOfRecords(mirror.records.countedOnce(source.name)),
       pageSize: source.pageSize,
       concurrency: Math.max(1, source.rate.concurrency),
       signal,

@@ -153,7 +153,7 @@ describe('the recipes', () => {
     await expectRun(3, 'sync', '--quiet');
     const { rows } = openMirrorToRead(mirror, sql);
     expect(rows.map((row) => row.split(' | ').slice(0, -1).toSpliced(2, 2))).toEqual(
-      domains.map(({ id }) => ['default', 'domains', id, '2']),
+      domains.map(({ id, domain }) => ['default', 'domains', id, domain, '0', '2']),
     );
     expect(openMirrorToRead(mirror, 'SELECT id FROM domains').rows).toHaveLength(12);
     const outcome = `SELECT last_outcome, last_complete_run, last_full_run FROM collections WHERE kind = 'domains'`;

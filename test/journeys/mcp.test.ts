@@ -123,7 +123,7 @@ describe('tidemark mcp', () => {
       expect(annotations).toMatchObject({ readOnlyHint: true, destructiveHint: false });
     // Every table that a query may name.
     const { description = '' } = tools.find(({ name }) => name === 'sql') ?? {};
-    for (const table of [...KINDS, 'runs', 'changes', 'gone', 'run_lists'])
+    for (const table of [...KINDS, 'runs', 'changes', 'gone', 'held', 'run_lists'])
       expect(description).toMatch(RegExp(`\\b${table}\\b`));
     expect(description).toMatch(
       /A list that no run read .* has no rows, .*\nempty: run_lists has the result/,

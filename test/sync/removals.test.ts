@@ -71,6 +71,27 @@ describe('removals', () => {
     expect(accepted.collections.map(({ kind }) => kind)).toEqual(['roles', 'domains']);
   });
 
+  it('accepted of a component count once, whichever of its two lists comes first', () => {
+    const one = {
+      kind: 'pipeline_destinations',
+      scope: {},
+      accepted: 3,
+      below: 0,
+      ids: ['a', 'b', 'c'],
+    } as const;
+    const all = { kind: 'plugins', scope: {}, accepted: 4, below: 0, ids: ['a', 'b', 'c', 'd'] } as const;
+    for (const lists of [
+      [one, all],
+      [all, one],
+    ]) {
+      const accepted = new AcceptedRemovals(4, null);
+      expect(lists.map((each) => accepted.take(each))).toEqual([true, true]);
+      expect(accepted.take({ ...one, scope: { organization_id: 'other' } })).toBe(false);
+      const counts = accepted.collections.map(({ kind, accepted: records }) => [kind, records]);
+      expect(Object.fromEntries(counts)).toEqual({ pipeline_destinations: 3, plugins: 1 });
+    }
+  });
+
   it('accepted of some kinds are none of the lists that lead to them', () => {
     const accepted = new AcceptedRemovals(12, ['role_memberships']);
     expect(accepted.take({ kind: 'roles', scope: {}, accepted: 1, below: 3 })).toBe(false);

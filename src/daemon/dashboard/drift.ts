@@ -19,6 +19,7 @@ import { isSecretId, maskedPlace } from '../../report/mask.ts';
 import type { ReportOptions } from '../../report/options.ts';
 import { byText, fieldLine } from '../../report/value-text.ts';
 import { kindsOutsideDrift, type SourceDrift } from '../../state/drift.ts';
+import { heldOnce } from '../../state/held-names.ts';
 import { type UnreadRestore, unreadRestores, unreadRestoreText } from '../../state/runs.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import type { FoundDrifts } from '../health/status-answers.ts';
@@ -571,7 +572,7 @@ function resultHtml(
 ): Html {
   const notice = unknownNotice(mirror, drift, filter);
   const nothing = drift.open.length === 0;
-  const held = mirror.runs.heldRemovals(drift.source).reduce((sum, { records }) => sum + records, 0);
+  const held = heldOnce(mirror, drift.source).reduce((sum, { records }) => sum + records, 0);
   const leftOut = (drift.document.left_out ?? []).filter(({ scope }) => scopeKey(scope) === scopeKey({}));
   const uncompared = filter.kinds.filter((kind) => leftOut.some((each) => each.kind === kind));
   if (uncompared.length > 0 && uncompared.length === filter.kinds.length) {
