@@ -272,7 +272,8 @@ function requireOneResult(context: CommandContext, { options, row, sources }: Lo
   const { format } = options;
   const hint = `name it with --source: ${sources.join(', ')}`;
   for (const key of ['output', 'out', 'runbook']) {
-    if (options[key] === undefined || row.directoryOption === key) continue;
+    const isDirectory = row.directoryOption === key && options['history'] !== true;
+    if (options[key] === undefined || isDirectory) continue;
     throw new TidemarkError('usage', `--${key} holds one source, and each has a mirror of its own`, { hint });
   }
   const given = row.directoryOption === undefined ? undefined : options[row.directoryOption];

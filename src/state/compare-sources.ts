@@ -1,7 +1,8 @@
 /** Two sources compared (`diff --source A --to-source B`): counterparts by natural key, since every id differs. */
 import type { CollectionKey } from '../catalog/order.ts';
 import { CATALOG, definitionOf } from '../catalog/catalog.ts';
-import { kindsAbove } from '../catalog/lineage.ts';
+import { SCOPE_KEYS } from '../catalog/definition.ts';
+import { kindsAbove, SCOPE_KIND } from '../catalog/lineage.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { TidemarkError } from '../core/errors.ts';
@@ -129,6 +130,34 @@ export function compareSources(request: SourceComparisonRequest): DiffDocument {
   const parts = filterParts({ ...filter, kinds: [...reported] });
   requireComparedFields(document, { fields, mode, definitions, states: [from, to], parts });
   return document;
+}
+
+/**
+ * A line for each record without a counterpart of its name that has records below it: whatever is below a renamed one is added and
+ * removed as well.
+ * @param pair names of the two sources
+ */
+export function unmatchedParents(
+  { changes }: Pick<DiffDocument, 'changes'>,
+  definitions: (kind: Kind) => ResourceDefinition,
+  [from, to]: readonly [string, string],
+): string[] {
+  const parents = new Map<string, { readonly parent: RecordChange; below: number }>();
+  const keyOf = (kind: Kind, id: string, change: string): string => `${change} ${kind} ${id}`;
+  const alone = changes.filter(({ change }) => change !== 'changed');
+  for (const parent of alone.filter(({ kind }) => Object.values(SCOPE_KIND).includes(kind)))
+    parents.set(keyOf(parent.kind, parent.id, parent.change), { parent, below: 0 });
+  for (const { scope, change } of alone)
+    for (const key of SCOPE_KEYS) {
+      const found = parents.get(keyOf(SCOPE_KIND[key], scope[key] ?? '', change));
+      if (found !== undefined) found.below += 1;
+    }
+  return [...parents.values()]
+    .filter(({ below }) => below > 0)
+    .map(({ parent: { kind, name, change }, below }) => {
+      const what = below === 1 ? 'the record below it is' : `the ${plural(below, 'record')} below it are`;
+      return `${definitions(kind).title.one} ${JSON.stringify(name)} has no counterpart of its name in ${change === 'removed' ? to : from}: ${what} shown as ${change}`;
+    });
 }
 
 interface Side {

@@ -473,6 +473,27 @@ describe('diff over several sources', () => {
     expect(told(document)).toEqual(['d2 removed']);
   });
 
+  it('says what is added and removed because its parent has another name', async () => {
+    const { first, second, other, run } = await twoServices();
+    const roles = (name: string) => [`{"id":"r1","name":"${name}"}`];
+    const memberships = (service: FakeService, organization: string): void => {
+      service.lists.set(
+        `/api/organizations/${organization}/roles/r1/role_memberships/`,
+        ['m1', 'm2'].map((id) => `{"id":"${id}","user_uuid":"${id}"}`),
+      );
+    };
+    first.lists.set(`/api/organizations/${ORG}/roles/`, roles('Editor'));
+    second.lists.set(`/api/organizations/${other}/roles/`, roles('Author'));
+    memberships(first, ORG);
+    memberships(second, other);
+    await run('sync', '--quiet');
+    const { stdout } = await run('diff', '--source', 'one', '--to-source', 'two');
+    const text = stdout.replaceAll(/\s+/g, ' ');
+    const below = 'the 2 records below it are shown as';
+    expect(text).toContain(`role "Editor" has no counterpart of its name in two: ${below} removed`);
+    expect(text).toContain(`role "Author" has no counterpart of its name in one: ${below} added`);
+  });
+
   it.each([
     ['one', 'and never read it', true],
     ['two', 'and never read it', true],

@@ -96,6 +96,10 @@ describe('sources with mirrors of their own', () => {
     expect((await run(0, 'changes', '--id', 'r9')).stderr).not.toContain('no record');
     await run(4, 'changes', '--id', 'r77');
 
+    // A history is one file: the same command would not help.
+    const history = await run(4, 'export', '--history', '--output', 'h.parquet');
+    expect(history.stderr).toContain('name it with --source: acme');
+
     // What is about one source has to name it.
     expect((await run(4, 'restore')).stderr).toContain('name one with --source');
     // What asks for a source names those that there are.
