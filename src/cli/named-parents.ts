@@ -302,11 +302,14 @@ export function bestNamed<T, Named extends Namesake>(
   text: string,
   records: Iterable<T>,
   of: (record: T) => Named,
+  isPart = false,
 ): Named[] {
   const loose: Named[] = [];
+  const lower = text.toLowerCase();
   for (const record of records) {
     const found = of(record);
-    if (found.name.toLowerCase() === text.toLowerCase()) loose.push(found);
+    const name = found.name.toLowerCase();
+    if (isPart ? name.includes(lower) && found.name !== found.id : name === lower) loose.push(found);
   }
   const exact = loose.filter(({ name }) => name === text);
   return exact.length > 0 ? exact : loose;

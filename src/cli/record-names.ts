@@ -94,20 +94,22 @@ interface FormerNamesake extends ReturnType<typeof lastNamed> {
   readonly isLast: boolean;
 }
 
-/** Records by the names that they had before, in as many versions as are looked through; `where` says what each is named now. */
+/** Records by the names that they had before, or a part of one, in as many versions as are looked through; `where` says what each is named now. */
 export function formerNamesakes(
   config: Config,
   mirror: Mirror,
   text: string,
   filter: RecordFilter & Required<Pick<RecordFilter, 'sources' | 'kinds'>>,
+  isPart = false,
 ): FormerNamesake[] {
   return filter.sources.flatMap((source) => {
     const kinds = filter.kinds.filter((kind) => hasNames(definitionsFor(config, source)(kind)));
     const replaced = mirror.records.replaced({ ...filter, sources: [source], kinds });
-    const found = bestNamed(text, Iterator.from(replaced).take(REPLACED_READ), (record) => ({
+    const named = (record: typeof replaced extends Iterable<infer Row> ? Row : never) => ({
       ...lastNamed(config, record),
       until: record.until,
-    }));
+    });
+    const found = bestNamed(text, Iterator.from(replaced).take(REPLACED_READ), named, isPart);
     // Each record's newest version of that name.
     return [...Map.groupBy(found, (each) => `${collectionKey(each)} ${each.id}`).values()].flatMap(
       ([each]) =>

@@ -79,6 +79,7 @@ export interface FoundRecord {
 
 const PART = 'is part of the name of';
 const FORMER = 'was the name of';
+const FORMER_PART = 'was part of the name of';
 const CANDIDATES_SHOWN = 10;
 
 /** Finds the record, as `findRecord`; the note also names other sources that may have one, of which no run read it. */
@@ -171,7 +172,13 @@ function findRecord(
       : partlyNamed(mirror, config, { kind, part: question.id }, filter).map(found);
   if (parts.length > 1 || (parts.length === 1 && question.isPartEnough !== true))
     throw ambiguous(parts, question.id, PART);
-  const only = rows[0] ?? former[0] ?? parts[0];
+  const formerParts =
+    rows.length + former.length + parts.length > 0 || question.isPartEnough !== true
+      ? []
+      : formerNamesakes(config, mirror, question.id, ofKind, true);
+  const formerly = rowsOf(atLatestId(mirror, kind, formerParts));
+  if (formerly.length > 1) throw ambiguous(formerly, question.id, FORMER_PART);
+  const only = rows[0] ?? former[0] ?? parts[0] ?? formerly[0];
   if (only === undefined || only.row.isRemoved) requireCounted();
   if (only === undefined) {
     const definition = definitionsFor(config, sources[0] ?? '')(kind);
@@ -198,7 +205,7 @@ function findRecord(
   const isElse = removed.some(({ row }) => !rows.some((each) => each.row.record === row.record));
   const hasOthers = isElse || namesakes.some(({ source }) => source !== only.row.source);
   const note = [
-    `${recordNote(only, question.id, then.length + former.length > 0)}${hasOthers ? `, of ${only.row.source}` : ''}`,
+    `${recordNote(only, question.id, then.length + former.length > 0, formerParts[0]?.name)}${hasOthers ? `, of ${only.row.source}` : ''}`,
     ...namesakeNotes(mirror, [only.row], namesakes),
   ].join('; ');
   return {
@@ -247,14 +254,24 @@ export function locateRecord(question: RecordQuestion): Located {
 }
 
 /** One line for stderr: `"Snowflake" is batch export Persons → Snowflake, 0190…`. */
-export function recordNote({ row, definition }: FoundRecord, text: string, isFormer = false): string {
+export function recordNote(
+  { row, definition }: FoundRecord,
+  text: string,
+  isFormer = false,
+  formerName?: string,
+): string {
   const id = maskedId(row.id, definition);
   const asked = shownText(text, definition);
   const name = row.body === null ? asked : recordName(definition, parseLossless(row.body), row.id);
   // What was given in full need not be repeated.
   const isSame = name.toLowerCase() === asked.toLowerCase() || name === row.id;
   const before = isSame || isFormer ? '' : `${nameText(name)}, `;
-  const after = !isSame && isFormer ? `, now named ${nameText(name)}` : '';
+  const after =
+    formerName !== undefined
+      ? `, named ${nameText(shownText(formerName, definition))} before`
+      : !isSame && isFormer
+        ? `, now named ${nameText(name)}`
+        : '';
   return `${quotedName(asked)} is ${definition.title.one} ${before}${nameText(id)}${after}`;
 }
 
@@ -295,7 +312,7 @@ function ambiguous(found: readonly FoundRecord[], text: string, verb: string): T
     const id = maskedId(row.id, definition);
     const where = [`source ${row.source}`, scopeText(row.scope)].filter((part) => part !== '').join(', ');
     const name =
-      (isPart || verb === FORMER) && row.body !== null
+      (isPart || verb === FORMER || verb === FORMER_PART) && row.body !== null
         ? `${nameText(recordName(definition, parseLossless(row.body), id))}: `
         : '';
     return `${name}${row.kind} ${nameText(id)} (${nameText(where)}${row.isRemoved ? ', removed' : ''})`;
