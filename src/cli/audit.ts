@@ -43,7 +43,7 @@ export interface AuditOptions {
 
 /** Exit code 0, also where no entry fits; 1 as `verify` where an entry, asked for or not, or a run was altered or is gone: everything is written even so. */
 export async function audit(context: CommandContext, options: AuditOptions): Promise<ExitCode> {
-  const format = formatOf(context, options);
+  const format = formatOf(context, options, ['text', 'json', 'csv', 'html', 'markdown']);
   const config = readConfig(context, context.options, 'unused');
   const mirror = openForReading(context, config, 'audit');
   try {

@@ -1,4 +1,4 @@
-/** `tidemark changes`: what changed in a period, run by run, over all sources; as text, JSON, CSV or a page with charts. */
+/** `tidemark changes`: what changed in a period, run by run, over all sources; as text, Markdown, JSON, CSV or a page with charts. */
 import { resolve } from 'node:path';
 import { collectionKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
@@ -18,6 +18,7 @@ import { groupedNotes, parentTexts } from '../report/notes.ts';
 import type { ReportOptions } from '../report/options.ts';
 import { maskedDocument } from '../report/mask.ts';
 import { renderHtml } from '../report/render-html.ts';
+import { COMMENT_LENGTH, renderMarkdown } from '../report/render-markdown.ts';
 import { renderText } from '../report/render-text.ts';
 import { type Timeline, type TimelineEvent, timelineReport } from '../report/timeline-report.ts';
 import {
@@ -52,13 +53,14 @@ import { requireEverKnown, unreadQuestion } from './not-known.ts';
 import { newlyReadNotes } from './plan-reason.ts';
 import { changesBetween, recordsAt } from './run.ts';
 import { writeAtomically } from './atomic-file.ts';
+import { formatOf } from './report-output.ts';
 import { printPage } from './pager.ts';
 import { readConfigToShow } from './unmasked-keys.ts';
 
 export interface ChangesOptions extends FilterOptions {
   readonly since?: string;
   readonly until?: string;
-  readonly format?: 'text' | 'json' | 'csv' | 'html';
+  readonly format?: 'text' | 'json' | 'csv' | 'html' | 'markdown';
   readonly output?: string;
   readonly limit?: number;
   readonly showSecrets?: boolean;
@@ -83,6 +85,7 @@ interface RunChanges {
  * named: shown even so.
  */
 export async function changes(context: CommandContext, options: ChangesOptions): Promise<ExitCode> {
+  const format = formatOf(context, options, ['text', 'json', 'csv', 'html', 'markdown']);
   const config = readConfigToShow(context);
   const mirror = openForReading(context, config, 'changes');
   try {
@@ -122,11 +125,15 @@ export async function changes(context: CommandContext, options: ChangesOptions):
         }));
       })
       .sort((a, b) => a.run.run - b.run.run);
+    const placesOf = placesIn(mirror, config);
     const unread = unreadOfSources(mirror, config, {
       period,
       ...unreadQuestion(context, mirror, all, { sources, options: resolved }),
       isWithin: (run) => isWithin(period, run.finishedAt ?? run.startedAt, run.run),
-    });
+    }).map((own) => ({
+      ...own,
+      placeOf: (scope: Scope) => placesOf(own.source, scope, { hasIds: false }).join(', '),
+    }));
     const isEmpty = found.length === 0 && unread.every(({ runs }) => runs.length === 0);
     if (isEmpty && sources.every((source) => mirror.runs.latest(source) === undefined))
       resolvedStateOf(mirror, LATEST, {});
@@ -145,13 +152,13 @@ export async function changes(context: CommandContext, options: ChangesOptions):
     const exit = printAltered(context, altered);
     printNote(context, deleted);
     const definitions = definitionsFor(config, sources.length === 1 ? (sources[0] ?? '') : '');
-    const format = options.format ?? (context.options.json === true ? 'json' : 'text');
+    const isPage = format === 'html' || format === 'markdown';
     const shared = {
       definitions,
       showsSecrets: options.showSecrets === true,
       // A page is read without stderr.
       notes: new Set([
-        ...(format === 'html' ? [...altered, ...deleted] : []),
+        ...(isPage ? [...altered, ...deleted] : []),
         ...notesOf(found, definitions),
         ...leftOutNotes(found, sources, { leftOut, definitions }),
         ...never,
@@ -160,10 +167,9 @@ export async function changes(context: CommandContext, options: ChangesOptions):
         .values()
         .toArray(),
     };
-    const isPage = format === 'html';
     const isPartial = unread.some(mayMissChanges);
     const timeline = {
-      ...timelineOf(period, found, sources, placesIn(mirror, config)),
+      ...timelineOf(period, found, sources, placesOf),
       isPartial,
       isUnknown:
         unread.some(({ forgotten }) => forgotten.length > 0) && found.every(({ diff }) => diff === null),
@@ -187,6 +193,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
         return [...changesCsv(found, (source, project) => places.get(source)?.get(project))].join('');
       }
       if (format === 'html') return renderHtml(report);
+      if (format === 'markdown') return renderMarkdown(report, { maxLength: COMMENT_LENGTH });
       return renderText(report, {
         ...lineOptions(context, { isFile: options.output !== undefined }),
         maxRecords: options.limit ?? RECORDS_SHOWN,
@@ -339,16 +346,16 @@ function firstReadingNotes(found: readonly RunChanges[]): string[] {
 }
 
 /** The parents of a record with their names, by source. */
-function placesIn(mirror: Mirror, config: Config): (source: string, scope: Scope) => readonly string[] {
+function placesIn(mirror: Mirror, config: Config) {
   const options = new Map<string, Pick<ReportOptions, 'definitions' | 'parentName'>>();
-  return (source, scope) => {
+  return (source: string, scope: Scope, how?: { readonly hasIds: boolean }): readonly string[] => {
     const definitions = definitionsFor(config, source);
     const known = options.get(source) ?? {
       definitions,
       parentName: parentNames(mirror, source, definitions),
     };
     options.set(source, known);
-    return parentTexts(scope, known);
+    return parentTexts(scope, known, how);
   };
 }
 

@@ -22,7 +22,11 @@ const FORMATS = ['text', 'json', 'markdown', 'html', 'junit', 'sarif'];
 
 /** How a comparison is written. */
 const reportOptions = (formats: readonly string[]): readonly OptionRow[] => [
-  { flags: '--format <format>', description: 'output format (default: text)', choices: formats },
+  {
+    flags: '--format <format>',
+    description: 'output format (default: that of the file which --output names, else text)',
+    choices: formats,
+  },
   { flags: '--output <file>', description: 'write to this file instead of stdout' },
   secretsOption,
 ];
@@ -62,6 +66,8 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
       ...reportOptions([...FORMATS, 'patch']),
     ],
     notes: [
+      '--to-source matches records by their names (members by address) and those of their parents, as ids differ: a record with',
+      'another name is added and removed, and so is everything below it.',
       'With several sources and no --source, each source is compared; --json then prints tidemark.reports/1',
       '{documents, errors}: a tidemark.diff/1 per source, and an error for each source that could not be compared.',
     ],

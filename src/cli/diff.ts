@@ -15,7 +15,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import { renderJson } from '../report/mask.ts';
 import { groupedNotes, leftOutLine, readingsThatMayHideChanges, staleFromLines } from '../report/notes.ts';
 import type { ReportOptions } from '../report/options.ts';
-import { compareSources } from '../state/compare-sources.ts';
+import { compareSources, unmatchedParents } from '../state/compare-sources.ts';
 import { compareStates } from '../state/compare.ts';
 import { type StateFilter, UUID } from '../state/filter.ts';
 import { forgottenNotes } from '../state/runs.ts';
@@ -70,8 +70,9 @@ interface DiffOptions extends ComparisonOptions {
  * Exit 0 no differences, 2 differences, 3 something could not be compared, 1 nothing was, 5 everything that was asked was
  * refused. With several sources and none named, each is compared, and the codes become one (3 before 2 before 0).
  */
-export async function diff(context: CommandContext, options: DiffOptions): Promise<ExitCode> {
-  formatOf(context, options);
+export async function diff(context: CommandContext, asked: DiffOptions): Promise<ExitCode> {
+  const formats = ['text', 'json', 'markdown', 'html', 'junit', 'sarif', 'patch'] as const;
+  const options = { ...asked, format: formatOf(context, asked, formats) };
   comparisonMode(options);
   const now = systemClock.now();
   const from = parseReference(options.from ?? 'latest', now, { snapshots: snapshotNames(context) });
@@ -186,7 +187,8 @@ async function diffTwoSources(
     return await deliver(context, options, [
       diffReport(context, options, otherOpener, {
         // Both references name their sources.
-        ...{ document, source: other, definitions, warnings: [], title: null },
+        ...{ document, source: other, definitions, title: null },
+        warnings: unmatchedParents(document, definitions, pair),
       }),
     ]);
   } finally {

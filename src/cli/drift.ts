@@ -56,8 +56,9 @@ interface DriftOptions extends ComparisonOptions {
 }
 
 /** Exit 0 no open drift, 2 drift, 3 something could not be compared, 1 nothing was, 4 no baseline is set, 5 all refused. */
-export async function drift(context: CommandContext, options: DriftOptions): Promise<ExitCode> {
-  formatOf(context, options);
+export async function drift(context: CommandContext, asked: DriftOptions): Promise<ExitCode> {
+  const formats = ['text', 'json', 'markdown', 'html', 'junit', 'sarif'] as const;
+  const options = { ...asked, format: formatOf(context, asked, formats) };
   const mode = comparisonMode(options);
   const from = parseReference(options.from ?? 'baseline', systemClock.now(), {
     snapshots: snapshotNames(context),

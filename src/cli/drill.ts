@@ -51,8 +51,8 @@ interface DrillCommandOptions extends Pick<
  * different or was never read into the snapshot. What only a person can do, and what no restore ever writes, does not
  * count against it.
  */
-export async function drill(context: CommandContext, options: DrillCommandOptions): Promise<ExitCode> {
-  formatOf(context, options);
+export async function drill(context: CommandContext, asked: DrillCommandOptions): Promise<ExitCode> {
+  const options = { ...asked, format: formatOf(context, asked, ['text', 'json', 'html']) };
   const from = parseReference(options.from ?? 'latest', systemClock.now(), {
     refuses: ['live'],
     snapshots: snapshotNames(context),

@@ -75,8 +75,8 @@ export const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
       ...filterOptions,
       {
         flags: '--format <format>',
-        description: 'output format (default: text)',
-        choices: ['text', 'json', 'csv', 'html'],
+        description: 'output format (default: that of the file which --output names, else text)',
+        choices: ['text', 'json', 'csv', 'html', 'markdown'],
       },
       { flags: '--output <file>', description: 'write to this file instead of stdout' },
       { flags: '--limit <n>', description: 'records shown as text (default: 200)', parse: positiveNumber },
@@ -92,7 +92,7 @@ export const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
       lists: ['runs', 'not_read', 'skipped', 'stale', 'forgotten', 'warnings'],
       sums: ['summary'],
       firsts: ['since', 'until'],
-      formats: ['text', 'json'],
+      formats: ['text', 'json', 'markdown'],
     },
     load: async () => (await import('./changes.ts')).changes,
   },
@@ -122,7 +122,7 @@ export const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
       },
       {
         flags: '--format <format>',
-        description: 'output format (default: text)',
+        description: 'output format (default: that of the file which --output names, else text)',
         choices: ['text', 'json', 'csv', 'html', 'markdown'],
       },
       { flags: '--output <file>', description: 'write to this file instead of stdout' },

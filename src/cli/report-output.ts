@@ -65,17 +65,42 @@ export async function reportEach<Source extends string | null>(
   return results;
 }
 
-/** The format asked for; `--json` is `--format json`. */
+const ENDINGS: readonly (readonly [ending: RegExp, format: string])[] = [
+  [/\.sarif(?:\.json)?$/i, 'sarif'],
+  [/\.json$/i, 'json'],
+  [/\.csv$/i, 'csv'],
+  [/\.html?$/i, 'html'],
+  [/\.(?:md|markdown)$/i, 'markdown'],
+  [/\.xml$/i, 'junit'],
+  [/\.(?:patch|diff)$/i, 'patch'],
+];
+
+/**
+ * The format asked for; `--json` is `--format json`. Without either, that of the file which `--output` names, of those offered.
+ * @throws TidemarkError `usage` where both are asked for, or the file is of a format that the command does not write
+ */
 export function formatOf<Format extends string>(
   context: CommandContext,
-  { format }: { readonly format?: Format | undefined },
+  { format, output = '' }: { readonly format?: Format | undefined; readonly output?: string },
+  offered: readonly Format[] = [],
 ): Format | 'json' | 'text' {
   if (context.options.json === true && format !== undefined && format !== 'json') {
     throw new TidemarkError('usage', `--json and --format ${format} exclude each other`, {
       hint: 'leave one of them out',
     });
   }
-  return context.options.json === true ? 'json' : (format ?? 'text');
+  if (context.options.json === true) return 'json';
+  const ofFile = ENDINGS.find(([ending]) => ending.test(output))?.[1];
+  if (format !== undefined || ofFile === undefined) return format ?? 'text';
+  const known = offered.find((each) => each === ofFile);
+  if (known !== undefined) return known;
+  throw new TidemarkError(
+    'usage',
+    `${output} is the name of a file of the format ${ofFile}, which this command does not write`,
+    {
+      hint: `name the format with --format: ${offered.join(', ')}`,
+    },
+  );
 }
 
 /** A document in any format but JSON, with its stale readings where the format has no element for them. */

@@ -216,7 +216,7 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
       ...filterOptions,
       {
         flags: '--format <format>',
-        description: 'output format (default: text)',
+        description: 'output format (default: that of the file which --output names, else text)',
         choices: ['text', 'json', 'html'],
       },
       { flags: '--output <file>', description: 'write to this file instead of stdout' },

@@ -99,7 +99,7 @@ interface Noted {
 }
 
 /** The parents of a collection in words; their ids where no names are at hand. */
-type PlaceOf = (scope: Scope) => string;
+export type PlaceOf = (scope: Scope) => string;
 
 interface NotesOptions {
   readonly placeOf?: PlaceOf | undefined;
@@ -187,6 +187,7 @@ export function hidingLines(
 export function staleFromLines(
   { stale = [] }: Pick<DiffDocument, 'stale'>,
   definitions: Definitions,
+  placeOf?: PlaceOf,
 ): string[] {
   return groupedNotes(
     'older than the rest',
@@ -195,6 +196,7 @@ export function staleFromLines(
       // Of all lists but those of some kinds, the places would be a page.
       .map((each) => (each.is_limited === true ? { ...each, scope: {} } : each)),
     definitions,
+    placeOf,
   );
 }
 

@@ -3,13 +3,17 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { plural } from '../core/wording.ts';
 import { type Skipped, type Stale, mayHide } from '../diff/change.ts';
-import { groupedNotes, hidingLines, staleFromLines } from './notes.ts';
+import { groupedNotes, hidingLines, type PlaceOf, staleFromLines } from './notes.ts';
 import type { ForgottenRuns } from '../state/runs.ts';
 import type { UnreadInPeriod, UnreadRun } from '../state/unread-in-period.ts';
 
 export interface UnreadOfSource extends UnreadInPeriod {
   readonly source: string;
+  /** Its parents by their names; if omitted, by their ids. */
+  readonly placeOf?: PlaceOf;
 }
+
+type Listed = UnreadInPeriod & Pick<UnreadOfSource, 'placeOf'>;
 
 type Definitions = (kind: Kind) => ResourceDefinition;
 
@@ -32,7 +36,7 @@ export function unreadNotes(unread: readonly UnreadOfSource[], definitions: Defi
     return [
       ...own.forgottenLines,
       ...failedLines(own.runs, of),
-      ...listLines(own.runs, of, definitions),
+      ...listLines(own, of, definitions),
       ...elsewhere(own, of, definitions),
       ...limitedNotes([own], definitions),
     ];
@@ -45,8 +49,8 @@ export function unreadNotes(unread: readonly UnreadOfSource[], definitions: Defi
 }
 
 /** The lists that the last run of the period was not asked for, since it was limited to other kinds. */
-export function limitedNotes(unread: readonly UnreadInPeriod[], definitions: Definitions): string[] {
-  return unread.flatMap((own) => staleFromLines(own, definitions));
+export function limitedNotes(unread: readonly Listed[], definitions: Definitions): string[] {
+  return unread.flatMap((own) => staleFromLines(own, definitions, own.placeOf));
 }
 
 /** Why changes may be missing; empty where every list was read by the end of the period, and no run of it was dropped. */
@@ -60,7 +64,10 @@ export function unreadReason(unread: readonly UnreadOfSource[], definitions: Def
     const of = unread.length > 1 ? ` of ${own.source}` : '';
     const open = own.runs.filter(({ readAgain }) => readAgain === null);
     const state = stateLines(own, of, definitions);
-    return [...failedLines(open, of), ...(state.length === 0 ? listLines(open, of, definitions) : state)];
+    return [
+      ...failedLines(open, of),
+      ...(state.length === 0 ? listLines({ ...own, runs: open }, of, definitions) : state),
+    ];
   });
   return [
     ...forgotten,
@@ -103,7 +110,11 @@ function failedLines(runs: readonly UnreadRun[], of: string): string[] {
   });
 }
 
-function listLines(runs: readonly UnreadRun[], of: string, definitions: Definitions): string[] {
+function listLines(
+  { runs, placeOf }: Pick<Listed, 'runs' | 'placeOf'>,
+  of: string,
+  definitions: Definitions,
+): string[] {
   const partial = runs.filter(({ outcome }) => outcome === 'partial');
   const alike = Map.groupBy(partial, ({ lists, readAgain }) => JSON.stringify([lists, readAgain]));
   return [...alike.values()].flatMap((same) => {
@@ -115,9 +126,9 @@ function listLines(runs: readonly UnreadRun[], of: string, definitions: Definiti
       .map((list) => ({ ...list, reason: list.reason.replace(/^held: /, '') }));
     const unread = lists.filter((list) => !isHeld(list));
     return [
-      ...groupedNotes(`not read by ${by}`, unread, definitions),
+      ...groupedNotes(`not read by ${by}`, unread, definitions, placeOf),
       // They were read; the records that they did not show stay.
-      ...groupedNotes(`removals held by ${by}`, held, definitions),
+      ...groupedNotes(`removals held by ${by}`, held, definitions, placeOf),
     ];
   });
 }
@@ -126,12 +137,15 @@ function isHeld({ outcome }: UnreadRun['lists'][number]): boolean {
   return outcome === 'held';
 }
 
-function stateLines({ skipped, stale }: UnreadInPeriod, of: string, definitions: Definitions): string[] {
-  return [...groupedNotes(`not read${of}`, skipped, definitions), ...hidingLines({ stale }, definitions)];
+function stateLines({ skipped, stale, placeOf }: Listed, of: string, definitions: Definitions): string[] {
+  return [
+    ...groupedNotes(`not read${of}`, skipped, definitions, placeOf),
+    ...hidingLines({ stale }, definitions, placeOf),
+  ];
 }
 
 /** What no run of the period was partial for: runs before it were, or the configuration excludes it. */
-function elsewhere(own: UnreadInPeriod, of: string, definitions: Definitions): string[] {
+function elsewhere(own: Listed, of: string, definitions: Definitions): string[] {
   const isOpen = own.runs.some(({ readAgain }) => readAgain === null);
   return isOpen ? [] : stateLines(own, of, definitions);
 }

@@ -223,6 +223,9 @@ export function fieldLine(field: FieldChange, limit: number): string {
   if (isMaskedChange(field)) return `${pathText(field)}: ${MASKED_CHANGE}`;
   const moves = movedText(field);
   if (moves !== null) return `${pathText(field)}: ${moves}`;
+  const own = elementLines(field.from, field.to, limit);
+  if (own !== null)
+    return `${pathText(field)}: ${[own.removed, own.added].filter((each) => each !== '').join('; ')}`;
   const [from, to] = foldedValues(field.from, field.to, limit);
   return `${pathText(field)}: ${from} → ${to}`;
 }
