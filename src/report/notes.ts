@@ -196,7 +196,7 @@ export function staleFromLines(
       // Of all lists but those of some kinds, the places would be a page.
       .map((each) => (each.is_limited === true ? { ...each, scope: {} } : each)),
     definitions,
-    placeOf,
+    { placeOf },
   );
 }
 

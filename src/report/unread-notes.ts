@@ -126,9 +126,9 @@ function listLines(
       .map((list) => ({ ...list, reason: list.reason.replace(/^held: /, '') }));
     const unread = lists.filter((list) => !isHeld(list));
     return [
-      ...groupedNotes(`not read by ${by}`, unread, definitions, placeOf),
+      ...groupedNotes(`not read by ${by}`, unread, definitions, { placeOf }),
       // They were read; the records that they did not show stay.
-      ...groupedNotes(`removals held by ${by}`, held, definitions, placeOf),
+      ...groupedNotes(`removals held by ${by}`, held, definitions, { placeOf }),
     ];
   });
 }
@@ -139,8 +139,8 @@ function isHeld({ outcome }: UnreadRun['lists'][number]): boolean {
 
 function stateLines({ skipped, stale, placeOf }: Listed, of: string, definitions: Definitions): string[] {
   return [
-    ...groupedNotes(`not read${of}`, skipped, definitions, placeOf),
-    ...hidingLines({ stale }, definitions, placeOf),
+    ...groupedNotes(`not read${of}`, skipped, definitions, { placeOf }),
+    ...hidingLines({ stale }, definitions, { placeOf }),
   ];
 }
 
