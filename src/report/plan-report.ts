@@ -102,9 +102,11 @@ export function configurationPart(
       ? SECRETS_INTRO
       : 'to allow what is blocked, add to the source in the configuration';
   const more = lines.length - limit;
-  return codePart(`${intro}${then}`, 'yaml', [
+  // Not in the YAML: wrapped on a terminal, a command in a comment would break it.
+  const whole = more > 0 ? ` (\`${command}\` shows all of it)` : '';
+  return codePart(`${intro}${then}${whole}`, 'yaml', [
     ...lines.slice(0, limit),
-    ...(more > 0 ? [`# and ${plural(more, 'more line')}: \`${command}\` shows them all`] : []),
+    ...(more > 0 ? [`# and ${plural(more, 'more line')}`] : []),
   ]);
 }
 

@@ -127,7 +127,7 @@ function otherLines(part: Exclude<Part, RecordsPart>, options: TextOptions): Ite
     case 'kinds':
       return kindsLines(part, colors);
     case 'code':
-      return ['', `${part.intro}:`, ...part.lines.map((line) => ownText(line, options))];
+      return ['', `${ownText(part.intro, options)}:`, ...part.lines.map(escapeControlCharacters)];
     case 'chart':
       return [];
   }
