@@ -45,22 +45,28 @@ export async function acceptedDrift(context: CommandContext): Promise<ExitCode> 
   try {
     const now = systemClock.now();
     const sources = sourcesToRead(config, mirror);
+    const latest = new Map(sources.map((source) => [source, mirror.runs.latest(source)?.run]));
     const accepted = sources
       .flatMap((source) => mirror.acceptances.checked(source))
-      .map((acceptance) => ({
-        ...acceptance,
-        ...masked(acceptance, definitionsFor(config, acceptance.source)(acceptance.kind)),
-        measured:
-          acceptance.contradiction === undefined || acceptance.isGone === true
-            ? maskedMeasured(
-                mirror.acceptances.measured(acceptance),
-                acceptance.path,
-                definitionsFor(config, acceptance.source)(acceptance.kind),
-              )
-            : null,
-        name: acceptedName(mirror, acceptance, definitionsFor(config, acceptance.source)(acceptance.kind)),
-        isOver: acceptance.until !== undefined && !(Date.parse(acceptance.until) > now),
-      }));
+      .map((acceptance) => {
+        const definition = definitionsFor(config, acceptance.source)(acceptance.kind);
+        const isKnown = acceptance.contradiction === undefined || acceptance.isGone === true;
+        const measured = isKnown ? mirror.acceptances.measured(acceptance) : null;
+        // One that is removed since has its name in the states that the acceptance was of.
+        const runs = [latest.get(acceptance.source), measured?.state.run, measured?.baseline.run];
+        return {
+          ...acceptance,
+          ...masked(acceptance, definition),
+          measured: maskedMeasured(measured, acceptance.path, definition),
+          name: acceptedName(
+            mirror,
+            acceptance,
+            definition,
+            runs.filter((run) => run !== undefined),
+          ),
+          isOver: acceptance.until !== undefined && !(Date.parse(acceptance.until) > now),
+        };
+      });
     const warnings = [
       ...accepted.flatMap(
         (each) => contradictionText(each, each.source, definitionsFor(config, each.source)) ?? [],

@@ -194,6 +194,15 @@ describe('accepted drift', () => {
     expect(after).not.toContain('Root');
   });
 
+  it('of a removed record keeps its name after another baseline was pinned', async () => {
+    const { service, expectRun } = await baselined();
+    service.set('domains', DOMAINS.slice(0, 1));
+    await expectRun(0, 'sync', '--quiet');
+    await expectRun(0, 'drift', 'accept', 'domains', 'd2', '--reason', 'sold');
+    await expectRun(0, 'snapshots', 'pin', 'since', '--baseline');
+    expect((await expectRun(0, 'drift', 'accepted')).stdout).toMatch(/^domains +two\.example +d2 /m);
+  });
+
   it('of a secret is shown where somebody asks for it', async () => {
     const { service, expectRun } = await baselined();
     const exports = (password: string): void =>
