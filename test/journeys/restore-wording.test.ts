@@ -180,3 +180,17 @@ it('prints commands with the configuration file, the organization and the projec
     }
   }
 });
+
+it('a secret that the journal of a restore masks is said to be masked by Tidemark, not by the API', async () => {
+  const story = await Story.start();
+  const [component] = await story.list('pipeline_destinations');
+  const path = `${ORGANIZATION}pipeline_destinations/${String(component?.['id'])}/`;
+  await story.call('PATCH', path, { config_schema: { api_key: 'of-monday' } });
+  await story.expectRun(0, 'sync', '--quiet');
+  await story.call('PATCH', path, { config_schema: { api_key: 'of-tuesday' } });
+  await story.expectRun(0, 'restore', '--kind', 'pipeline_destinations', '--apply', '--yes', '--quiet');
+  const { stdout } = await story.expectRun(3, 'undo', '1');
+  expect(stdout.replaceAll(/\s+/g, ' ')).toContain('Tidemark masked the secrets when it recorded what was');
+  const { stdout: json } = await story.expectRun(3, 'undo', '1', '--json');
+  expect(json).toContain('"because":"hidden"');
+});

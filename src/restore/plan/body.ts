@@ -198,9 +198,11 @@ function needOf(
     return isNameRedacted(pointer) || (typeof held === 'string' && isRedacted(held));
   });
   const isMasked = pointers.some((pointer) => masked.includes(pointer));
+  const isHidden = pointers.some((pointer) => resolvePointer(value, pointer) === HIDDEN);
+  const because = isHeldBack ? 'redacted' : isHidden ? 'hidden' : isMasked ? 'masked' : undefined;
   return {
     any_of: pointers.map((pointer) => top + pointer),
-    ...(isHeldBack ? { because: 'redacted' } : isMasked ? { because: 'masked' } : {}),
+    ...(because === undefined ? {} : { because }),
   };
 }
 

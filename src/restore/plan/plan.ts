@@ -83,8 +83,8 @@ export type Inverse =
 export interface SecretNeed {
   /** Pointers into the body, any one of which is enough. */
   readonly any_of: readonly string[];
-  /** `redacted`: the mirror never stored it; `masked`: it holds a mask; left out where the service shows nothing. */
-  readonly because?: 'redacted' | 'masked';
+  /** `redacted`: the mirror never stored it; `hidden`: the journal has the mask of Tidemark; `masked`: the mirror holds that of the service; left out where the service shows nothing. */
+  readonly because?: 'redacted' | 'hidden' | 'masked';
   /** What is wrong with the variable or file from which the configuration takes it; left out for any other need. */
   readonly unset?: string;
 }

@@ -166,9 +166,11 @@ function lackText(values: readonly SecretNeed[], areListed: boolean): string {
       .map(({ any_of: anyOf }) => anyOf.join(' or '));
     return areListed && places.length > 0 ? 'the secrets' : places.join(', ');
   };
-  const [redacted, masked, omitted] = [placesOf('redacted'), placesOf('masked'), placesOf(undefined)];
+  const [redacted, hidden] = [placesOf('redacted'), placesOf('hidden')];
+  const [masked, omitted] = [placesOf('masked'), placesOf(undefined)];
   return [
     ...(redacted === '' ? [] : [`the mirror never stored ${redacted} (redact: true)`]),
+    ...(hidden === '' ? [] : [`Tidemark masked ${hidden} when it recorded what was overwritten`]),
     ...(masked === '' ? [] : [`the API returns only a mask of ${masked}`]),
     ...(omitted === '' ? [] : [`the API does not return ${omitted}`]),
   ].join('; ');
