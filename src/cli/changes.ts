@@ -150,6 +150,8 @@ export async function changes(context: CommandContext, options: ChangesOptions):
     const altered = [...alteredRuns(mirror), ...alteredAuthors(mirror, [])];
     const deleted = deletedRunsNote(mirror);
     const exit = printAltered(context, altered);
+    // What does not match its seal proves nothing.
+    const head = altered.length + deleted.length === 0 ? sealedIn(found) : null;
     printNote(context, deleted);
     const definitions = definitionsFor(config, sources.length === 1 ? (sources[0] ?? '') : '');
     const isPage = format === 'html' || format === 'markdown';
@@ -158,7 +160,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
       showsSecrets: options.showSecrets === true,
       // A page is read without stderr.
       notes: new Set([
-        ...(isPage ? [...altered, ...deleted] : []),
+        ...(isPage ? [...altered, ...deleted, ...sealNotes(head)] : []),
         ...notesOf(found, definitions),
         ...leftOutNotes(found, sources, { leftOut, definitions }),
         ...never,
@@ -186,7 +188,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
     const text = ((): string => {
       if (format === 'json')
         return escapeForTerminal(
-          `${JSON.stringify(document(period, found, { unread, leftOut, warnings: [...altered, ...deleted, ...never] }))}\n`,
+          `${JSON.stringify(document(period, found, { unread, leftOut, head, warnings: [...altered, ...deleted, ...never] }))}\n`,
         );
       if (format === 'csv') {
         const places = new Map(sources.map((source) => [source, mirror.records.listedOrganizations(source)]));
@@ -249,6 +251,24 @@ function between(unchanged: DiffDocument, ...runs: readonly [RunRow, RunRow]): D
   return { ...unchanged, from: { ...unchanged.from, ...from }, to: { ...unchanged.to, ...to } };
 }
 
+/** The last run that was compared, by which somebody else can check of which mirror the report is. */
+interface Sealed {
+  readonly run: number;
+  readonly root: string;
+}
+
+function sealedIn(found: readonly RunChanges[]): Sealed | null {
+  const { run, root = null } = found.at(-1)?.run ?? {};
+  return run === undefined || root === null ? null : { run, root };
+}
+
+function sealNotes(head: Sealed | null): string[] {
+  if (head === null) return [];
+  return [
+    `root hash of run ${head.run}: ${head.root}; \`tidemark verify --root HASH\` says whether a mirror has it`,
+  ];
+}
+
 function utcMinute(at: string): string {
   return at.slice(0, 16).replace('T', ' ');
 }
@@ -260,7 +280,9 @@ function document(
     unread,
     leftOut,
     warnings,
+    head,
   }: {
+    readonly head: Sealed | null;
     readonly unread: readonly UnreadOfSource[];
     readonly leftOut: (run: RunRow) => readonly LeftOut[];
     readonly warnings: readonly string[];
@@ -284,7 +306,7 @@ function document(
   const { since, until } = period;
   return {
     schema: 'tidemark.changes/1',
-    ...{ since: since.at, until: until.at, summary, runs },
+    ...{ since: since.at, until: until.at, head, summary, runs },
     ...unreadDocument(unread),
     warnings,
   };

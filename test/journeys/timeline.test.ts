@@ -10,6 +10,7 @@ interface Changes {
   schema: string;
   since: string;
   until: string;
+  head?: { run: number; root: string } | null;
   summary: Record<string, number>;
   runs: {
     run: number;
@@ -162,6 +163,10 @@ describe('a period', () => {
     const html = readFileSync(join(directory, 'changes.html'), 'utf8');
     expect(statSync(join(directory, 'changes.html')).mode & 0o777).toBe(0o600);
     expect(html).toContain('131 added, 1 removed, 1 changed');
+    const { run: sealed, root } = document.head ?? { root: '' };
+    expect(sealed).toBe(3);
+    expect(html).toContain(`root hash of run 3: ${root}; `);
+    expect((await run('verify', '--root', root)).stdout).toContain('is that of run 3');
     expect(html).toMatch(/<p class="faint">\d{4}-\d\d-\d\d \d\d:\d\d to \d{4}-\d\d-\d\d \d\d:\d\d UTC<\/p>/);
     expect(html).toContain('/sso_enforcement: &quot;&quot; → &quot;saml&quot;');
     expect(html.match(/<script/g)).toHaveLength(1);
