@@ -277,7 +277,8 @@ describe('drift', () => {
     expect(accepted).toMatchObject({
       reason: 'agreed with the team',
       by: 'Ada',
-      until: `${until}T00:00:00.000Z`,
+      // The day that was typed is included.
+      until: `${new Date(Date.parse(until) + DAY_MS).toISOString().slice(0, 10)}T00:00:00.000Z`,
     });
     expect(await page('/drift')).toMatch(/agreed with the team.*Ada \(token@<wbr>dashboard\)/);
     expect((await act('accept', values)).status).toBe(404);
