@@ -5,6 +5,7 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { hostname, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { CATALOG } from '../../src/catalog/catalog.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { planDirectory } from '../../src/daemon/plan-directory.ts';
 import { createSandbox } from '../../src/server/sandbox.ts';
@@ -13,6 +14,8 @@ import { smallDemo } from '../server/small-demo.ts';
 import { environment, mirrorOnce, runProgram, scratch, start, startHere, tidemark } from './harness.ts';
 
 const KEY = 'full-key-of-some-length';
+const READ_KEY = 'reading-key-of-some-length';
+const READING = [...new Set(CATALOG.map(({ permission }) => permission.read))];
 const TOKEN = 'a-token-of-some-length';
 const ORGANIZATION = `/api/organizations/${KITTIWAKE_ID}/`;
 
@@ -46,7 +49,10 @@ async function story(more: Readonly<Record<string, string>>, { isProcess = false
   const sandbox = await createSandbox({
     clock: systemClock,
     seed: smallDemo(),
-    keys: [{ key: KEY, permissions: 'all' }],
+    keys: [
+      { key: KEY, permissions: 'all' },
+      { key: READ_KEY, permissions: READING },
+    ],
   });
   onTestFinished(() => sandbox.close());
   const { url } = await sandbox.listen({ host: '127.0.0.1', port: 0 });
@@ -247,6 +253,23 @@ describe('a restore from the dashboard', () => {
     await post('apply', { plan: wider.split('/').at(-1) ?? '', confirm: 'default' });
     const ended = await eventually(() => get(wider), /Applied and verified|Ended with/);
     expect(ended).toContain('Applied and verified');
+  });
+
+  it('says what failed and why, without the log, and what can be done next', async () => {
+    const told = await story({ TIDEMARK_HTTP_ALLOW_RESTORE: 'true', TIDEMARK_API_KEY: READ_KEY });
+    const { get, post } = told;
+    const query = await planQuery(told);
+    const path = (await post('plan', { query })).headers.get('location') ?? '';
+    await eventually(() => get(path), /type 1 or default/);
+    await post('apply', { plan: path.split('/').at(-1) ?? '', confirm: '1' });
+    const ended = await eventually(() => get(path), /0 of 1 step applied, 1 failed/);
+    expect(ended).toContain('organizations: 1 step failed: the key may not do this (403)');
+    expect(ended).not.toContain('&quot;level&quot;');
+    expect(ended).not.toContain('tidemark: ');
+    expect(ended).toMatch(/--resume<\/span> 1<\/code> sends what failed again/);
+    expect(ended).not.toContain('tidemark undo');
+    const [, again = ''] = /name="query" value="([^"]*)">\s*<button>Plan what is missing/.exec(ended) ?? [];
+    expect(again.replaceAll('&amp;', '&')).toBe(query);
   });
 
   it('is applied by a command that only the daemon can start', async () => {

@@ -115,7 +115,11 @@ ${actionForm(
   ],
   markup`<button>Sync now</button>`,
 )}`;
-  return [markup`<p>${result}</p>`, journal, left, said, next];
+  const missing =
+    report === null || exitCode === EXIT.done || isHandAlone
+      ? NOTHING
+      : markup`${nextHtml(report)}${actionForm('plan', [['query', restore.query]], markup`<button>Plan what is missing</button>`)}`;
+  return [markup`<p>${result}</p>`, journal, left, said, missing, next];
 }
 
 /** What the command had to say, as the page says such things; without what the page itself has a button for. */
@@ -374,6 +378,10 @@ function nextHtml({
   undone_in_part: isUndoneInPart,
 }: RestoreReport): HtmlPart {
   const isUnknown = steps.some((step) => step.outcome === 'sent');
+  const hasActed = isUnknown || steps.some((step) => step.outcome === 'applied');
+  const isRefused = steps.some(
+    ({ outcome: end, error }) => end === 'failed' || (end === 'skipped' && error?.code !== 'as_desired'),
+  );
   const isUndone = undo !== undefined && isUndoneInPart !== true && !isUnknown;
   const isOpen = outcome === 'interrupted' && undo === undefined;
   const ways = [
@@ -386,8 +394,12 @@ function nextHtml({
         ? [
             markup`<code>tidemark restore --resume ${restore}</code> looks up what has no answer, and sends the rest; `,
           ]
-        : []),
-    ...(outcome === 'running' || steps.length === 0 || isUndone
+        : undo === undefined && outcome !== 'running' && isRefused
+          ? [
+              markup`<code>tidemark restore --resume ${restore}</code> sends what failed again, once its reason is gone${hasActed ? '; ' : ''}`,
+            ]
+          : []),
+    ...(outcome === 'running' || !hasActed || isUndone
       ? []
       : [
           markup`${isOpen ? '; ' : ''}<code>tidemark undo ${restore}</code> ${isUnknown ? 'looks up what has no answer, and ' : ''}plans how to undo it`,

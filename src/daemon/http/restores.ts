@@ -118,9 +118,7 @@ export class PageRestores {
       if (this.#known.size > KEPT && state !== 'applying') this.#known.delete(old);
     this.#begin(restore, async (file) => {
       const { code, stderr } = await this.#run(['restore', ...args, '--out', file], this.#end.signal);
-      // The file is gone when this is read.
-      const lines = stderr.split('\n').filter((line) => !line.includes(file));
-      restore.message = lines.join('\n');
+      restore.message = saidIn(stderr, file);
       restore.plan = await readFile(file, 'utf8').then(readPlan, () => null);
       restore.exitCode = restore.plan === null ? (code ?? EXIT.failed) : null;
       return restore.plan === null ? 'ended' : 'planned';
@@ -159,7 +157,7 @@ export class PageRestores {
         this.#end.signal,
         { actor },
       );
-      restore.message = stderr;
+      restore.message = saidIn(stderr, file);
       restore.exitCode = code ?? EXIT.interrupted;
       this.#log.info(
         { action: 'apply', ...actor, plan: plan.hash, exitCode: code },
@@ -214,4 +212,10 @@ export class PageRestores {
         this.#work = null;
       });
   }
+}
+
+/** What a command said to people, without its log and what it says of the file, which is gone when this is read. */
+function saidIn(stderr: string, file: string): string {
+  const lines = stderr.split('\n').filter((line) => !line.includes(file) && !line.startsWith('{"level":'));
+  return lines.join('\n');
 }
