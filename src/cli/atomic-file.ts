@@ -1,10 +1,11 @@
 /** Files that appear complete or not at all: written to a temporary file beside the final path, synced, then renamed. */
 import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
+import { createReadStream, readdirSync, rmSync, statSync } from 'node:fs';
 import { type FileHandle, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { systemClock } from '../core/clock.ts';
 import { asFileError, makeDirectory, onFile } from '../core/file-errors.ts';
 import { systemCodeOf } from '../core/errors.ts';
 
@@ -12,6 +13,28 @@ import { systemCodeOf } from '../core/errors.ts';
 const PRIVATE = 0o600;
 /** Written at once, characters. */
 const PIECE = 65_536;
+
+/** Where a file is written, beside its place. */
+export function temporaryPath(path: string, pid: number): string {
+  return join(dirname(path), `.${basename(path)}.${pid}.tidemark-tmp`);
+}
+
+/** Whoever writes a file writes to it more often. */
+const LEFT_MS = 3_600_000;
+
+/** Removes what killed processes left that wrote this file, as far as it is surely not being written. */
+export function removeLeftBehind(path: string): void {
+  const directory = dirname(path);
+  try {
+    for (const name of readdirSync(directory)) {
+      if (!isLeftBehind(name) || !name.startsWith(`.${basename(path)}.`)) continue;
+      const file = join(directory, name);
+      if (systemClock.now() - statSync(file).mtimeMs > LEFT_MS) rmSync(file, { force: true });
+    }
+  } catch {
+    // A directory that is missing or may not be changed is the error of whoever writes there.
+  }
+}
 
 /** True for a file that a killed process left beside its place. */
 export function isLeftBehind(name: string): boolean {
@@ -24,6 +47,7 @@ export function isLeftBehind(name: string): boolean {
  * @throws TidemarkError that names `path`; what `pieces` throws; the signal's reason
  */
 export async function writeAtomically(path: string, pieces: Pieces, how: Writing): Promise<void> {
+  removeLeftBehind(path);
   await write(path, pieces, how, () => Promise.resolve(true));
 }
 
@@ -46,7 +70,7 @@ async function write(
   how: Writing,
   isWanted: (temporary: string) => Promise<boolean>,
 ): Promise<boolean> {
-  const temporary = join(dirname(path), `.${basename(path)}.${how.pid}.tidemark-tmp`);
+  const temporary = temporaryPath(path, how.pid);
   // Where it may not even be made, there is nothing to take away again.
   const file = await onFile(path, 'written', () => openNew(temporary));
   try {
@@ -114,7 +138,7 @@ async function digestOf(path: string): Promise<string> {
 /** As `writeIfChanged` of a text that is small enough to be compared before anything is written. */
 export async function writeIfDifferent(path: string, text: string, how: Writing): Promise<boolean> {
   if ((await textOf(path)) === text) return false;
-  await writeAtomically(path, [text], how);
+  await write(path, [text], how, () => Promise.resolve(true));
   return true;
 }
 

@@ -16,6 +16,7 @@ import { asTidemarkError, systemCodeOf, TidemarkError } from '../core/errors.ts'
 import { asFileError, makeDirectory } from '../core/file-errors.ts';
 import type { SourceReach } from '../doctor/source-reach.ts';
 import { workTreeOf } from '../git/program.ts';
+import { removeLeftBehind, temporaryPath } from './atomic-file.ts';
 import { print, type CommandContext } from './context.ts';
 import { sourceDocument } from './doctor-document.ts';
 import type { GivenKey } from './init-answers.ts';
@@ -38,31 +39,24 @@ function inTheWay(path: string): TidemarkError {
 }
 
 /**
- * The configuration from a text, read as any command would read it from `path`. It leaves no file behind.
- * @throws TidemarkError `config_invalid`, or the file system's error
+ * The configuration from a text, as any command would read it from `path`, where nothing need be yet.
+ * @throws TidemarkError `config_invalid`
  */
 export function configFrom(
   text: string,
   path: string,
   env: Readonly<Record<string, string | undefined>>,
-  context: Pick<CommandContext, 'cwd' | 'pid'>,
+  { cwd }: Pick<CommandContext, 'cwd'>,
   keys: 'required' | 'unused' = 'required',
 ): LoadedConfig {
-  const temporary = `${path}.${context.pid}.tmp`;
-  const named = (line: string): string =>
-    line.replaceAll(`${basename(path)}.${context.pid}.tmp`, basename(path));
   try {
-    write(temporary, text, 0o600);
-    const config = loadConfig({ file: temporary, env, cwd: context.cwd, keys });
-    return { ...config, warnings: config.warnings.map(named) };
+    return loadConfig({ file: path, text, env, cwd, keys });
   } catch (error) {
     if (!(error instanceof TidemarkError) || error.code !== 'config_invalid') throw error;
-    throw new TidemarkError(error.code, named(error.message), {
+    throw new TidemarkError(error.code, error.message, {
       hint: 'variables TIDEMARK_… of this environment count too: unset those that contradict the answers',
       cause: error,
     });
-  } finally {
-    rmSync(temporary, { force: true });
   }
 }
 
@@ -75,16 +69,16 @@ export function writeAll(
   service: ServiceAnswer | null,
   { pid, isForced }: Pick<CommandContext, 'pid'> & { readonly isForced: boolean },
 ): void {
-  const temporary = `${path}.${pid}.tmp`;
   const made: string[] = [];
   const create = (file: string, content: string, mode: number): void => {
     write(file, content, mode);
     made.push(file);
   };
-  const replace = (file: string, content: string): void => {
-    const beside = `${file}.${pid}.tmp`;
+  const createBeside = (file: string, content: string): string => {
+    removeLeftBehind(file);
+    const beside = temporaryPath(file, pid);
     create(beside, content, 0o644);
-    renameSync(beside, file);
+    return beside;
   };
   const createDirectory = (directory: string, mode: number): void => {
     const first = makeDirectory(directory, mode);
@@ -104,12 +98,12 @@ export function writeAll(
     if (service !== null) {
       createDirectory(dirname(service.path), 0o777);
       const content = service.text([...new Set(elsewhere)]);
-      if (service.isReplacing) replace(service.path, content);
+      if (service.isReplacing) renameSync(createBeside(service.path, content), service.path);
       else create(service.path, content, 0o644);
     }
-    create(temporary, text, 0o644);
-    if (isForced) renameSync(temporary, path);
-    else placeNew(temporary, path);
+    const beside = createBeside(path, text);
+    if (isForced) renameSync(beside, path);
+    else placeNew(beside, path);
   } catch (error) {
     for (const each of made.toReversed()) rmSync(each, { recursive: true, force: true });
     throw asFileError(error, path, 'written');

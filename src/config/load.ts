@@ -49,6 +49,8 @@ const DEFAULT_FILE = 'tidemark.yaml';
 interface LoadOptions {
   /** From `--config`; else `TIDEMARK_CONFIG`, else `./tidemark.yaml` where it exists. */
   readonly file?: string | undefined;
+  /** What `file` is to hold; left out where it is read. */
+  readonly text?: string;
   readonly env: Environment;
   /** Absolute path of the current directory. */
   readonly cwd: string;
@@ -183,12 +185,16 @@ interface FileRead {
   readonly usedVariables: ReadonlySet<string>;
 }
 
-function readFile({ file: named, env, cwd }: LoadOptions, mistakes: Mistakes, files: FilesRead): FileRead {
+function readFile(
+  { file: named, text, env, cwd }: LoadOptions,
+  mistakes: Mistakes,
+  files: FilesRead,
+): FileRead {
   const fromVariable = env[CONFIG_VARIABLE] === '' ? undefined : env[CONFIG_VARIABLE];
   const wanted = named ?? fromVariable;
   const path = resolve(cwd, wanted ?? DEFAULT_FILE);
   const label = labelOf(path, cwd);
-  const read = readTextFile(path);
+  const read = text === undefined ? readTextFile(path) : { text };
   files.note(path, JSON.stringify(read));
   if (!('mistake' in read)) return { file: path, ...readDocument(read.text, label, env, mistakes) };
   if (read.isMissing && wanted === undefined) {

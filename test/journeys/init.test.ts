@@ -1,4 +1,12 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
@@ -7,7 +15,7 @@ import { serviceText } from '../../src/cli/init-config.ts';
 import { serviceNotes } from '../../src/cli/init-service.ts';
 import { Deployment } from '../profiles/deployment.ts';
 import { commandLine } from './command-line.ts';
-import { type Ended, scratch } from './harness.ts';
+import { type Ended, scratch, start } from './harness.ts';
 import { FakeService, notFound, respond } from './service.ts';
 
 const KEY = 'test-key-of-some-length';
@@ -390,7 +398,25 @@ describe('init away from a terminal', () => {
     expect(refused).toMatchObject({ code: 4 });
     expect(refused.stderr).toContain('`tidemark init` did not write it: move it away');
     expect(readFileSync(unit, 'utf8')).toContain('mine');
-    expect(readdirSync(directory).filter((name) => name.endsWith('.tmp'))).toEqual([]);
+    expect(readdirSync(directory).filter((name) => name.includes('tmp'))).toEqual([]);
+  });
+
+  it('leaves nothing behind where it is killed while it looks or is asked, and removes what was left while it wrote', async () => {
+    const { service, env, directory, run } = await rig();
+    const args = ['init', '--url', service.url, '--key-env', 'SVC_KEY'];
+    const { child, ended } = start(args, { env, cwd: directory });
+    service.quirks.push(() => child.kill('SIGKILL'));
+    await ended;
+    service.quirks.length = 0;
+    expect(readdirSync(directory)).toEqual([]);
+    const [left, recent] = ['.tidemark.yaml.123.tidemark-tmp', '.tidemark.yaml.124.tidemark-tmp'];
+    for (const name of [left, recent, '.other.yaml.123.tidemark-tmp'])
+      writeFileSync(join(directory, name), '');
+    const before = new Date(Date.now() - 2 * 3_600_000);
+    for (const name of [left, '.other.yaml.123.tidemark-tmp'])
+      utimesSync(join(directory, name), before, before);
+    expect(await run(...args)).toMatchObject({ code: 0 });
+    expect(readdirSync(directory)).toEqual(['.other.yaml.123.tidemark-tmp', recent, 'tidemark.yaml']);
   });
 
   // Not by the command: root's file would be one of this machine.
