@@ -22,6 +22,7 @@ import { fromErrorMessage, toErrorMessage } from '../core/child-process.ts';
 import { type Clock, isoTime } from '../core/clock.ts';
 import { asTidemarkError, systemCodeOf, TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
+import { CELL_MIRROR_HINT, shellWord } from '../core/hints.ts';
 import type { Logger } from '../core/logger.ts';
 import { Secret } from '../core/secret.ts';
 import { duration, plural } from '../core/wording.ts';
@@ -254,7 +255,9 @@ async function fetchMirror(
     new TidemarkError(
       'mirror_corrupt',
       `${others.path} does not continue what the registry knows of ${order.cell}: its root is ${others.manifest?.root ?? 'unknown'}, and the registry has ${known?.root ?? 'none'}`,
-      { hint: `look at both with \`tidemark fleet checkout ${order.cell}\`` },
+      {
+        hint: `\`tidemark backup restore ${shellWord(others.path)} --to look.db\` shows its records and runs; ${CELL_MIRROR_HINT}`,
+      },
     ),
   );
 }

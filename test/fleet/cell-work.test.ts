@@ -532,6 +532,7 @@ describe('a cell', () => {
     expect(result).toMatchObject({ status: 'quarantined', error: { code: 'mirror_corrupt' } });
     if (result.status === 'worked' || result.status === 'waits') throw new Error('it was worked on');
     expect(result.error.message).toContain(CELL);
+    expect(result.error.hint).toMatch(/`tidemark backup restore \S+\.db\.zst --to look\.db` shows/);
   });
 
   it('is quarantined as altered where the registry has another root hash of a run than it published', async () => {
