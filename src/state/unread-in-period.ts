@@ -1,5 +1,5 @@
 /** What the runs of a period could not read: changes there are not among those that the mirror recorded. */
-import { collectionKey } from '../catalog/catalog.ts';
+import { collectionKey, definitionOf } from '../catalog/catalog.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { CollectionKey } from '../catalog/order.ts';
 import { isExcludedBy } from '../config/mirrored-kinds.ts';
@@ -114,8 +114,17 @@ function unreadInPeriod(
     const { outcome } = run;
     if (outcome !== 'partial' && outcome !== 'failed') return [];
     const sweeps = mirror.runs.sweeps(run.run);
+    // A list that is missing lacks nothing, unless it is why what is found through it was skipped.
+    const leftOut = new Set(
+      sweeps.flatMap(({ kind, scope, outcome: how }) => {
+        const { from } = definitionOf(kind).discovery;
+        return how === 'skipped' && from !== 'root' ? [collectionKey({ kind: from, scope })] : [];
+      }),
+    );
     const lists = sweeps.flatMap(({ kind, scope, outcome: how, error }): UnreadList[] =>
-      how === 'complete' || how === 'missing' || !isDependedOn({ kind, scope })
+      how === 'complete' ||
+      (how === 'missing' && !leftOut.has(collectionKey({ kind, scope }))) ||
+      !isDependedOn({ kind, scope })
         ? []
         : [{ kind, scope, outcome: how, reason: `${how}${error === null ? '' : `: ${error}`}` }],
     );
@@ -126,7 +135,9 @@ function unreadInPeriod(
     const later = published.filter((each) => each.run > run.run);
     const readers = isWhole
       ? [later.find(({ kinds }) => kinds === null || ofRun.every((kind) => kinds.includes(kind)))]
-      : lists.map((list) => later.find((each) => isCompleteIn(each.run, collectionKey(list))));
+      : lists
+          .filter((list) => list.outcome !== 'missing')
+          .map((list) => later.find((each) => isCompleteIn(each.run, collectionKey(list))));
     const numbers = readers.flatMap((each) => each?.run ?? []);
     return [
       {

@@ -105,6 +105,32 @@ describe('changes of a period with a partial run', () => {
     for (const text of [stdout, later.stdout]) expect(text).not.toContain('not read by');
   });
 
+  it('names the missing list that is why another one was skipped', async () => {
+    const made = await world();
+    const recordings = '/api/projects/1/session_recordings/';
+    const all = ['{"id":"s1","start_time":"2026-03-01T00:00:00Z"}'];
+    made.service.lists.set(recordings, all);
+    made.service.objects.set(`${recordings}s1/sharing/`, '{"enabled":false}');
+    await made.expectRun(0, 'sync', '--quiet');
+    // The project is deleted, and is still in the list of its organization.
+    made.service.lists.delete(recordings);
+    await made.expectRun(3, 'sync', '--quiet');
+    const { stdout, stderr } = await made.expectRun(3, 'changes');
+    expect(stdout).toMatch(/not read by run 2: session recordings \(project .*\): missing/);
+    expect(stdout).toMatch(/not read by run 2: recording sharings \(project .*\): skipped/);
+    expect(stderr).toMatch(/changes may be missing[^]*session recordings/);
+    const [run] = (await json(made, 3)).not_read;
+    expect(run?.lists.map(({ kind, outcome }) => [kind, outcome])).toEqual([
+      ['session_recordings', 'missing'],
+      ['recording_sharing', 'skipped'],
+    ]);
+    expect((await json(made, 3, '--kind', 'recording_sharing')).not_read[0]?.lists).toHaveLength(2);
+    // It is back: what was skipped was read again.
+    made.service.lists.set(recordings, all);
+    await made.expectRun(0, 'sync', '--quiet');
+    expect((await json(made, 0)).not_read).toMatchObject([{ run: 2, read_again: 3 }]);
+  });
+
   it('names a run that failed, with why', async () => {
     const made = await world();
     await made.expectRun(0, 'sync', '--quiet');
