@@ -11,7 +11,7 @@ import { workOnCell } from '../fleet/cell-work.ts';
 import type { CellOrder, FromCellProcess, ToCellProcess } from '../fleet/cell.ts';
 import { assumeRequests, openReadClient } from '../wire-client.ts';
 import type { CommandContext } from './context.ts';
-import { commandLog } from './source-probe.ts';
+import { serverLog } from './source-probe.ts';
 
 /** How long work may take to stop after its worker has ended; then the process exits. */
 const ORPHAN_MS = 5_000;
@@ -69,7 +69,7 @@ async function workOnCells(context: CommandContext, worker: CellChannel): Promis
     }
     current.stop = new AbortController();
     const clock = shifted(order.clockAheadMs);
-    const log = commandLog(context, 'warn').child({ cell: order.cell });
+    const log = serverLog(context, 'warn').child({ cell: order.cell });
     const result = await workOnCell(order, {
       clock,
       random: Math.random,

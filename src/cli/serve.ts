@@ -17,7 +17,7 @@ import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, printNote, type CommandContext } from './context.ts';
 import { sourcesToRead } from './record.ts';
 import { elsewhere, wideProxies } from './sandbox.ts';
-import { commandLog } from './source-probe.ts';
+import { serverLog } from './source-probe.ts';
 import { verificationNote } from './verification-note.ts';
 import { localTime } from '../core/wording.ts';
 
@@ -43,7 +43,7 @@ export async function serve(context: CommandContext, options: ServeOptions): Pro
   const openMirror = (): Mirror => openConfiguredMirror(config, 'read', 'serve', context.pid);
   const { source, latest, warnings } = startingPoint(config, openMirror);
   printNote(context, [...warnings, ...wideProxies(options)]);
-  const log = commandLog(context, config.log.level);
+  const log = serverLog(context, config.log.level);
   const replica = createReplica({
     mirrorPath: config.mirror,
     openMirror,

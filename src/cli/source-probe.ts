@@ -18,7 +18,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { movedAddress } from '../sync/removals.ts';
 import { openProbeClient } from '../wire-client.ts';
-import { type CommandContext, printNote } from './context.ts';
+import { type CommandContext, printLines, printNote, printReason } from './context.ts';
 
 /** @throws the abort reason when interrupted */
 export async function probeSource(
@@ -102,8 +102,22 @@ function heldOrganizations(mirror: Mirror | null, source: string): number {
 
 // Log lines for a person at a terminal: the time, the level where it matters, the sentence, and the facts behind it.
 
-/** The log of a command: lines for a person at a terminal, JSON lines elsewhere. `level`: where the command line says none. */
-export function commandLog(
+type LogContext = Pick<CommandContext, 'stderr' | 'env' | 'options' | 'onReasonPrinted' | 'ofSeveral'>;
+
+/**
+ * The log of a command that ends by itself: warnings are for a person, wherever they go; who gives `--log-level` gets what
+ * `serverLog` writes. `level`: where the command line says none.
+ */
+export function commandLog(context: LogContext, level: LogLevel = 'warn'): Logger {
+  const { options, stderr } = context;
+  return options.logLevel === undefined && level !== 'silent' && stderr.isTTY !== true
+    ? // Without --quiet the report says why, not a warning.
+      plainLog(options.quiet === true ? context : { stderr, env: context.env, options }, level)
+    : serverLog(context, level);
+}
+
+/** The log of what runs until it is stopped: lines for a person at a terminal, JSON lines elsewhere. */
+export function serverLog(
   context: Pick<CommandContext, 'stderr' | 'env' | 'options'>,
   level: LogLevel = 'warn',
 ): Logger {
@@ -149,5 +163,37 @@ function terminalLog(
     trace: (facts, message) => write('trace', facts, message),
     isLevelEnabled: isEnabled,
     child: (facts) => terminalLog(context, least, clock, { ...carried, ...facts }),
+  };
+}
+
+/** As commands print their errors: what it is about, the sentence, and what to do. */
+export function plainLog(context: LogContext, least: LogLevel, carried: Record<string, unknown> = {}): Logger {
+  const isLevelEnabled = (level: WrittenLevel): boolean =>
+    LOG_LEVELS.indexOf(level) <= LOG_LEVELS.indexOf(least);
+  const write = (level: WrittenLevel) => (facts: Record<string, unknown>, message: string) => {
+    if (!isLevelEnabled(level)) {
+      // A job that is partial as before: an earlier mail has the reason.
+      if (facts['outcome'] === 'partial') context.onReasonPrinted?.();
+      return;
+    }
+    const { source, channel, kind, hint, causes } = { ...carried, ...facts };
+    const about = [source, channel, kind].filter((each) => typeof each === 'string');
+    const [first = '', ...rest] = message.split('\n');
+    // Where a failure was mailed, a line that says so again is not needed.
+    const printed = level === 'error' || level === 'warn' ? printReason : printLines;
+    printed(context, [
+      [...(level === 'warn' ? ['warning'] : []), ...about, first].join(': '),
+      ...[...rest, ...(Array.isArray(causes) ? causes.map(String) : [])].map((line) => `  ${line}`),
+      ...(typeof hint === 'string' ? [`  → ${hint}`] : []),
+    ]);
+  };
+  return {
+    error: write('error'),
+    warn: write('warn'),
+    info: write('info'),
+    debug: write('debug'),
+    trace: write('trace'),
+    isLevelEnabled,
+    child: (facts) => plainLog(context, least, { ...carried, ...facts }),
   };
 }

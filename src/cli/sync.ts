@@ -28,7 +28,7 @@ import {
   terminalWidth,
   toRun,
 } from './context.ts';
-import { daemonLog } from './daemon-effects.ts';
+import { commandLog } from './source-probe.ts';
 import { otherSourcesNote } from './other-sources.ts';
 import { logProgress, showProgress, type Progress } from './progress.ts';
 import { loggingAbove } from './progress.ts';
@@ -161,8 +161,7 @@ async function syncHere(
   options: SyncCommandOptions,
 ): Promise<SyncedRuns> {
   const level = context.options.logLevel ?? 'warn';
-  // With --quiet and no terminal, what it writes is mailed.
-  const ownLog = daemonLog(context, 'warn', true);
+  const ownLog = commandLog(context, 'warn');
   await warnOfNewMirror(context, config);
   const actor = commandActor(options.as);
   const mirror = openConfiguredMirror(config, 'write', 'sync', context.pid, actor);
