@@ -258,6 +258,8 @@ function eventDocument(message: Message): object {
     findings,
     more,
     isAssumed,
+    // A notice that an earlier version stored does not have it.
+    since = null,
   } = message;
   return {
     id,
@@ -276,6 +278,7 @@ function eventDocument(message: Message): object {
     severities,
     findings,
     more,
+    since,
     is_assumed: isAssumed,
   };
 }
@@ -339,6 +342,8 @@ interface NoticeContent {
   readonly stillOpen: Readonly<Record<Severity, number>> | null;
   /** Which of those that it reports as ended were accepted; null for other events. */
   readonly accepted: AcceptedFindings | null;
+  /** Of an end of drift: since when the oldest finding that it reports as ended was open, ISO 8601; null for other events. */
+  readonly since: string | null;
   /** The worst of them, at most `NAMED_IN_NOTICE`. */
   readonly findings: readonly FindingSummary[];
   /** True where what it is about is as it should be again: it ends an incident. */
@@ -360,6 +365,7 @@ const EMPTY: Omit<NoticeContent, 'severity' | 'title' | 'isResolved'> = {
   severities: null,
   stillOpen: null,
   accepted: null,
+  since: null,
   findings: [],
   isAssumed: false,
   follows: null,

@@ -4,7 +4,7 @@ import { scopeKey } from '../../catalog/catalog.ts';
 import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
 import type { NoticeEvent } from '../../config/notice-events.ts';
 import type { ErrorCode } from '../../core/errors.ts';
-import { formatInteger, percent, plural } from '../../core/wording.ts';
+import { duration, formatInteger, percent, plural } from '../../core/wording.ts';
 import { compareSeverities, worst } from '../../diff/severity.ts';
 import type { NoticeState, Notice } from '../../mirror/daemon-store.ts';
 import { backupHint, EMPTIED_HINT, NEW_BASELINE_HINT, RESTORE_HINT } from '../../core/hints.ts';
@@ -474,6 +474,7 @@ function followedTransitions(
       ...driftNotice(seen, 'drift_new', fresh),
       ...driftNotice(seen, 'drift_changed', changed),
       ...driftNotice(seen, 'drift_resolved', resolved, {
+        since: earliest(resolved.flatMap(({ fingerprint }) => sinceOf.get(fingerprint) ?? [])),
         isResolved: open.size === 0,
         stillOpen: countsOf([...open.values()]),
         accepted: { severities: countsOf(accepted), areOthersGone: ignored === 0 },
@@ -518,6 +519,8 @@ function massEnds(seen: JobObservation, mass: NoticeState, findings: readonly Fi
         {
           severity: 'low',
           title: `${subjectName(source)}: ${plural(findings.length, 'finding')} of drift left of ${formatInteger(before)}`,
+          lines: [openSinceLine(mass.since, seen.at, before)],
+          since: mass.since,
           job: 'drift',
           count: Math.max(0, before - findings.length),
           isResolved: findings.length === 0,
@@ -546,6 +549,7 @@ function driftNotice(
     isResolved = false,
     stillOpen = null,
     accepted = null,
+    since = null,
   }: DriftNoticeFacts = {},
 ): Notice[] {
   const count = SEVERITIES.reduce((sum, severity) => sum + severities[severity], 0);
@@ -563,7 +567,8 @@ function driftNotice(
       {
         severity: worst(SEVERITIES.filter((severity) => severities[severity] > 0)),
         title: '',
-        lines: [...lines, ...ofRestore],
+        lines: [...lines, ...ofRestore, ...(since === null ? [] : [openSinceLine(since, at, count)])],
+        since,
         hint: event === 'drift_resolved' ? null : driftHint(job),
         job: 'drift',
         count,
@@ -584,6 +589,18 @@ interface DriftNoticeFacts {
   /** The findings that stay open, by severity. */
   readonly stillOpen?: Readonly<Record<Severity, number>> | null;
   readonly accepted?: AcceptedFindings | null;
+  /** Of findings that ended: since when the oldest was open, ISO 8601. */
+  readonly since?: string | null;
+}
+
+function earliest(times: readonly string[]): string | null {
+  return times.toSorted()[0] ?? null;
+}
+
+/** @param count findings that ended */
+function openSinceLine(since: string, at: string, count: number): string {
+  const which = count === 1 ? 'it was open' : 'the oldest was open';
+  return `${which} since ${since}, for ${duration(Date.parse(at) - Date.parse(since))}`;
 }
 
 function countsOf(findings: readonly FindingSummary[]): Record<Severity, number> {

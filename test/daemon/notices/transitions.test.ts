@@ -376,6 +376,20 @@ describe('drift', () => {
     expect(states).toMatchObject([{ subject: 'drift:b', since: first[0]?.since, detail: { id: 'b2' } }]);
   });
 
+  it('that ends says since when the oldest of its findings was open', () => {
+    const states = after([], transitionsOf([], drift(['a'])));
+    const later = '2026-03-01T15:12:00.000Z';
+    const [one] = transitionsOf(states, { ...drift(), at: later }).notices;
+    const since = states[0]!.since;
+    expect([contentOf(one!).since, contentOf(one!).lines]).toEqual([
+      since,
+      [`it was open since ${since}, for 3 h`],
+    ]);
+    const both = after(states, transitionsOf(states, { ...drift(['a'], ['b']), at: later }));
+    const [two] = transitionsOf(both, { ...drift(), at: later }).notices;
+    expect(contentOf(two!).lines).toEqual([`the oldest was open since ${since}, for 3 h`]);
+  });
+
   it('is not resolved by a comparison that did not see it', () => {
     const blind = seen(driftJob([], { skipped: 1 }));
     const elsewhere = seen(driftJob([], { skipped: 1 }), {
