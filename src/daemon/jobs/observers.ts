@@ -10,6 +10,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunReport } from '../../sync/run.ts';
 import type { MirrorConnections } from '../mirror-access.ts';
 import type { DaemonView } from '../view.ts';
+import type { UnreadSweep } from './summaries.ts';
 
 export interface BegunJob {
   readonly row: JobRow;
@@ -22,6 +23,8 @@ export interface EndedJob extends BegunJob {
   readonly row: JobRow;
   /** Of a sync whose run was published. */
   readonly report: RunReport | null;
+  /** Of a sync that a command made: its sweeps that were not complete. */
+  readonly unread?: readonly UnreadSweep[];
 }
 
 /** What an observer may use beyond what it is given. */

@@ -10,7 +10,7 @@ import { channelsFor, createNotifier, type Notifier } from './notifier.ts';
 import { removedTransition, type UnfinishedRestore } from './checked-transitions.ts';
 import type { Config } from '../../config/config.ts';
 import { areBackupsEncrypted } from '../../config/mirrors.ts';
-import { asTidemarkError, isLocalError, TidemarkError } from '../../core/errors.ts';
+import { asTidemarkError, type ErrorCode, isLocalError, TidemarkError } from '../../core/errors.ts';
 import { namingBackup } from '../../core/hints.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
@@ -24,7 +24,8 @@ import type { BegunJob, CutShort, EndedJob, JobObserver, ObserverContext } from 
 import { UNENDED } from '../jobs/job-log.ts';
 import { unreadSweeps } from '../jobs/sync-job.ts';
 import { isBackupFailureOver } from '../backup-failure.ts';
-import { lastCompleteRun } from '../../state/runs.ts';
+import { lastCompleteRun, lastEndedRunOfAllKinds } from '../../state/runs.ts';
+import { isAllDenied } from '../../sync/outcome.ts';
 import { markFailedStart, unmarkFailedStart } from '../lockfile.ts';
 import type { DaemonView } from '../view.ts';
 import { START_CODES } from './failed-start.ts';
@@ -203,6 +204,7 @@ class NotifyingObserver implements JobObserver {
   async finish(context: ObserverContext): Promise<void> {
     await this.#whereThere(context, async () => {
       await this.#endRemoved();
+      this.#reportByHand();
       await this.#checkFreshness(undefined, true);
       await this.#checkRestores();
     });
@@ -352,6 +354,14 @@ class NotifyingObserver implements JobObserver {
         ? 'no target for backups is configured any more'
         : 'each configured target has one again',
     );
+  }
+
+  /** What syncs by commands left since the last one of the daemon, as at the end of such a one; nothing where the mirror is held. */
+  #reportByHand(): void {
+    const view = this.#view();
+    const mirror = view.mirror();
+    const ends = view.config().sources.flatMap(({ name }) => endByHand(mirror, name) ?? []);
+    if (ends.length > 0) this.#writeNow((open) => ends.forEach((end) => this.recorded(end, open)));
   }
 
   async #checkRestores(): Promise<void> {
@@ -519,8 +529,32 @@ function keyOf({ source }: { readonly source: string | null }, subject: string):
   return `${subject} ${source ?? ''}`;
 }
 
-function detailsOf({ report, kinds }: EndedJob): JobDetails {
-  return { kinds, ...(report === null ? {} : { unread: unreadSweeps(report.sweeps) }) };
+function detailsOf({ report, kinds, unread }: EndedJob): JobDetails {
+  const known = report === null ? unread : unreadSweeps(report.sweeps);
+  return { kinds, ...(known === undefined ? {} : { unread: known }) };
+}
+
+/** The last sync of all kinds, as the daemon's own would have ended; null where that one was its own, or was broken off. */
+function endByHand(mirror: Mirror, source: string): EndedJob | null {
+  const run = lastEndedRunOfAllKinds(mirror, source);
+  const [own] = mirror.daemon.jobs({ name: 'sync', source, limit: 1 });
+  if (run === null || run.errorCode === ('interrupted' satisfies ErrorCode)) return null;
+  if (own !== undefined && ((own.run ?? 0) >= run.run || own.startedAt > run.startedAt)) return null;
+  const sweeps = mirror.runs.sweeps(run.run);
+  const unread = sweeps
+    .filter(({ outcome }) => outcome !== 'complete')
+    .map(({ kind, scope, outcome, held, errorCode, error }) => ({
+      ...{ kind, scope, outcome, held, hint: null, permission: null },
+      ...{ code: errorCode, message: error },
+    }));
+  const byOutcome = { complete: 'done', partial: 'partial', failed: 'failed', running: 'running' } as const;
+  const row: JobRow = {
+    ...{ ...UNENDED, job: 0, name: 'sync', source, trigger: 'request', run: run.run },
+    ...{ startedAt: run.startedAt, finishedAt: run.finishedAt, errorCode: run.errorCode, error: run.error },
+    outcome: isAllDenied(sweeps) ? 'refused' : byOutcome[run.outcome],
+    summary: { job: 'sync', held: sweeps.reduce((sum, { held }) => sum + held, 0) },
+  };
+  return { row, kinds: null, report: null, unread };
 }
 
 /** True while a recently started daemon runs the first sync since the source became overdue. */

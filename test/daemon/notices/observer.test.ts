@@ -765,7 +765,7 @@ describe('the observer', () => {
     Object.assign(view, {
       schedules: () => [{ schedule: 'sync', sources: ['production'], intervalMs: 20_000 }],
     });
-    await old(mirrorAccess, context);
+    await old(mirrorAccess, context, 'interrupted');
     clock.advance(50_000);
     await observer.finish!(context);
     await observer.flush!(context);
@@ -870,9 +870,32 @@ describe('the observer', () => {
     expect(sent).toEqual(['sync_overdue']);
   });
 
+  it('tells before a daemon leaves what a sync by a command left, once, and its end', async () => {
+    const { observer, context, sent, mirror, clock } = rig();
+    const byHand = async (work: (run: ReturnType<typeof begin>) => unknown): Promise<void> => {
+      const other = openMirror(mirror, { mode: 'write', command: 'sync', clock });
+      await work(begin(other));
+      other.close();
+      for (const _call of [1, 2]) {
+        await observer.finish!(context);
+        await observer.flush!(context);
+      }
+    };
+    const end = { requests: 1, retries: 0 };
+    const failed = { code: 'unreachable', message: 'no route' } as const;
+    await byHand((run) => run.abandon({ ...failed }));
+    expect(sent).toEqual(['run_failed']);
+    clock.advance(60_000);
+    await byHand((run) => run.publish({ ...end, outcome: 'complete', sweeps: [] }));
+    expect(sent).toEqual(['run_failed', 'run_recovered']);
+    clock.advance(60_000);
+    await byHand((run) => run.abandon({ code: 'interrupted', message: 'ended' }));
+    expect(sent).toHaveLength(2);
+  });
+
   it('says so before a daemon leaves that only did what was due', async () => {
     const { observer, context, clock, sent, mirrorAccess, view } = rig();
-    await old(mirrorAccess, context);
+    await old(mirrorAccess, context, 'interrupted');
     clock.advance(24 * 3_600_000);
     Object.assign(view, { startedAt: new Date(clock.now()).toISOString() });
     await observer.finish!(context);
@@ -912,9 +935,11 @@ it('an observer that fails is in the log once as an error, and once when it work
   ]);
 });
 
-/** A first run of now, that came to nothing. */
-async function old(mirrorAccess: MirrorConnections, { signal }: ObserverContext): Promise<void> {
-  await mirrorAccess.write('job', signal, (mirror) =>
-    begin(mirror).abandon({ code: 'unreachable', message: 'no' }),
-  );
+/** A first run of now, that came to nothing. @param code `interrupted` for one that is not reported itself */
+async function old(
+  mirrorAccess: MirrorConnections,
+  { signal }: ObserverContext,
+  code: 'unreachable' | 'interrupted' = 'unreachable',
+): Promise<void> {
+  await mirrorAccess.write('job', signal, (mirror) => begin(mirror).abandon({ code, message: 'no' }));
 }
