@@ -124,7 +124,7 @@ function httpStarter(context: CommandContext, log: Logger): StartHttp {
       import('../daemon/http/http.ts'),
       import('../server/replica/replica.ts'),
     ]);
-    const { host, port, token, tokenFile, triggerToken, trustedProxies, userHeader, mcp } =
+    const { host, port, token, tokenFile, triggerToken, publicUrl, trustedProxies, userHeader, mcp } =
       cells.config().http;
     if (token === null && tokenFile !== null) {
       throw new TidemarkError('config_invalid', `${tokenFile} gave no token: nothing listens without it`, {
@@ -137,6 +137,7 @@ function httpStarter(context: CommandContext, log: Logger): StartHttp {
       token,
       triggerToken,
       localToken: localToken.reveal(),
+      publicUrl,
       trustedProxies,
       userHeader,
       clock: systemClock,

@@ -12,7 +12,7 @@ import { withRegistry } from './fleet.ts';
 /** Exit 0 after a stop. @throws TidemarkError as opening the registry and listening do */
 export async function fleetServe(context: CommandContext): Promise<ExitCode> {
   const { http, log: logging } = readLoadedConfig(context, context.options, 'unused');
-  const { host, port, token, tokenFile, trustedProxies, userHeader } = http;
+  const { host, port, token, tokenFile, publicUrl, trustedProxies, userHeader } = http;
   if (token === null && tokenFile !== null) {
     throw new TidemarkError('config_invalid', `${tokenFile} gave no token: nothing listens without it`, {
       hint: 'correct http.tokenFile, or the permissions of that file',
@@ -25,6 +25,7 @@ export async function fleetServe(context: CommandContext): Promise<ExitCode> {
       token,
       // Nothing on this machine has to be let in by another token.
       localToken: randomBytes(32).toString('hex'),
+      publicUrl,
       trustedProxies,
       userHeader,
       clock: systemClock,

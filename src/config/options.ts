@@ -318,7 +318,7 @@ export const OPTIONS = section('Tidemark configuration', {
     }),
     publicUrl: t.baseUrl.optional().meta({
       description:
-        'Address under which people reach the dashboard, such as that of a proxy in front of it: every notice links to it.',
+        'Address under which people reach the dashboard, such as that of a proxy in front of it: every notice links to it. With a path, such as https://ops.example.com/tidemark, links, forms and cookies of the pages have it, whether the proxy keeps it or strips it.',
       example: 'https://tidemark.example.com',
     }),
     trustedProxies: t.networks.prefault([]).meta({

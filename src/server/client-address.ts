@@ -28,9 +28,14 @@ function utf8Of(header: string): string | null {
 /** Whose forwarded headers are believed. */
 export class TrustedProxies {
   readonly #list = new BlockList();
+  readonly #path: string;
 
-  /** Takes addresses and CIDR ranges, e.g. `10.0.0.0/8` or `::1`. */
-  constructor(addresses: readonly string[]) {
+  /**
+   * Takes addresses and CIDR ranges, e.g. `10.0.0.0/8` or `::1`.
+   * @param path below which clients see this server; empty at the root
+   */
+  constructor(addresses: readonly string[], path = '') {
+    this.#path = path;
     for (const each of addresses) {
       const [address = '', bits] = each.split('/');
       const family = isIPv6(address) ? 'ipv6' : 'ipv4';
@@ -52,11 +57,11 @@ export class TrustedProxies {
     return stranger !== undefined && isIP(stranger) !== 0 ? stranger : remote;
   }
 
-  /** Scheme and host that the client used. */
+  /** Scheme and host that the client used, with the path of this server. */
   originOf(incoming: IncomingMessage): string {
     const scheme =
       this.#forwarded(incoming, 'x-forwarded-proto')?.toLowerCase() === 'https' ? 'https' : 'http';
-    return `${scheme}://${this.hostOf(incoming) ?? 'localhost'}`;
+    return `${scheme}://${this.hostOf(incoming) ?? 'localhost'}${this.#path}`;
   }
 
   /** The host that the client used, with its port. */

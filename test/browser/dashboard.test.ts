@@ -1,4 +1,7 @@
 /** The dashboard in a real browser. Where there is none (CHROMIUM or /usr/bin/chromium), these tests do not run. */
+import { once } from 'node:events';
+import { createServer, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import type { Browser, CDPSession, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { Secret } from '../../src/core/secret.ts';
@@ -135,6 +138,40 @@ const RING = `(() => {
   probe.remove();
   return poor.length > 0 ? poor : matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light';
 })()`;
+
+function runningSync(records: number, waitingUntil: number | null = null): World['runningShown'] {
+  const roles = { kind: 'roles', records, expected: 1_000, lists: 1, failed: 0, pending: 2 } as const;
+  const progress = { requests: 7, waitingUntil, records, pages: 2, isLocal: false, kinds: [roles] };
+  const [name, trigger, source] = ['sync', 'schedule', 'default'] as const;
+  return [{ job: 99, name, source, trigger, startedAt: '2026-03-10T07:19:00.000Z', progress }];
+}
+
+/** A proxy with `url` below a path, which it keeps or strips, and nothing elsewhere; its own URL. */
+async function proxyBelow(path: string, url: string, isKept: boolean): Promise<string> {
+  const proxy = createServer((asked, answer) => {
+    const target = asked.url ?? '/';
+    if (target !== path && !target.startsWith(`${path}/`)) {
+      answer.writeHead(404).end('another program');
+      return;
+    }
+    const { method = 'GET', headers } = asked;
+    const passed = request(url + (isKept ? target : target.slice(path.length)), { method, headers });
+    passed.on('response', (got) => {
+      answer.writeHead(got.statusCode ?? 502, got.headers);
+      got.pipe(answer);
+    });
+    passed.on('error', () => answer.destroy());
+    answer.on('close', () => passed.destroy());
+    asked.pipe(passed);
+  });
+  proxy.listen(0, '127.0.0.1');
+  await once(proxy, 'listening');
+  onTestFinished(() => {
+    proxy.closeAllConnections();
+    proxy.close();
+  });
+  return `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+}
 
 /** The plan that a record's history leads to. */
 async function planPath(url: string): Promise<string> {
@@ -437,12 +474,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
   });
 
   it('while a job runs, its numbers follow by events; without script the page is loaded again', async () => {
-    const of = (records: number, waitingUntil: number | null = null): typeof world.runningShown => {
-      const roles = { kind: 'roles', records, expected: 1_000, lists: 1, failed: 0, pending: 2 } as const;
-      const progress = { requests: 7, waitingUntil, records, pages: 2, isLocal: false, kinds: [roles] };
-      const [name, trigger, source] = ['sync', 'schedule', 'default'] as const;
-      return [{ job: 99, name, source, trigger, startedAt: '2026-03-10T07:19:00.000Z', progress }];
-    };
+    const of = runningSync;
     world.runningShown = of(5);
     try {
       const { page, problem } = await open('/', { width: 390 });
@@ -839,5 +871,55 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     expect(problem).toEqual([]);
     await page.getByRole('button', { name: 'Log out' }).click();
     await page.waitForURL(/\/login/);
+  });
+
+  it.each(['strips', 'keeps'] as const)('works below the path of a proxy that %s it', async (how) => {
+    const token = new Secret(TOKEN);
+    const side = await world.listen({ token, publicUrl: 'https://ops.example.com/tidemark' });
+    const url = `${await proxyBelow('/tidemark', side.url, how === 'keeps')}/tidemark`;
+    const { page, problem } = await open('/runs', { url });
+    await page.getByLabel('Token').fill(TOKEN);
+    await page.keyboard.press('Enter');
+    await page.waitForURL(`${url}/runs`);
+    expect(await page.context().cookies()).toMatchObject([{ path: '/tidemark' }]);
+
+    // Live progress: only with the stream of events, which the page asks for below the path too.
+    world.runningShown = runningSync(5);
+    onTestFinished(() => void (world.runningShown = []));
+    await page.locator('a.brand').click();
+    await page.waitForURL(`${url}/`);
+    await page.locator('[data-count="99/roles"]', { hasText: '5' }).waitFor();
+    world.runningShown = runningSync(750);
+    await page.locator('[data-count="99/roles"]', { hasText: '750' }).waitFor();
+    world.runningShown = [];
+    await page.locator('#activity').waitFor({ state: 'detached' });
+
+    const asked = world.asked.length;
+    await page.getByRole('button', { name: 'Sync now' }).click();
+    await expect.poll(() => world.asked.length).toBe(asked + 1);
+    await page.waitForURL(`${url}/`);
+
+    await page.getByRole('link', { name: 'Drift', exact: true }).first().click();
+    await page.waitForURL(`${url}/drift`);
+    await page.locator('#filter input[name=q]').fill('level');
+    await page.waitForURL(`${url}/drift?q=level`);
+    await page.goto(`${url}/records/organizations/${KITTIWAKE_ID}`);
+    await page.locator('main a[href*="/restore?"]').first().click();
+    await page.waitForURL(`${url}/restore?**`);
+    expect(await page.locator('h1').textContent()).toBe('Restore plan');
+
+    const outside: string[] = [];
+    for (const path of [...PAGES, NOT_THERE]) {
+      await page.goto(url + path);
+      const places = await page.evaluate<string[]>(
+        `[...document.querySelectorAll('[href], [action]')].map((each) => each.getAttribute('href') ?? each.getAttribute('action'))`,
+      );
+      expect(places.length).toBeGreaterThan(10);
+      outside.push(...places.filter((place) => !/^(\/tidemark\/(?!tidemark)|#)/.test(place)));
+    }
+    expect(outside).toEqual([]);
+    expect(problem.filter((line) => !line.includes('404'))).toEqual([]);
+    await page.getByRole('button', { name: 'Log out' }).click();
+    await page.waitForURL(`${url}/login`);
   });
 });

@@ -39,6 +39,10 @@ export const DASHBOARD_SCRIPT = `
   const main = document.querySelector('main[data-live]');
   const lost = document.querySelector('#lost');
   if (main === null || lost === null) return;
+  // Below which the daemon is seen, and the place of this page there: reached past a proxy, it may have no such path.
+  const home = document.querySelector('a.brand').pathname;
+  const isBelow = (location.pathname + '/').startsWith(home);
+  const path = isBelow ? location.pathname.slice(home.length - 1) || '/' : location.pathname;
   const later = window.setTimeout.bind(window);
   const everyMs = () => 1_000 * Number(main.dataset.live);
   let waiting = 0;
@@ -100,7 +104,7 @@ export const DASHBOARD_SCRIPT = `
     element.matches('details.act[open]') || element.querySelector('details.act[open], input:checked:not(.chip > input)') !== null;
   const update = async (isAsked = false) => {
     // The answer to a form cannot be loaded again.
-    if (document.hidden || location.pathname.startsWith('/actions/')) return;
+    if (document.hidden || path.startsWith('/actions/')) return;
     if (underWay) {
       isAskedAgain ||= isAsked;
       return;
@@ -189,7 +193,7 @@ export const DASHBOARD_SCRIPT = `
   const isOfPage = ({ source }) => of === null || source === of;
   const number = new Intl.NumberFormat('en-US');
   const follow = () => {
-    const events = new EventSource('/api/v1/events');
+    const events = new EventSource(home + 'api/v1/events');
     events.addEventListener('activity', ({ data }) => {
       const all = JSON.parse(data);
       const activity = { running: all.running.filter(isOfPage), queued: all.queued.filter(isOfPage) };
@@ -223,7 +227,7 @@ export const DASHBOARD_SCRIPT = `
     }, { once: true });
   };
   // The page of all sources is only loaded again: their jobs follow each other too quickly.
-  if (location.pathname === '/' && main.querySelector('#filter') === null) follow();
+  if (path === '/' && main.querySelector('#filter') === null) follow();
   document.addEventListener('visibilitychange', () => {
     if (!document.hidden) void update();
   });

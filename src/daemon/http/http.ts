@@ -7,6 +7,7 @@ import { isLoopback, type ListeningAt, listeningAt } from '../../core/local-url.
 import { isHost } from '../../server/client-address.ts';
 import { createBoundedServer } from '../../server/http-server.ts';
 import type { DaemonCells } from '../cells.ts';
+import { publicPathOf, withoutPublicPath, withPublicPath } from './public-path.ts';
 import { withStrictHeaders, Refusal, refusalDocument } from './request.ts';
 import { DriftNow } from '../health/drift-now.ts';
 import { createMetrics } from './metrics.ts';
@@ -53,7 +54,7 @@ export async function startHttp(cells: DaemonCells, options: HttpOptions): Promi
  */
 export async function listen(
   application: Application,
-  { host, port, token, log }: ShellOptions,
+  { host, port, token, publicUrl, log }: ShellOptions,
 ): Promise<ListeningAt & { close(beforeLast: () => Promise<void>): Promise<void> }> {
   if (token === null && !isLoopback(host)) {
     throw new TidemarkError(
@@ -64,8 +65,10 @@ export async function listen(
       },
     );
   }
+  const path = publicPathOf(publicUrl);
   const handle = getRequestListener(
-    (request: Request, bindings: unknown) => application.fetch(request, bindings as HttpBindings),
+    async (request: Request, bindings: unknown) =>
+      withPublicPath(await application.fetch(request, bindings as HttpBindings), path),
     {
       // Node's own Request and Response stay as they are: a client runs in this process.
       overrideGlobalObjects: false,
@@ -77,6 +80,7 @@ export async function listen(
   );
   const server = createBoundedServer((incoming, outgoing, isCrowded) => {
     const { host: asked } = incoming.headers;
+    incoming.url = withoutPublicPath(incoming.url ?? '/', path);
     // Whoever decides whether this process lives is answered at any time.
     if (isCrowded && incoming.url !== '/healthz') {
       refuse(outgoing, CROWDED);

@@ -10,6 +10,7 @@ import { TrustedProxies } from '../../server/client-address.ts';
 import { ICON, type Navigation, type PageParts, refusalPage } from '../dashboard/layout.ts';
 import { createLogin } from '../dashboard/login.ts';
 import { type Caller, Access, checkSameSite, TRIGGER_HEADER, unauthorized, WrongTokens } from './access.ts';
+import { publicPathOf } from './public-path.ts';
 import { withStrictHeaders, asRefusal, json, Refusal, refusalDocument } from './request.ts';
 
 export type Application = Hono<{ Bindings: HttpBindings }>;
@@ -31,6 +32,8 @@ export interface ShellOptions {
   readonly localToken: string;
   /** IP addresses and CIDR ranges of trusted proxies; none when absent. */
   readonly trustedProxies?: readonly string[];
+  /** Under which people reach the server: pages and answers lead to its path; null or left out at the root. */
+  readonly publicUrl?: string | null;
   /** Header in which these proxies name the user; null or left out where they do not. */
   readonly userHeader?: string | null;
   readonly clock: Clock;
@@ -72,7 +75,7 @@ export function createShell(
 ): Shell {
   const { clock, log, userHeader = null } = options;
   const access = new Access(options);
-  const proxies = new TrustedProxies(options.trustedProxies ?? []);
+  const proxies = new TrustedProxies(options.trustedProxies ?? [], publicPathOf(options.publicUrl));
   const wrongTokens = new WrongTokens(clock, log);
   const addressOf = (context: Context): string => proxies.clientOf((context.env as HttpBindings).incoming);
   const secretProblem = (name: string): string | null =>
