@@ -167,7 +167,11 @@ function terminalLog(
 }
 
 /** As commands print their errors: what it is about, the sentence, and what to do. */
-export function plainLog(context: LogContext, least: LogLevel, carried: Record<string, unknown> = {}): Logger {
+export function plainLog(
+  context: LogContext,
+  least: LogLevel,
+  carried: Record<string, unknown> = {},
+): Logger {
   const isLevelEnabled = (level: WrittenLevel): boolean =>
     LOG_LEVELS.indexOf(level) <= LOG_LEVELS.indexOf(least);
   const write = (level: WrittenLevel) => (facts: Record<string, unknown>, message: string) => {

@@ -14,6 +14,7 @@ import { commandLine } from './command-line.ts';
 import { program, scratch } from './harness.ts';
 import { ORGANIZATION, Story } from './restore-story.ts';
 import { FakeService, ORG, respond } from './service.ts';
+import { receiver } from '../daemon/notices/receiver.ts';
 import { alterFile } from '../tools/alter.ts';
 
 const { via } = commandActor();
@@ -453,4 +454,19 @@ describe('accepted removals', () => {
     expect(stdout).toContain('is not as it was written');
     expect(stdout).toContain('says that run 3 removed 11 batch_exports, not 12');
   });
+});
+
+it('are announced by the next `daemon --once`, once, where a sync by hand has held them and none is due', async () => {
+  const hook = await receiver({ status: 200 });
+  const found = await world({ TIDEMARK_RECORDINGS_SHARING_PER_RUN: '0' });
+  const file = join(scratch(), 'notices.yaml');
+  writeFileSync(file, `notices: [{ name: hook, type: webhook, url: "${hook.url}" }]\n`);
+  found.env['TIDEMARK_CONFIG'] = file;
+  found.service.set('batch_exports', EXPORTS);
+  await found.expectRun(0, 'daemon', '--once', '--quiet');
+  found.service.set('batch_exports', []);
+  await found.expectRun(3, 'sync');
+  for (const _call of [1, 2]) await found.run('daemon', '--once', '--quiet');
+  const events = hook.received.map(({ body }) => (JSON.parse(body) as { event: string }).event);
+  expect(events).toEqual(['removals_held']);
 });
