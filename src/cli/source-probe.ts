@@ -105,7 +105,7 @@ function heldOrganizations(mirror: Mirror | null, source: string): number {
 type LogContext = Pick<CommandContext, 'stderr' | 'env' | 'options' | 'onReasonPrinted' | 'ofSeveral'>;
 
 /**
- * The log of a command that is no server: warnings are for a person, wherever they go; who gives `--log-level` gets what
+ * The log of a command other than a server: warnings are for a person, wherever they go; who gives `--log-level` gets what
  * `serverLog` writes. `level`: where the command line says none.
  */
 export function commandLog(context: LogContext, level: LogLevel = 'warn'): Logger {

@@ -250,15 +250,20 @@ it('sync --quiet says of a failed run on stderr alone what cron would mail twice
   expect(stderr).toMatch(/default failed[^]*500/);
 });
 
-it.each([['sync', '--quiet'], ['sync']])('a command warns in plain text, as cron mails it: %s', async (...args) => {
-  const service = await FakeService.start();
-  const nameless = '{"count":1,"next":null,"previous":null,"results":[{"name":"x"}]}';
-  service.quirks.push(({ path }, response) => path.endsWith('/roles/') && respond(response, 200, nameless));
-  const cwd = scratch();
-  const { stderr } = await commandLine(args, { env: environment(service.url, cwd), cwd });
-  expect(stderr).toMatch(/^tidemark: warning: (default: )?roles: records without an id were not mirrored$/m);
-  expect(stderr).not.toContain('{"level"');
-});
+it.each([['sync', '--quiet'], ['sync']])(
+  'a command warns in plain text, as cron mails it: %s',
+  async (...args) => {
+    const service = await FakeService.start();
+    const nameless = '{"count":1,"next":null,"previous":null,"results":[{"name":"x"}]}';
+    service.quirks.push(({ path }, response) => path.endsWith('/roles/') && respond(response, 200, nameless));
+    const cwd = scratch();
+    const { stderr } = await commandLine(args, { env: environment(service.url, cwd), cwd });
+    expect(stderr).toMatch(
+      /^tidemark: warning: (default: )?roles: records without an id were not mirrored$/m,
+    );
+    expect(stderr).not.toContain('{"level"');
+  },
+);
 
 describe('an outage of the service during a sync', () => {
   const outage = (): Quirk => {
