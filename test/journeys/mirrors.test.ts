@@ -118,7 +118,7 @@ describe('sources with mirrors of their own', () => {
       ['x.parquet', '--kind', 'roles'],
       ['x.csv', '--kind', 'roles'],
       ['x.json'],
-      ['x.ndjson', '--history'],
+      ['x.ndjson'],
     ] as const) {
       const refused = await run(4, 'export', '--output', file, ...more);
       expect([refused.stdout, refused.stderr]).toEqual([
