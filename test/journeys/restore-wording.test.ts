@@ -50,9 +50,10 @@ describe('a secret that the mirror never stored', () => {
   });
 });
 
-/** In a process of its own: the log goes to its stderr. */
+/** In a process of its own: the log goes to its stderr, as JSON where a level is given. */
 async function logged({ env, directory: cwd }: Story, kind: string): Promise<Ended> {
-  const ended = await tidemark(['restore', '--kind', kind, '--apply', '--yes'], { env, cwd });
+  const args = ['restore', '--kind', kind, '--apply', '--yes', '--log-level', 'warn'];
+  const ended = await tidemark(args, { env, cwd });
   expect(ended.code, ended.stderr).toBe(3);
   return ended;
 }

@@ -63,7 +63,7 @@ async function run(mirror: Mirror, clock: TestClock, step: Step): Promise<Ended>
     stage.accept(step.shown.map((id) => scan('roles', `{"id":"${id}"}`)));
     const context = {
       ...{ source: 'production', run: writer, clock, limits: LIMITS, accepted, log: silentLogger },
-      ...{ removed: () => {}, dependents: () => step.below, sourceRecords: 100, definitionOf },
+      ...{ removed: () => {}, dependents: () => step.below, sourceRecords: () => 100, definitionOf },
       ...{ moved: null, isOther: () => false, foundOther: () => {} },
       signal: new AbortController().signal,
     } as unknown as SweepContext;
