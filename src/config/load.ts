@@ -388,6 +388,13 @@ function tokenAt(
   return value === undefined ? null : new Secret(value);
 }
 
+/** First parts of the daemon's own paths: below one of them, a path that a proxy strips could not be told from one that it kept. */
+const OWN_PATHS: ReadonlySet<string> = new Set(
+  'actions api audit audit.csv changes drift drill favicon.ico healthz icon.svg login logout mcp metrics organizations readyz records replica restore restores runs sources'.split(
+    ' ',
+  ),
+);
+
 function checkHttp(checking: Checking, parsed: ParsedOptions): HttpConfig {
   const { tree, mistakes, warnings } = checking;
   const { listen, token: text, tokenFile: file, trustedProxies, publicUrl } = parsed.http;
@@ -414,6 +421,13 @@ function checkHttp(checking: Checking, parsed: ParsedOptions): HttpConfig {
   }
   if (triggerToken !== null && triggerToken.reveal() === token?.reveal())
     mistakes.add(tree, triggerAt, 'expected a separate token, got http.token');
+  const [, below = ''] = publicUrl?.pathname.split('/') ?? [];
+  if (OWN_PATHS.has(below))
+    mistakes.add(
+      tree,
+      ['http', 'publicUrl'],
+      `/${below} is a path of the daemon itself: choose another one for the proxy`,
+    );
   if (parsed.http.allowRestore && !isTokenNamed)
     warnings.push(
       `${place(tree, ['http', 'allowRestore'])}nobody can log in without http.token: the dashboard applies no restore`,

@@ -1,6 +1,7 @@
 /** `http.publicUrl` with a path: requests come with it and without, and everything that an answer leads to has it. */
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../../src/catalog/catalog.ts';
+import { loadConfig } from '../../../src/config/load.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import { Secret } from '../../../src/core/secret.ts';
 import { openMirror } from '../../../src/mirror/open.ts';
@@ -20,6 +21,22 @@ async function listening(): Promise<{ world: World; url: string }> {
 }
 
 describe('the path of http.publicUrl', () => {
+  it("is none of the daemon's own, whatever its pages lead to", async () => {
+    const { url } = await listening();
+    const headers = { ...HTML, authorization: `Bearer ${TOKEN}` };
+    const page = await (await fetch(`${url}/`, { headers })).text();
+    const led = [...page.matchAll(/ (?:href|action)="\/tidemark\/([\w.-]+)/g)].map(([, first = '']) => first);
+    const env = { TIDEMARK_BASE_URL: url, TIDEMARK_API_KEY: 'key' };
+    expect(new Set(led).size).toBeGreaterThan(8);
+    for (const first of new Set([...led, 'healthz', 'readyz', 'metrics', 'mcp', 'replica']))
+      expect(() =>
+        loadConfig({
+          env: { ...env, TIDEMARK_HTTP_PUBLIC_URL: `https://ops.example.com/${first}` },
+          cwd: '/',
+        }),
+      ).toThrow(`/${first} is a path of the daemon itself`);
+  });
+
   it('is in redirects, forms and the cookie, whether or not the proxy keeps it', async () => {
     const { url } = await listening();
     for (const base of [url, `${url}/tidemark`]) {
