@@ -105,7 +105,8 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
       },
       {
         flags: '--keep-accepted',
-        description: 'leave what was accepted with `tidemark drift accept` as it is',
+        description:
+          'leave what was accepted with `tidemark drift accept`, and what a `drift.ignore` rule hides, as it is',
       },
       { flags: '--send-email', description: 'let the service send the invites by e-mail' },
       {

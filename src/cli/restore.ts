@@ -13,7 +13,7 @@ import { type Plan, isExecutable } from '../restore/plan/plan.ts';
 import { otherProfile } from '../restore/plan/settings.ts';
 import { UNSELECTED, unselectedText } from '../report/plan-report.ts';
 import { nameText } from '../report/value-text.ts';
-import { acceptedBetween } from '../state/drift.ts';
+import { acceptedBetween, ignoredIn } from '../state/drift.ts';
 import { isPublished } from '../state/runs.ts';
 import { type Reference, parseReference } from '../state/reference.ts';
 import { redactionWith } from '../sync/redaction.ts';
@@ -241,6 +241,7 @@ async function planFor(
       mirror === null
         ? { accepted: [], contradicted: [] }
         : await acceptedBetween(config, mirror, { from: desired, to: live }, { source: source.name, now }),
+    ignores: ignoredIn(config, source.name),
     contradictionText: (each) => contradictionText(each, source.name, definitions),
     held: mirror?.runs.heldRecords(source.name) ?? [],
     redaction: source.redact && mirror !== null ? redactionWith(mirror.acceptances.fingerprintKey()) : null,

@@ -1,8 +1,8 @@
 /** Rules of the configuration about drift: what to ignore and why, and the patterns that select fields. */
 import type { Kind } from '../catalog/kinds.ts';
+import type { RecordKey } from '../catalog/order.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { splitPointer } from '../core/json-pointer.ts';
-import type { RecordChange } from './change.ts';
 import { type FieldChange, placeOf } from './compare.ts';
 
 /**
@@ -18,12 +18,16 @@ export interface IgnoreRule {
   readonly reason: string;
 }
 
+/** What rules go by of a record, and of the change of a field. */
+type RuledRecord = Pick<RecordKey, 'kind' | 'id'>;
+type RuledField = Pick<FieldChange, 'path' | 'place'>;
+
 /** The rules, ready to be asked; each answers with the first that fits. */
-interface IgnoreTest {
+export interface IgnoreTest {
   /** What hides a field's change (`field` given) or a record's coming or going (`field` null). */
-  hides(change: RecordChange, field: FieldChange | null): IgnoreRule | undefined;
+  readonly hides: (record: RuledRecord, field: RuledField | null) => IgnoreRule | undefined;
   /** A rule that hides nothing here, and only because it names an element by the index where it is. */
-  misses(change: RecordChange, field: FieldChange | null): IgnoreRule | undefined;
+  readonly misses: (record: RuledRecord, field: RuledField | null) => IgnoreRule | undefined;
 }
 
 /**
@@ -36,18 +40,17 @@ export function ignoreTest(rules: readonly IgnoreRule[]): IgnoreTest {
     checkRule(rule);
     return { rule, pattern: rule.path === undefined ? null : rulePattern(rule.path) };
   });
-  const isAbout = (rule: IgnoreRule, change: RecordChange): boolean =>
-    (rule.kind === undefined || rule.kind === change.kind) &&
-    (rule.id === undefined || rule.id === change.id);
+  const isAbout = (rule: IgnoreRule, { kind, id }: RuledRecord): boolean =>
+    (rule.kind === undefined || rule.kind === kind) && (rule.id === undefined || rule.id === id);
   return {
-    hides: (change, field) =>
+    hides: (record, field) =>
       compiled.find(
         ({ rule, pattern }) =>
-          isAbout(rule, change) && (pattern === null || (field !== null && pattern.matches(field))),
+          isAbout(rule, record) && (pattern === null || (field !== null && pattern.matches(field))),
       )?.rule,
-    misses: (change, field) =>
+    misses: (record, field) =>
       compiled.find(
-        ({ rule, pattern }) => isAbout(rule, change) && field !== null && pattern?.byIndex(field) === true,
+        ({ rule, pattern }) => isAbout(rule, record) && field !== null && pattern?.byIndex(field) === true,
       )?.rule,
   };
 }
@@ -110,8 +113,8 @@ function pathPattern(pattern: string): PathPattern {
 
 /** Asked for a change's place; `byIndex` is called for a pattern that matches only by an element's present index. */
 interface FieldPattern {
-  readonly matches: (field: Pick<FieldChange, 'path' | 'place'>) => boolean;
-  readonly byIndex: (field: Pick<FieldChange, 'path' | 'place'>) => boolean;
+  readonly matches: (field: RuledField) => boolean;
+  readonly byIndex: (field: RuledField) => boolean;
 }
 
 /**

@@ -130,7 +130,10 @@ const TOOLS: Readonly<Record<string, Tool>> = {
       ...filter,
       field: z.array(text).max(50).optional().describe('only these fields, as JSON pointers'),
       prune: z.boolean().optional().describe('also plan to remove what the state does not have'),
-      keep_accepted: z.boolean().optional().describe('leave what was accepted as drift as it is'),
+      keep_accepted: z
+        .boolean()
+        .optional()
+        .describe('leave what was accepted as drift, and what a `drift.ignore` rule hides, as it is'),
     },
     command: 'restore',
     positional: ['from'],

@@ -1,6 +1,6 @@
 /** A plan, or the result of a restore, with ids that are secrets and secrets of URLs masked everywhere. */
 import { pointerTo, splitPointer } from '../core/json-pointer.ts';
-import type { AcceptedPlace, Plan, PlanStep } from '../restore/plan/plan.ts';
+import type { Plan, PlanStep } from '../restore/plan/plan.ts';
 import type { RestoreReport } from '../restore/apply/report.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import { MemberNames, shownText } from '../catalog/masks.ts';
@@ -33,7 +33,7 @@ export function maskedPlan<T extends Plan>(plan: T, definitions: ReportOptions['
 }
 
 /** The step with the places of its fields as maps have them: two that differ in a secret only are numbered. */
-function withNumberedPlaces<T extends Pick<PlanStep, 'kind' | 'fields' | 'accepted' | 'kept'>>(
+function withNumberedPlaces<T extends Pick<PlanStep, 'kind' | 'fields' | 'accepted' | 'ignored' | 'kept'>>(
   step: T,
   definitions: ReportOptions['definitions'],
 ): T {
@@ -44,7 +44,7 @@ function withNumberedPlaces<T extends Pick<PlanStep, 'kind' | 'fields' | 'accept
     const segments = splitPointer(place);
     return pointerTo(segments.map((name, index) => names.shown(name, pointerTo(segments.slice(0, index)))));
   };
-  const places = (list: readonly AcceptedPlace[]): AcceptedPlace[] =>
+  const places = <P extends { readonly path: string }>(list: readonly P[]): P[] =>
     list.map((each) => ({ ...each, path: shown(each.path) }));
   return {
     ...step,
@@ -55,6 +55,7 @@ function withNumberedPlaces<T extends Pick<PlanStep, 'kind' | 'fields' | 'accept
       ...(field.place === undefined ? {} : { place: shown(field.place) }),
     })),
     ...(step.accepted === undefined ? {} : { accepted: places(step.accepted) }),
+    ...(step.ignored === undefined ? {} : { ignored: places(step.ignored) }),
     ...(step.kept === undefined ? {} : { kept: places(step.kept) }),
   };
 }

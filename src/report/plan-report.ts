@@ -175,9 +175,9 @@ function stepParts(plan: Plan, options: ReportOptions): Part[] {
 
 /** Equal for creations of one kind, and for other steps that set the same fields to the same; never where accepted drift is set back. */
 function alikeKey(step: PlanStep): string {
-  const { n, action, kind, reason, accepted, kept, fields } = step;
+  const { n, action, kind, reason, accepted, ignored = [], kept, fields } = step;
   if (accepted !== undefined || kept !== undefined) return String(n);
-  return JSON.stringify([kind, verbOf(step), reason, action === 'create' ? [] : fields]);
+  return JSON.stringify([kind, verbOf(step), reason, action === 'create' ? [] : fields, ignored]);
 }
 
 function stepItem(step: PlanStep, options: ReportOptions): Item {
@@ -214,18 +214,29 @@ function stepItem(step: PlanStep, options: ReportOptions): Item {
 
 const VALUE_LIMIT = 120;
 
-/** What the step sets back though it was accepted as drift, and what it sets as it was accepted, a line each. */
-export function acceptedLines({ accepted = [], kept = [], fields = [] }: Partial<PlanStep>): string[] {
-  return [...accepted, ...kept].map((place, index) => {
-    const { path, accepted_at: acceptedAt, value } = place;
+/** What the step sets back though it was accepted as drift, or `drift` ignores it, and what it sets as it was accepted, a line each. */
+export function acceptedLines({
+  accepted = [],
+  ignored = [],
+  kept = [],
+  fields = [],
+}: Partial<PlanStep>): string[] {
+  const placeText = (path: string): string => {
     const field = fields.find((each) => each.path === path);
-    const what = path === '' ? '' : `${field === undefined ? nameText(path) : pathText(field)} `;
+    return path === '' ? '' : `${field === undefined ? nameText(path) : pathText(field)} `;
+  };
+  const hidden = ignored.map(
+    ({ path, reason }) => `${placeText(path)}left out of drift, ignored by rule: ${nameText(reason)}`,
+  );
+  const known = [...accepted, ...kept].map((place, index) => {
+    const { path, accepted_at: acceptedAt, value } = place;
     const was = value === undefined ? '' : `${foldedValue(value, VALUE_LIMIT)} `;
     const text = acceptedOnOneLine({ ...place, acceptedAt });
     const isSet = index >= accepted.length;
     const since = place.changed_since !== true ? '' : `; changed since${isSet ? '' : otherText(place)}`;
-    return `${isSet ? 'kept: ' : ''}${what}${was}${text}${since}`;
+    return `${isSet ? 'kept: ' : ''}${placeText(path)}${was}${text}${since}`;
   });
+  return [...known, ...hidden];
 }
 
 function otherText({ path, run }: AcceptedPlace): string {
@@ -278,7 +289,7 @@ export function obstructedPart(
 }
 
 type ObstructedStep = Pick<PlanStep, 'kind' | 'id' | 'name' | 'scope' | 'action' | 'reason'> &
-  Partial<Pick<PlanStep, 'fields' | 'accepted'>>;
+  Partial<Pick<PlanStep, 'fields' | 'accepted' | 'ignored'>>;
 
 function groupText(steps: readonly ObstructedStep[], { definitions }: ReportOptions): string {
   const [first] = steps;

@@ -22,7 +22,7 @@ import type { IdMapping } from '../mirror/id-map.ts';
 import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import { type Redaction, isRedacted } from '../sync/redaction.ts';
 import { placesOf, withMember, memberPointer, placesWhere } from './places.ts';
-import type { AcceptedPlace, PlanInput, PlanStep, SecretLookup } from './plan/plan.ts';
+import type { PlanInput, PlanStep, SecretLookup } from './plan/plan.ts';
 
 /** What a plan shows instead of a secret. */
 export const HIDDEN = MASK;
@@ -168,16 +168,16 @@ export function hiddenFields(
  * The step for a plan: without the passwords in names of members that lead to its changes, and in texts. A value at such
  * a place is hidden too, since the place is found in no body.
  */
-export function withHiddenNames<T extends Pick<PlanStep, 'fields' | 'reason' | 'accepted' | 'kept'>>(
-  step: T,
-): T {
+export function withHiddenNames<
+  T extends Pick<PlanStep, 'fields' | 'reason' | 'accepted' | 'ignored' | 'kept'>,
+>(step: T): T {
   const names = new MemberNames({});
   const shown = (place: string): string => {
     if (!hasUrlPassword(place.replaceAll('~1', '/'))) return place;
     const segments = splitPointer(place);
     return pointerTo(segments.map((name, index) => names.shown(name, pointerTo(segments.slice(0, index)))));
   };
-  const places = (list: readonly AcceptedPlace[]): AcceptedPlace[] =>
+  const places = <P extends { readonly path: string }>(list: readonly P[]): P[] =>
     list.map((each) => ({ ...each, path: shown(each.path) }));
   const fields = step.fields.map((change) => {
     const path = shown(change.path);
@@ -197,6 +197,7 @@ export function withHiddenNames<T extends Pick<PlanStep, 'fields' | 'reason' | '
     fields,
     reason: step.reason === null ? null : withoutUrlSecrets(step.reason, HIDDEN),
     ...(step.accepted === undefined ? {} : { accepted: places(step.accepted) }),
+    ...(step.ignored === undefined ? {} : { ignored: places(step.ignored) }),
     ...(step.kept === undefined ? {} : { kept: places(step.kept) }),
   };
 }

@@ -19,7 +19,7 @@ import {
 import { type FingerprintOf, fingerprints, placeFingerprint } from '../diff/fingerprint.ts';
 import type { FormChange, FormFacts, ValueThen } from '../diff/form-change.ts';
 import type { MatchedIds } from '../diff/match-records.ts';
-import type { IgnoreRule } from '../diff/rules.ts';
+import { type IgnoreRule, type IgnoreTest, ignoreTest } from '../diff/rules.ts';
 import type { RecordKey } from '../catalog/order.ts';
 import { type JsonValue, parseLossless } from '../core/json.ts';
 import { pointerTo, splitPointer, resolvePointer } from '../core/json-pointer.ts';
@@ -140,6 +140,11 @@ export async function driftBetween(
     now,
   });
   return { ...drift, source, definitions, severityOf, fingerprintOf };
+}
+
+/** What `drift` leaves out of a source by rule, for a plan. */
+export function ignoredIn(config: Config, source: string): IgnoreTest['hides'] {
+  return ignoreTest(rulesFor(config, source).ignore).hides;
 }
 
 /** What was accepted, for a plan. */

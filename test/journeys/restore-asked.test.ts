@@ -284,6 +284,30 @@ describe('drift that was accepted', () => {
     expect(left).toMatchObject({ steps: [], left: [{ accepted: mark }, { accepted: { path: '' } }] });
   });
 
+  it('is left with --keep-accepted together with what a rule hides, and else the plan says that drift has not shown it', async () => {
+    const story = await Story.start();
+    const { id } = await story.named('batch_exports', 'Events → BigQuery');
+    const path = `${ORGANIZATION}batch_exports/${String(id)}/`;
+    await story.expectRun(0, 'snapshots', 'pin', 'good', '--baseline');
+    const { interval } = await story.call('GET', path);
+    await story.call('PATCH', path, { interval: interval === 'day' ? 'week' : 'day' });
+    await story.expectRun(0, 'sync', '--quiet');
+    const rule = { path: '/interval', reason: 'set by the on-call' };
+    story.env['TIDEMARK_DRIFT_IGNORE'] = JSON.stringify([{ kind: 'batch_exports', ...rule }]);
+    await story.expectRun(0, 'drift');
+    const plan = ['restore', 'baseline', '--kind', 'batch_exports'];
+    const plain = await story.plan(2, ...plan.slice(1));
+    expect(plain.steps).toMatchObject([{ action: 'update', ignored: [rule] }]);
+    const note = '/interval left out of drift, ignored by rule: set by the on-call';
+    expect((await story.expectRun(2, ...plan)).stdout).toContain(` ${note}\n`);
+    const { stdout: html } = await story.expectRun(2, ...plan, '--format', 'html');
+    expect(html.replaceAll(/<[^>]+>/g, '')).toContain(note);
+    const kept = await story.plan(0, ...plan.slice(1), '--keep-accepted');
+    expect(kept).toMatchObject({ steps: [], left: [{ count: 1, ignored: rule }] });
+    const { stdout } = await story.expectRun(0, ...plan, '--keep-accepted');
+    expect(stdout).toContain(': /interval ignored by rule: set by the on-call\n');
+  });
+
   it('and changed again since is marked too, and --keep-accepted sets the accepted value', async () => {
     const story = await Story.start();
     const path = `${ORGANIZATION}batch_exports/`;

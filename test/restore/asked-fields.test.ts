@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type ParsedRecord, fieldFilter } from '../../src/diff/change.ts';
+import { ignoreTest } from '../../src/diff/rules.ts';
 import type { JsonValue } from '../../src/core/json.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { configuredSecrets } from '../../src/restore/secrets.ts';
@@ -333,6 +334,58 @@ describe('what was accepted as drift', () => {
         ) as string,
       },
     ]);
+  });
+
+  describe('or that drift ignores by rule', () => {
+    const prefix = { path: '/destination/config/prefix', reason: 'set by a script' };
+    const ignores = ignoreTest([prefix]).hides;
+    const sides = [
+      [organization, s3],
+      [organization, now],
+    ] as const;
+
+    it('is noted where it is set back, and stays with the option', () => {
+      const plan = planOf(...sides, { secrets, ignores });
+      expect(plan.steps).toMatchObject([{ action: 'update', ignored: [prefix] }]);
+      const kept = planOf(...sides, { ...keep, secrets, ignores });
+      const reason = `${prefix.path} ignored by rule: ${prefix.reason}`;
+      expect(kept.left[0]).toMatchObject({ count: 1, reason, ignored: prefix });
+      expect(kept.steps[0]?.request?.body).toEqual({
+        destination: { type: 'S3', config: { bucket_name: 'then', prefix: 'b/' } },
+      });
+      expect(kept.steps[0]).not.toHaveProperty('ignored');
+    });
+
+    it('is said to be accepted where it is, but stays ignored where it changed since', () => {
+      const found = accepted(now, prefix.path);
+      const both = planOf(...sides, { ...keep, secrets, ignores, accepted: [found] });
+      expect(both.left[0]).toMatchObject({ accepted: { path: prefix.path, ...mark } });
+      const since = { ...found, changedSince: { accepted: { ...found.finding, to: 'c/' }, run: 7 } };
+      const hidden = planOf(...sides, { ...keep, secrets, ignores, accepted: [since] });
+      expect(hidden.left[0]).toMatchObject({ ignored: prefix });
+      expect(JSON.stringify(hidden.steps)).not.toContain('c/');
+    });
+
+    it('may be an entire record: gone, new or changed', () => {
+      const gone = { id: 'r1', reason: 'theirs' };
+      const rules = ignoreTest([gone, { id: 'r2', reason: 'ours' }, { id: 'r3', reason: 'tried' }]).hides;
+      const then = [organization, role('r1', 'one'), role('r2', 'two')];
+      const there = [organization, role('r2', 'Two'), role('r3', 'three')];
+      const prune = { maxRemovals: 9 };
+      const plan = planOf(then, there, { options: { prune }, ignores: rules });
+      expect(plan.steps.map(({ action, id, ignored }) => [action, id, ignored])).toEqual([
+        ['create', 'r1', [{ path: '', reason: 'theirs' }]],
+        ['remove', 'r3', [{ path: '', reason: 'tried' }]],
+        ['manual', 'r2', [{ path: '', reason: 'ours' }]],
+      ]);
+      const kept = planOf(then, there, { options: { prune, keepsAccepted: true }, ignores: rules });
+      expect(kept.steps).toEqual([]);
+      expect(kept.left.map(({ reason }) => reason).toSorted()).toEqual([
+        'added, ignored by rule: tried',
+        'changed, ignored by rule: ours',
+        'removed, ignored by rule: theirs',
+      ]);
+    });
   });
 
   it('leaves a record with nothing else to set out of the plan', () => {

@@ -29,7 +29,7 @@ import { nameText } from '../../report/value-text.ts';
 import { makePlan } from '../../restore/plan/make.ts';
 import { type Plan, isExecutable } from '../../restore/plan/plan.ts';
 import { otherProfile } from '../../restore/plan/settings.ts';
-import { type SourceDrift, acceptedBetween } from '../../state/drift.ts';
+import { type SourceDrift, acceptedBetween, ignoredIn } from '../../state/drift.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
 import { firstHeld, namedRemovals, sourceLookup } from '../../state/held-names.ts';
 import { parentNames } from '../../state/parent-names.ts';
@@ -335,13 +335,14 @@ export function secretsHtml(plan: Plan, definitions: DefinitionOf, present: Pres
   return markup`<p>T${SECRETS_INTRO.slice(1)}:</p><pre class="body" tabindex="0">${shown}</pre>`;
 }
 
-/** The warnings, and where the plan sets back accepted drift, the box that leaves it. */
+/** The warnings, and where the plan sets back drift that was accepted or is ignored, the box that leaves it. */
 function warningsHtml(plan: Plan, { query }: Asked): HtmlPart {
   const isKept = query.has(KEEP_ACCEPTED);
   const warnings = (plan.warnings ?? []).map(
     (line) => markup`<p class="warning" role="note">! ${withCommands(line)}</p>`,
   );
-  if (!isKept && plan.steps.every(({ accepted }) => accepted === undefined)) return markup`${warnings}`;
+  if (!isKept && plan.steps.every(({ accepted, ignored }) => (accepted ?? ignored) === undefined))
+    return markup`${warnings}`;
   const hidden = [...query]
     .filter(([name]) => name !== KEEP_ACCEPTED)
     .map(([name, value]) => markup`<input type="hidden" name="${name}" value="${value}">`);
@@ -379,6 +380,7 @@ async function mirrorPlan(
     definitions: definitionsFor(config, source),
     idMap: mirror.restores.idMap(source),
     acceptedIn: (live) => acceptedBetween(config, mirror, { from: desired, to: live }, { source, now }),
+    ignores: ignoredIn(config, source),
     contradictionText: (each) => contradictionText(each, source, definitionsFor(config, source)),
     held,
     // Both sides are as the mirror holds them.

@@ -1,6 +1,5 @@
-/** Accepted drift in a plan: what its steps set back, and with `keepsAccepted` what they leave. */
+/** Drift that was accepted, or that a rule ignores, in a plan: what its steps set back, and with `keepsAccepted` what they leave. */
 import type { ScopeKey } from '../../catalog/definition.ts';
-import type { Kind } from '../../catalog/kinds.ts';
 import { SCOPE_KIND } from '../../catalog/lineage.ts';
 import { isMask } from '../../catalog/masks.ts';
 import type { RecordKey } from '../../catalog/order.ts';
@@ -17,13 +16,21 @@ import { familyRecordKey } from '../records.ts';
 import { hiddenFields } from '../secrets.ts';
 import { listMovedIn } from './body.ts';
 import type { KindMatch, Matching } from './matching.ts';
-import { type AcceptedPlace, type Plan, type PlanInput, type PlanStep, isExecutable } from './plan.ts';
+import {
+  type AcceptedPlace,
+  type AddUntouched,
+  type IgnoredPlace,
+  type Plan,
+  type PlanInput,
+  type PlanStep,
+  isExecutable,
+} from './plan.ts';
 import { creatableFields, writableFields } from './settings.ts';
 
 export class AcceptedDrift {
   readonly #input: PlanInput;
   readonly #liveScope: Matching['liveScope'];
-  readonly #addLeft: (kind: Kind, reason: string, name: string, accepted: AcceptedPlace) => void;
+  readonly #addLeft: AddUntouched;
   readonly #byPlace: Map<string, AcceptedFinding>;
   /** What changed again since it was accepted, by record. */
   readonly #changedSince: ReadonlyMap<string, readonly AcceptedFinding[]>;
@@ -34,14 +41,17 @@ export class AcceptedDrift {
   constructor(
     input: PlanInput,
     { liveScope, kinds }: Pick<Matching, 'liveScope' | 'kinds'>,
-    addLeft: (kind: Kind, reason: string, name: string, accepted: AcceptedPlace) => void,
+    addLeft: AddUntouched,
   ) {
     this.#input = input;
     this.#liveScope = liveScope;
     this.#addLeft = addLeft;
-    // An undo takes back what a restore did, whatever was accepted before that.
+    // An undo takes back what a restore did, whatever was accepted before that. What changed since and is ignored, nobody has seen.
     const counting = (input.accepted ?? []).filter(
-      ({ changedSince }) => changedSince === undefined || input.options.keepsAccepted !== null,
+      ({ changedSince, finding }) =>
+        changedSince === undefined ||
+        (input.options.keepsAccepted !== null &&
+          input.ignores?.(finding, finding.path === '' ? null : finding) === undefined),
     );
     const { ofGone = [], ofLive = [] } = Object.groupBy(counting, ({ isOfGone }) =>
       isOfGone === true ? 'ofGone' : 'ofLive',
@@ -137,7 +147,7 @@ export class AcceptedDrift {
   }
 
   /** What was accepted of the record as a whole: that live has it, or where `live` is null, that it is gone; else null. */
-  ofRecord(desired: RecordKey | null, live: RecordKey | null): AcceptedPlace | null {
+  #ofRecord(desired: RecordKey | null, live: RecordKey | null): AcceptedPlace | null {
     // Of a record that is gone, the parents may have other ids in live.
     const scope = desired === null ? null : this.#liveScope(desired.scope);
     const gone = desired === null ? [] : [desired, ...(scope === null ? [] : [{ ...desired, scope }])];
@@ -147,9 +157,29 @@ export class AcceptedDrift {
     return found === undefined ? null : placed('', found);
   }
 
-  /** True for a record that the plan leaves as it is: that live has it, or that it is gone, was accepted. */
+  /** What a step about the record has of it as a whole. */
+  marksOf(
+    desired: RecordKey | null,
+    live: RecordKey | null,
+  ): { readonly accepted?: readonly AcceptedPlace[]; readonly ignored?: readonly IgnoredPlace[] } {
+    const accepted = this.#ofRecord(desired, live);
+    if (accepted !== null) return { accepted: [accepted] };
+    const ignored = this.#ignored(live ?? desired, null);
+    return ignored === null ? {} : { ignored: [ignored] };
+  }
+
+  /** True for a record that the plan leaves as it is: that live has it, or that it is gone, was accepted, or a rule ignores all of it. */
   keepsRecord(desired: RecordKey | null, live: RecordKey | null): boolean {
-    return this.#input.options.keepsAccepted === true && this.ofRecord(desired, live) !== null;
+    return this.#input.options.keepsAccepted === true && Object.keys(this.marksOf(desired, live)).length > 0;
+  }
+
+  /** The rule by which `drift` leaves out the record (`change` null) or that change of it; null for none. */
+  #ignored(
+    record: RecordKey | null,
+    change: Pick<FieldChange, 'path' | 'place'> | null,
+  ): IgnoredPlace | null {
+    const rule = record === null ? undefined : this.#input.ignores?.(record, change);
+    return rule === undefined ? null : { path: change?.path ?? '', reason: rule.reason };
   }
 
   /** As `keepsRecord`; lists the record as left. */
@@ -158,9 +188,15 @@ export class AcceptedDrift {
     desired: ParsedRecord | null,
     live: ParsedRecord | null,
   ): boolean {
-    const [record, accepted] = [desired ?? live, this.ofRecord(desired, live)];
-    if (record === null || accepted === null || !this.keepsRecord(desired, live)) return false;
-    this.#leave(definition, record, live === null ? 'removed,' : 'added,', accepted);
+    const record = desired ?? live;
+    if (record === null || !this.keepsRecord(desired, live)) return false;
+    const { accepted: [accepted] = [], ignored: [ignored] = [] } = this.marksOf(desired, live);
+    if (accepted !== undefined)
+      this.#leave(definition, record, live === null ? 'removed,' : 'added,', accepted);
+    else if (ignored !== undefined) {
+      const what = live === null ? 'removed,' : desired === null ? 'added,' : 'changed,';
+      this.#leaveIgnored(definition, record, what, ignored);
+    }
     return true;
   }
 
@@ -175,9 +211,12 @@ export class AcceptedDrift {
     for (const change of changes) {
       const found = this.#ofField(live, change);
       const place = placeOf(change);
-      if (found === undefined || left.has(place) || this.#settable(definition, found) !== null) continue;
+      if (left.has(place) || (found !== undefined && this.#settable(definition, found) !== null)) continue;
+      const ignored = found === undefined ? this.#ignored(live, change) : null;
+      if (found === undefined && ignored === null) continue;
       left.set(place, change);
-      this.#leave(definition, desired, place, placed(change.path, found));
+      if (found !== undefined) this.#leave(definition, desired, place, placed(change.path, found));
+      else if (ignored !== null) this.#leaveIgnored(definition, desired, place, ignored);
     }
     return left;
   }
@@ -198,6 +237,12 @@ export class AcceptedDrift {
       return [shown(found)];
     });
     const isKept = this.#input.options.keepsAccepted === true;
+    const isWhole = step.action === 'create' || step.action === 'remove' || step.ignored !== undefined;
+    const ignored = isWhole
+      ? (step.ignored ?? [])
+      : fields.flatMap((change) =>
+          this.#ofField(step, change) === undefined ? (this.#ignored(step, change) ?? []) : [],
+        );
     const { since = [], back = [] } = Object.groupBy(
       fields.flatMap((change) => {
         const found = this.#ofField(step, change);
@@ -211,6 +256,7 @@ export class AcceptedDrift {
     return {
       ...step,
       ...(all.length === 0 ? {} : { accepted: all }),
+      ...(ignored.length === 0 ? {} : { ignored }),
       ...(kept.length === 0 ? {} : { kept }),
     };
   }
@@ -229,7 +275,17 @@ export class AcceptedDrift {
     const { run, changed_since: hasChanged } = accepted;
     const where = run === undefined ? '' : `; run:${run} has the accepted value`;
     const since = hasChanged === true ? `; changed since${where}` : '';
-    this.#addLeft(definition.kind, `${what} ${text}${since}`, recordName(definition, body, id), accepted);
+    this.#addLeft(definition.kind, `${what} ${text}${since}`, recordName(definition, body, id), { accepted });
+  }
+
+  #leaveIgnored(
+    definition: ResourceDefinition,
+    { body, id }: ParsedRecord,
+    what: string,
+    ignored: IgnoredPlace,
+  ): void {
+    const reason = `${what} ignored by rule: ${ignored.reason}`;
+    this.#addLeft(definition.kind, reason, recordName(definition, body, id), { ignored });
   }
 
   #placeKey(key: RecordKey, place: string): string {

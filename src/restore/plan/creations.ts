@@ -483,7 +483,7 @@ function planInvitation(
     return;
   }
   if (open !== undefined && planning.accepted.keepsRecord(null, open)) {
-    const reason = `another ${invitation.title.one} to that address is open, was accepted as drift, and would be replaced: to allow this, leave out --keep-accepted`;
+    const reason = `another ${invitation.title.one} to that address is open, stays as it is, and would be replaced: to allow this, leave out --keep-accepted`;
     planning.put(blocked({ ...draft, key }, 'not_replaceable', reason));
     return;
   }

@@ -10,6 +10,7 @@ import { TidemarkError } from '../../core/errors.ts';
 import { formatInteger, plural } from '../../core/wording.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
 import { type ParsedRecord, type Skipped, fieldFilter } from '../../diff/change.ts';
+import type { IgnoreTest } from '../../diff/rules.ts';
 import { type RecordState, pairByKey } from '../../diff/states.ts';
 import type { CheckedAcceptance } from '../../mirror/acceptances.ts';
 import { AuditLogContradicted } from '../../mirror/audited-rows.ts';
@@ -124,6 +125,7 @@ export async function readPlanInput(given: GatherOptions): Promise<Gathered> {
       isInScope: isAsked,
       ...(isField === null ? {} : { isFieldInScope: isField }),
       accepted,
+      ignores: options.ignores,
       contradictions,
       skipped,
       now,
@@ -540,7 +542,7 @@ export interface RestoreRequest {
   readonly createOrganizations: boolean;
   readonly inviteMissing: boolean;
   readonly sendEmail: boolean;
-  /** Leave drift that was accepted as it is. */
+  /** Leave drift that was accepted, or that a rule ignores, as it is. */
   readonly keepAccepted: boolean;
   /** Over the configuration's `restore.maxShare`; null: that one. */
   readonly maxShare: number | null;
@@ -558,6 +560,8 @@ export interface GatherOptions {
   readonly idMap: readonly IdMapping[];
   /** What live differs in from the desired state and was accepted as drift. */
   readonly acceptedIn: (live: LoadedState) => Promise<AcceptedBetween>;
+  /** The rule by which `drift` leaves out a record or the change of a field. */
+  readonly ignores: IgnoreTest['hides'];
   /** What is said of an acceptance that is not as the audit log has it. */
   readonly contradictionText: (acceptance: CheckedAcceptance) => string | null;
   /** Records whose removal the mirror holds back. */

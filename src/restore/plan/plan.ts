@@ -12,6 +12,7 @@ import { canonicalText } from '../../diff/canonical.ts';
 import type { Skipped, StateReference, ParsedRecord } from '../../diff/change.ts';
 import type { FieldChange } from '../../diff/compare.ts';
 import type { AcceptedFinding } from '../../diff/drift.ts';
+import type { IgnoreTest } from '../../diff/rules.ts';
 
 export type StepAction = 'create' | 'update' | 'act' | 'remove' | 'blocked' | 'manual';
 
@@ -134,6 +135,14 @@ export interface AcceptedPlace {
   readonly run?: number;
 }
 
+/** What a rule (`drift.ignore`) hides from whoever looks at the drift. */
+export interface IgnoredPlace {
+  /** As that of the step's field; empty for the record as a whole. */
+  readonly path: string;
+  /** That of the rule. */
+  readonly reason: string;
+}
+
 export interface PlanStep<R = number> {
   /** From 1, in the order of execution; those that are not sent come last. */
   readonly n: number;
@@ -167,6 +176,8 @@ export interface PlanStep<R = number> {
   readonly final?: true;
   /** What the step sets back though it was accepted as drift; left out if nothing. */
   readonly accepted?: readonly AcceptedPlace[];
+  /** What the step sets back though `drift` leaves it out by rule, and nobody accepted it; left out if nothing. */
+  readonly ignored?: readonly IgnoredPlace[];
   /** What a creation, or a change of what changed since, sets as it was accepted, not as the desired record has it; left out if nothing. */
   readonly kept?: readonly AcceptedPlace[];
   /** Of a creation, the keys and tokens of the recorded record in whose place the service assigns others; left out without any. */
@@ -203,7 +214,17 @@ export interface UntouchedRecords {
   readonly names: readonly string[];
   /** Given for what is left because it was accepted as drift. */
   readonly accepted?: AcceptedPlace;
+  /** Given for what is left because `drift` leaves it out by rule. */
+  readonly ignored?: IgnoredPlace;
 }
+
+/** Lists a record that no step is about though the states differ. */
+export type AddUntouched = (
+  kind: Kind,
+  reason: string,
+  name: string,
+  why?: Partial<Pick<UntouchedRecords, 'accepted' | 'ignored'>>,
+) => void;
 
 /** Kinds of which records are created without what the API does not offer of them. */
 interface Lacking {
@@ -411,7 +432,7 @@ export interface PlanOptions {
   readonly inviteMissing: boolean | null;
   /** Let the service mail invites. */
   readonly sendEmail: boolean;
-  /** Leave drift that was accepted as it is; false when left out, null where it cannot be asked for. */
+  /** Leave drift that was accepted, or that a rule ignores, as it is; false when left out, null where it cannot be asked for. */
   readonly keepsAccepted?: boolean | null;
   /** Id of the key's own user among `members`; null if unknown, and then no member of that level is changed. */
   readonly ownUserId: string | null;
@@ -466,6 +487,8 @@ export interface PlanInput {
   readonly isOverwrittenSecret?: (live: ParsedRecord, path: string) => boolean;
   /** What live differs in and somebody accepted as drift, with the acceptances that hold; nothing when left out. */
   readonly accepted?: readonly AcceptedFinding[];
+  /** The rule by which `drift` leaves out a record (`field` null) or the change of a field; for none when left out. */
+  readonly ignores?: IgnoreTest['hides'];
   /** Acceptances that are not as the audit log has them, and so count for nothing: a warning each; none when left out. */
   readonly contradictions?: readonly string[];
   /** What was requested and could not be read, for the plan. */

@@ -18,6 +18,7 @@ import { refusalsOf, keepLastHolders } from './guards.ts';
 import { matchStates, type KindMatch } from './matching.ts';
 import { ordered, orderNames, finishedSteps } from './order.ts';
 import {
+  type AddUntouched,
   type Draft,
   planHash,
   type PlanInput,
@@ -47,10 +48,9 @@ export function planRestore(input: PlanInput): Plan {
   const matching = matchStates(input);
   const drafts = new Map<string, Draft>();
   const untouched = new Map<string, UntouchedRecords & { count: number; names: string[] }>();
-  const addUntouched: Planning['addUntouched'] = (kind, reason, name, accepted) => {
-    const key = `${kind} ${reason} ${accepted?.accepted_at ?? ''}`;
-    const own = accepted === undefined ? {} : { accepted };
-    const entry = untouched.get(key) ?? { kind, count: 0, reason, names: [], ...own };
+  const addUntouched: AddUntouched = (kind, reason, name, why = {}) => {
+    const key = `${kind} ${reason} ${why.accepted?.accepted_at ?? ''}`;
+    const entry = untouched.get(key) ?? { kind, count: 0, reason, names: [], ...why };
     entry.count += 1;
     if (entry.names.length < NAMES_SHOWN) entry.names.push(name);
     untouched.set(key, entry);
@@ -90,12 +90,11 @@ export function planRestore(input: PlanInput): Plan {
     to: input.live.reference,
     steps,
     adopted: listedAdoptions(planning, steps),
-    left: [...untouched.values()].map(({ reason, accepted, ...rest }) => ({
+    left: [...untouched.values()].map(({ reason, accepted, ignored, ...rest }) => ({
       ...rest,
       reason: withoutUrlSecrets(reason, MASK),
-      ...(accepted === undefined
-        ? {}
-        : { accepted: { ...accepted, path: withoutUrlSecrets(accepted.path, MASK) } }),
+      ...(accepted === undefined ? {} : { accepted: withShownPath(accepted) }),
+      ...(ignored === undefined ? {} : { ignored: withShownPath(ignored) }),
     })),
     refused: refusalsOf(input, matching, steps),
     ...(input.skipped === undefined || input.skipped.length === 0 ? {} : { skipped: input.skipped }),
@@ -105,6 +104,10 @@ export function planRestore(input: PlanInput): Plan {
     cost: costOf(steps, input.options.rate),
   };
   return { ...plan, hash: planHash(plan) };
+}
+
+function withShownPath<T extends { readonly path: string }>(place: T): T {
+  return { ...place, path: withoutUrlSecrets(place.path, MASK) };
 }
 
 /** Plans one kind's desired records; returns how many need nothing. */

@@ -12,7 +12,7 @@ import { isNameRedacted } from '../secrets.ts';
 import type { AcceptedDrift } from './accepted.ts';
 import type { Matching } from './matching.ts';
 import type {
-  AcceptedPlace,
+  AddUntouched,
   Obstacle,
   Draft,
   DraftRequest,
@@ -35,8 +35,7 @@ export interface Planning {
   readonly unsendableByKind: Map<Kind, readonly string[]>;
   /** Adds a step, or replaces the one of its key. */
   put(step: Draft): void;
-  /** Records that no step is about though the states differ. */
-  addUntouched(kind: Kind, reason: string, name: string, accepted?: AcceptedPlace): void;
+  readonly addUntouched: AddUntouched;
 }
 
 /** What a step has of which nothing is known yet. */
@@ -57,7 +56,6 @@ export function draftOf(
   if (shown === null) throw new Error('a step needs a record');
   const scope = live?.scope ?? planning.matching.liveScope(shown.scope) ?? shown.scope;
   const named = desired ?? shown;
-  const accepted = planning.accepted.ofRecord(desired, live);
   return {
     key,
     action: 'blocked',
@@ -75,7 +73,7 @@ export function draftOf(
             id: desired.id,
             digest: valueDigest(desired.body),
           },
-    ...(accepted === null ? {} : { accepted: [accepted] }),
+    ...planning.accepted.marksOf(desired, live),
   };
 }
 
