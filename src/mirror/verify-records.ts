@@ -129,7 +129,9 @@ export function* verifyCollection(
         if (row.lastName !== (isRemoved ? nameIn(recordKind, last) : null))
           report({
             kind: 'revision',
-            message: 'the name stored of a removed record is not the one in its last version',
+            message: isRemoved
+              ? 'the name stored of the removed record is not the one in its last version'
+              : 'a name is stored as that of a removed record, and the record was not removed',
             run: row.run,
           });
       } catch (error) {

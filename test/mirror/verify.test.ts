@@ -159,6 +159,17 @@ describe('verify', () => {
     for (const { message } of problems) expect(message).not.toBe('');
   });
 
+  it('says of a stored name whether its record was removed', async () => {
+    const path = await someHistory();
+    alterFile(path, `UPDATE records SET last_name = 'else'`);
+    const { problems } = await verify(path);
+    const texts = new Set(problems.filter(({ kind }) => kind === 'revision').map(({ message }) => message));
+    expect([...texts].toSorted()).toEqual([
+      'a name is stored as that of a removed record, and the record was not removed',
+      'the name stored of the removed record is not the one in its last version',
+    ]);
+  });
+
   it('notices that a record got another id', async () => {
     const path = await someHistory();
     alterFile(path, `UPDATE records SET remote_id = 'forged' WHERE remote_id = 'b'`);
