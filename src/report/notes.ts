@@ -81,10 +81,15 @@ export function isInDoubt(document: Pick<DiffDocument, 'skipped' | 'stale'>): bo
   return document.skipped.length > 0 || readingsThatMayHideChanges(document).length > 0;
 }
 
-/** How many collections put it in doubt. */
-export function uncomparedCollections(document: Pick<DiffDocument, 'skipped' | 'stale'>): number {
+/** The collections that put it in doubt, each once. */
+export function uncomparedCollections(
+  document: Pick<DiffDocument, 'skipped' | 'stale'>,
+): { readonly kind: Kind; readonly scope: Scope }[] {
   const collections = [...document.skipped, ...readingsThatMayHideChanges(document)];
-  return new Set(collections.map(collectionKey)).size;
+  const byKey = new Map(
+    collections.map(({ kind, scope }) => [collectionKey({ kind, scope }), { kind, scope }]),
+  );
+  return [...byKey.values()];
 }
 
 // Notes on collections, a line for each reason.

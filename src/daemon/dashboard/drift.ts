@@ -241,7 +241,7 @@ interface ShownSource {
 export function noDriftHtml({ document }: SourceDrift, now: number, held = 0): Html {
   const { run, at } = document.to;
   const when = at === undefined ? '' : `, ${age(at, now)}`;
-  const uncompared = uncomparedCollections(document);
+  const uncompared = uncomparedCollections(document).length;
   if (held > 0) {
     const rest = uncompared === 0 ? '' : ` ${plural(uncompared, 'collection')} could not be compared.`;
     return emptyHtml(

@@ -488,7 +488,7 @@ export function driftCounts(snapshot: HealthSnapshot, found: FoundDrifts): Drift
   const bySource = isOne ? [] : counted.filter(({ open }) => open > 0);
   const standIns = problems.map((problem) => standInFor(problem, snapshot.lastJobs));
   const uncompared =
-    drifts.reduce((sum, { document }) => sum + uncomparedCollections(document), 0) +
+    drifts.reduce((sum, { document }) => sum + uncomparedCollections(document).length, 0) +
     standIns.reduce((sum, summary) => sum + (summary?.skipped ?? 0), 0);
   const unmeasured = problems.filter((_problem, index) => standIns[index] === null);
   const unknown = unknownOf(unmeasured, isOne);

@@ -13,7 +13,13 @@ import { openMirrorState } from '../../state/mirror-diff.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import { resolvedStateOf } from '../../state/resolved-state.ts';
 import { BASELINE, LATEST } from '../../state/reference.ts';
-import { type DriftSummary, type FindingSummary, NAMED_FINDINGS, storedSummary } from './summaries.ts';
+import {
+  type DriftSummary,
+  type FindingSummary,
+  NAMED_COLLECTIONS,
+  NAMED_FINDINGS,
+  storedSummary,
+} from './summaries.ts';
 import { type JobResult, type JobWork, sourceOf } from './work.ts';
 
 type ParentName = ReturnType<typeof parentNames>;
@@ -73,6 +79,7 @@ const NO_BASELINE: DriftSummary = {
 function summaryOf(drift: SourceDrift, mirror: Mirror): DriftSummary {
   const { document, open, accepted, ignored } = drift;
   const named = open.slice(0, NAMED_FINDINGS);
+  const uncompared = uncomparedCollections(document);
   return {
     job: 'drift',
     hasBaseline: true,
@@ -85,7 +92,8 @@ function summaryOf(drift: SourceDrift, mirror: Mirror): DriftSummary {
     findings: findingSummaries(drift, named, parentNames(mirror, drift.source, drift.definitions)),
     ...earlierOf(drift, named),
     compared: { collections: document.compared.collections, records: document.compared.records },
-    skipped: uncomparedCollections(document),
+    skipped: uncompared.length,
+    ...(uncompared.length === 0 ? {} : { uncompared: uncompared.slice(0, NAMED_COLLECTIONS) }),
   };
 }
 

@@ -17,6 +17,7 @@ import { deniedAdvice } from '../../sync/sweep.ts';
 /** Sweeps, findings and problems named in a summary; the rest is only counted. */
 export const NAMED_SWEEPS = 100;
 export const NAMED_FINDINGS = 300;
+export const NAMED_COLLECTIONS = 300;
 export const NAMED_PROBLEMS = 50;
 
 /** A sweep that was not complete. */
@@ -118,6 +119,8 @@ export interface DriftSummary {
   readonly compared: { readonly collections: number; readonly records: number };
   /** Collections that could not be compared, or not in their present state: each may hide drift. */
   readonly skipped: number;
+  /** Which they are, at most `NAMED_COLLECTIONS`. Left out if there is none. */
+  readonly uncompared?: readonly { readonly kind: Kind; readonly scope: Scope }[];
 }
 
 export interface VerifySummary {

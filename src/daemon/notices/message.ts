@@ -258,8 +258,7 @@ function eventDocument(message: Message): object {
     findings,
     more,
     isAssumed,
-    // A notice that an earlier version stored does not have it.
-    since = null,
+    since,
   } = message;
   return {
     id,

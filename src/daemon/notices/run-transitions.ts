@@ -24,7 +24,6 @@ import {
 import { heldUntilText, MOVED_HINT, movedText } from '../../sync/removals.ts';
 import { unansweredHint } from '../health/waits.ts';
 import {
-  type FindingSummary,
   refusalOf,
   summaryOf,
   isUnreadCut,
@@ -489,12 +488,6 @@ export interface JobDetails {
   readonly kinds?: readonly Kind[] | null;
   /** Of a sync: all sweeps that were not complete. */
   readonly unread?: readonly UnreadSweep[];
-  readonly drift?: {
-    /** All open findings. */
-    readonly findings: readonly FindingSummary[];
-    /** True for collections that could be compared: of the others, a missing finding says nothing. */
-    readonly isCompared: (kind: Kind, scope: Scope) => boolean;
-  };
 }
 
 /** A job that ended. */

@@ -1,7 +1,8 @@
 /** The state transitions of an ended job against the last notified states. Pure: the same job again changes nothing. */
 import { CONTRADICTING_HINT, contradictingText } from '../../backup/chain.ts';
-import { scopeKey } from '../../catalog/catalog.ts';
-import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
+import { collectionKey, scopeKey } from '../../catalog/catalog.ts';
+import { type Scope, type Severity, SEVERITIES } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import type { NoticeEvent } from '../../config/notice-events.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import { duration, formatInteger, percent, plural } from '../../core/wording.ts';
@@ -391,11 +392,8 @@ function drillTransition(states: readonly NoticeState[], { job, at }: JobObserva
 }
 
 // Transitions of drift: a subject `drift:FINGERPRINT` for each open finding. If the same value changes again, it has
-// another fingerprint at the same place, and is reported as changed. If there are more than `FOLLOWED` findings, they
-// are reported as one (subject `drift`): nobody reads thousands, and their states would have to be stored.
-
-/** Findings that are followed one by one, of one source. */
-const FOLLOWED = 5000;
+// another fingerprint at the same place, and is reported as changed. If there are more than a summary names, they are
+// reported as one (subject `drift`): nobody reads thousands, and their states would have to be stored.
 
 const PREFIX = 'drift:';
 const MASS = 'drift';
@@ -404,30 +402,34 @@ function driftTransitions(states: readonly NoticeState[], seen: JobObservation):
   const summary = summaryOf('drift', seen.job);
   // Without a baseline, or before the service was read again, drift cannot be measured, and the reported state stays.
   if (summary?.hasBaseline !== true || seen.isOfBackup === true) return NO_TRANSITION;
-  const findings = seen.details.drift?.findings ?? summary.findings;
+  const { findings } = summary;
   const source = seen.job.source ?? '';
   const mass = stateOf(states, source, MASS);
   const followed = states.filter((state) => state.source === source && state.subject.startsWith(PREFIX));
-  if (findings.length > FOLLOWED || findings.length < summary.open) {
+  // The summary names as many as can be followed one by one.
+  if (findings.length < summary.open) {
     return mass === undefined ? massBegins(seen, summary, findings, followed) : massGoesOn(mass, summary);
   }
-  if (mass !== undefined) return massEnds(seen, mass, findings);
+  // What could not be compared may be open still.
+  if (mass !== undefined)
+    return summary.skipped > 0 ? massGoesOn(mass, summary) : massEnds(seen, mass, findings);
   return followedTransitions(seen, summary, findings, followed);
 }
 
 function followedTransitions(
   seen: JobObservation,
-  { skipped, ignored, earlier: earlierOf = {} }: DriftSummary,
+  { skipped, uncompared = [], ignored, earlier: earlierOf = {} }: DriftSummary,
   findings: readonly FindingSummary[],
   followed: readonly NoticeState[],
 ): Transition {
   const source = seen.job.source ?? '';
   const open = new Map(findings.map((finding) => [finding.fingerprint, finding]));
-  const isCompared = seen.details.drift?.isCompared ?? (() => skipped === 0);
+  // Of a collection that could not be compared, a missing finding says nothing; where not all of these are named, nor of any.
+  const inDoubt = new Set(uncompared.map((each) => collectionKey(each)));
+  const isCompared = (collection: { readonly kind: Kind; readonly scope: Scope }): boolean =>
+    skipped === uncompared.length && !inDoubt.has(collectionKey(collection));
   const known = new Map(followed.map((state) => [fingerprintOf(state), findingOf(state)]));
-  const gone = [...known.values()].filter(
-    (finding) => !open.has(finding.fingerprint) && isCompared(finding.kind, finding.scope),
-  );
+  const gone = [...known.values()].filter((finding) => !open.has(finding.fingerprint) && isCompared(finding));
   const goneByRecord = Map.groupBy(gone, recordText);
   const succeeded = new Set<string>();
   const changed: FindingSummary[] = [];

@@ -69,6 +69,7 @@ export function driftJob(
   findings: readonly FindingSummary[],
   more: {
     readonly skipped?: number;
+    readonly uncompared?: DriftSummary['uncompared'];
     readonly open?: number;
     readonly ignored?: number;
     readonly accepted?: number;

@@ -1,6 +1,5 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Kind } from '../../../src/catalog/kinds.ts';
 import type { NoticeEvent } from '../../../src/config/notice-events.ts';
 import type { JobName, JobOutcome, JobRow, NoticeState } from '../../../src/mirror/daemon-store.ts';
 import type { NamedRemovals } from '../../../src/state/held-names.ts';
@@ -392,13 +391,14 @@ describe('drift', () => {
 
   it('is not resolved by a comparison that did not see it', () => {
     const blind = seen(driftJob([], { skipped: 1 }));
-    const elsewhere = seen(driftJob([], { skipped: 1 }), {
-      drift: { findings: [], isCompared: (kind: Kind) => kind !== 'batch_exports' },
-    });
-    const here = seen(driftJob([], { skipped: 1 }), {
-      drift: { findings: [], isCompared: (kind: Kind) => kind === 'batch_exports' },
-    });
-    expect(told(drift(['a']), blind, elsewhere, here)).toEqual([['drift_new'], [], [], ['drift_resolved']]);
+    const { kind, scope } = finding('a');
+    const own = seen(driftJob([], { skipped: 1, uncompared: [{ kind, scope }] }));
+    const cut = seen(driftJob([], { skipped: 2, uncompared: [{ kind: 'roles', scope }] }));
+    const other = seen(driftJob([], { skipped: 1, uncompared: [{ kind: 'roles', scope }] }));
+    expect(told(drift(['a']), blind, own, cut, other)).toEqual([
+      ...[['drift_new'], [], [], []],
+      ['drift_resolved'],
+    ]);
   });
 
   it('says how to see it, to put it back and to accept it', () => {
