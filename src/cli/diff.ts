@@ -188,6 +188,7 @@ async function diffTwoSources(
       diffReport(context, options, otherOpener, {
         // Both references name their sources.
         ...{ document, source: other, definitions, title: null },
+        removedFrom: { opener, source: one, definitions: definitionsOf(context, options, config, one) },
         warnings: unmatchedParents(document, definitions, pair),
       }),
     ]);
@@ -244,11 +245,14 @@ function diffReport(
     definitions,
     warnings,
     title,
+    removedFrom,
   }: {
     document: DiffDocument;
     source: string | null;
     warnings: readonly string[];
     title: string | null;
+    /** Where FROM is another source: who names the parents of what was removed. */
+    removedFrom?: Pick<ReportOptions, 'definitions'> & { opener: StateOpener; source: string };
   } & Pick<ReportOptions, 'definitions'>,
 ): SourceReport {
   const notes = comparisonNotes(document, definitions);
@@ -260,6 +264,7 @@ function diffReport(
   const beside = isForPeople ? comparisonNotes({ ...document, ...shown }, definitions) : notes;
   printNote(context, isForPeople ? beside : [...warnings, ...beside]);
   const mirror = opener.mirrorIfAny();
+  const mirrorOfRemoved = removedFrom?.opener.mirrorIfAny() ?? null;
   const shared: ReportOptions = {
     definitions,
     fileOf: opener.filesOfStates(),
@@ -268,6 +273,9 @@ function diffReport(
     generatedAt: isoTime(systemClock.now()),
     ...(source === null ? {} : { source }),
     ...(mirror === null || source === null ? {} : { parentName: parentNames(mirror, source, definitions) }),
+    ...(mirrorOfRemoved === null || removedFrom === undefined
+      ? {}
+      : { removedParentName: parentNames(mirrorOfRemoved, removedFrom.source, removedFrom.definitions) }),
   };
   return {
     source,

@@ -258,8 +258,14 @@ function prepare(
     severity: changeSeverity(original, severityOf),
     name: nameText(name),
     id: nameText(id),
-    place: parentTexts(original.scope, options),
+    place: parentTexts(original.scope, optionsOfSide(original, options)),
   };
+}
+
+/** With the names that parents have in the state that has the record: of a removed one, FROM. */
+function optionsOfSide({ change }: RecordChange, options: ReportOptions): ReportOptions {
+  const { removedParentName: parentName } = options;
+  return change === 'removed' && parentName !== undefined ? { ...options, parentName } : options;
 }
 
 /**

@@ -473,6 +473,20 @@ describe('diff over several sources', () => {
     expect(told(document)).toEqual(['d2 removed']);
   });
 
+  it('names the parents of a removed record as its own source does', async () => {
+    const { second, other, run } = await twoServices();
+    second.lists.set(`/api/organizations/${other}/domains/`, ['{"id":"new","domain":"added.example"}']);
+    await run('sync', '--quiet');
+    const { stdout } = await run('diff', '--source', 'one', '--to-source', 'two', '--kind', 'domains');
+    const back = await run('diff', '--source', 'two', '--to-source', 'one', '--kind', 'domains');
+    for (const text of [stdout, back.stdout]) {
+      expect(text).toMatch(/organization \w+ \(0190/);
+      expect(text).not.toMatch(/organization 0190/);
+    }
+    expect(stdout).toContain(`organization Copy (${other})`);
+    expect(back.stdout).toContain(`organization Copy (${other})`);
+  });
+
   it('says what is added and removed because its parent has another name', async () => {
     const { first, second, other, run } = await twoServices();
     const roles = (name: string) => [`{"id":"r1","name":"${name}"}`];
