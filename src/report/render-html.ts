@@ -249,6 +249,8 @@ function tagHtml({ value, sign, label, tone }: Stat): string {
 
 function lineHtml(item: Item): string {
   const { kind, change, operation = '', outcome = change, name, id = '', lines = [], fields = [] } = item;
+  const { place = [] } = item;
+  const where = place.length === 0 ? '' : ` <span class="faint">in ${escapeMarkup(place.join(', '))}</span>`;
   const said = outcome === change ? [] : [escapeMarkup(outcome)];
   const all = [
     ...said,
@@ -258,7 +260,7 @@ function lineHtml(item: Item): string {
   const more = all.length - LINES_SHOWN;
   const shown = all.slice(0, LINES_SHOWN).map((line) => `<code>${line}</code>`);
   const tag = change === 'unchanged' ? '' : `<span class="tag ${change}">${SIGN[change]} ${change}</span>`;
-  return `<li class="record line" data-kind="${kind}" data-change="${change}">${tag}<div>${escapeMarkup(operation)} <strong><bdi>${escapeMarkup(name)}</bdi></strong> <span class="faint id">${escapeMarkup(id)}</span>${shown.join('')}${more > 0 ? `<span class="faint">and ${plural(more, 'more field')}</span>` : ''}</div></li>`;
+  return `<li class="record line" data-kind="${kind}" data-change="${change}">${tag}<div>${escapeMarkup(operation)} <strong><bdi>${escapeMarkup(name)}</bdi></strong> <span class="faint id">${escapeMarkup(id)}</span>${where}${shown.join('')}${more > 0 ? `<span class="faint">and ${plural(more, 'more field')}</span>` : ''}</div></li>`;
 }
 
 /** No `section`: the filter hides those without a record. */

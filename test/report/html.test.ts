@@ -27,6 +27,12 @@ const period = {
 };
 const timeline = renderTimeline(period, { definitions: definitionOf });
 
+it('a timeline page says where a record is', () => {
+  const place = ['organization Harbor & Sons', 'project <Web>'];
+  const html = renderTimeline({ ...period, events: [{ ...event, place }] }, { definitions: definitionOf });
+  expect(html).toContain('<span class="faint">in organization Harbor &amp; Sons, project &lt;Web&gt;</span>');
+});
+
 describe.each([
   ['diff', page],
   ['timeline', timeline],
