@@ -152,8 +152,15 @@ export function unmatchedParents(
       const found = parents.get(keyOf(SCOPE_KIND[key], scope[key] ?? '', change));
       if (found !== undefined) found.below += 1;
     }
+  // The note of a parent is about all that is below it.
+  const isBelowAnother = ({ kind, scope, change, id }: RecordChange): boolean =>
+    SCOPE_KEYS.some((key) => {
+      const above = scope[key];
+      const isItself = SCOPE_KIND[key] === kind && above === id;
+      return above !== undefined && !isItself && parents.has(keyOf(SCOPE_KIND[key], above, change));
+    });
   return [...parents.values()]
-    .filter(({ below }) => below > 0)
+    .filter(({ parent, below }) => below > 0 && !isBelowAnother(parent))
     .map(({ parent: { kind, name, change }, below }) => {
       const what = below === 1 ? 'the record below it is' : `the ${plural(below, 'record')} below it are`;
       return `${definitions(kind).title.one} ${JSON.stringify(name)} has no counterpart of its name in ${change === 'removed' ? to : from}: ${what} shown as ${change}`;
