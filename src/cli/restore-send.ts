@@ -53,7 +53,9 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
   let restore = sending.restore ?? 0;
   const before = sending.restore === undefined ? [] : mirror.restores.steps(sending.restore);
   const sent = new Set(before.flatMap(({ n, outcome }) => (outcome === 'applied' ? [n] : [])));
-  const log = loggingAbove(commandLog(context), level, () => progress?.clear());
+  // Elsewhere than on a terminal, the reason at the end names what failed, and its cause first.
+  const ownLog = commandLog(context, context.stderr.isTTY === true ? 'warn' : 'error');
+  const log = loggingAbove(ownLog, level, () => progress?.clear());
   const client = openWriteClient(source, log, config.rateLogBeside);
   const onAbort = (): void => {
     // The progress bar shows it already.
