@@ -388,7 +388,7 @@ function tokenAt(
   return value === undefined ? null : new Secret(value);
 }
 
-/** First parts of the daemon's own paths: below one of them, a path that a proxy strips could not be told from one that it kept. */
+/** First parts of the daemon's own paths: below one of them, a request of which the proxy stripped the path looks like one of which it kept it. */
 const OWN_PATHS: ReadonlySet<string> = new Set(
   'actions api audit audit.csv changes drift drill favicon.ico healthz icon.svg login logout mcp metrics organizations readyz records replica restore restores runs sources'.split(
     ' ',
