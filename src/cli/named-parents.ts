@@ -47,6 +47,13 @@ export interface NamePlaces {
   readonly readsLive?: boolean;
   /** Called with a line for each name: what it stands for. */
   readonly note?: (line: string) => void;
+  /** Those that had the name before, where no record has it; left out where only present names count. */
+  readonly formerly?: (
+    kind: Kind,
+    name: string,
+    within: StateFilter,
+    sources: readonly string[],
+  ) => Namesake[];
 }
 
 /** The options with ids for names. `sources`: those in which all names are known; ids of others are other records. */
@@ -119,10 +126,11 @@ export function withParentIds<T extends ParentOptions>(
         return [text];
       }
       const current = within.flatMap((place) => namesakesIn(config, place, text, filter));
-      const found =
+      const last =
         current.length > 0 || mirror === null
           ? current
           : sources.flatMap((source) => removedNamesakes(config, mirror, source, text, filter));
+      const found = last.length > 0 ? last : (places.formerly?.(kind, text, filter, sources) ?? []);
       if (found.length === 0) {
         // The service may know an organization by an id that is not like others.
         const names = within.flatMap((place) => allNamed(config, place, kind).map(({ name }) => name));

@@ -64,7 +64,19 @@ export async function withRealIds<
     asked.id?.some((id) => !isMaskedId(id) && !isKnown(id)) === true;
   const states = needsStates ? ((await known.states?.()) ?? []) : [];
   const { note, sources, readsLive = false } = known;
-  const parents = withParentIds(asked, config, held, { sources, states, readsLive, note });
+  const formerly = (
+    text: string,
+    within: Omit<Parameters<typeof formerNamesakes>[3], 'sources'>,
+    own: readonly string[],
+    isPart = false,
+  ): ReturnType<typeof formerNamesakes> =>
+    held === null || known.takesFormerNames !== true
+      ? []
+      : formerNamesakes(config, held, text, { ...within, sources: own }, isPart);
+  const parents = withParentIds(asked, config, held, {
+    ...{ sources, states, readsLive, note },
+    formerly: (kind, name, within, own) => formerly(name, { ...within, kinds: [kind] }, own),
+  });
   const { options } = parents;
   if (options.id === undefined) return parents;
   const choice = new SourceChoice(parents.sources);
@@ -80,16 +92,27 @@ export async function withRealIds<
       const own = states.filter(({ source }) => source === null || within.sources.includes(source));
       if (own.some(({ state }) => hasRecord(state, { ...below, kinds, ids: [id] }))) return [id];
       const newest = held === null ? [] : namesakesOf(held, config, { kinds, name: id }, within);
-      const former =
-        held === null || known.takesFormerNames !== true
-          ? []
-          : formerNamesakes(config, held, id, { ...within, kinds });
+      const former = formerly(id, { ...below, kinds }, within.sources);
       const named = [
         ...newest,
         ...own.flatMap((state) => namesakesIn(config, state, id, { ...below, kinds })),
       ];
       const there = named.filter(({ where }) => where !== REMOVED);
-      const found = [there, named].find(({ length }) => length > 0) ?? former;
+      const exact = [there, named].find(({ length }) => length > 0) ?? former;
+      const { parts, near } =
+        exact.length > 0 || held === null || ID.test(id)
+          ? { parts: [], near: undefined }
+          : recordsNear(held, config, { kinds, text: id }, within);
+      const [only] = parts;
+      if (parts.length > 1 || (only !== undefined && known.isPartEnough === false)) throwSeveral(parts, id);
+      if (only !== undefined) {
+        const whose = choice.take([only.row.source]);
+        note(`${recordNote(only, id)}${whose}`);
+        return [only.row.id];
+      }
+      const isPart = exact.length === 0 && !ID.test(id);
+      const before = isPart ? formerly(id, { ...below, kinds }, within.sources, true) : former;
+      const found = isPart ? before : exact;
       const [first] = found;
       if (first !== undefined) {
         requireNamesIntact(own, found);
@@ -98,22 +121,13 @@ export async function withRealIds<
         const now =
           newest.length > 0
             ? undefined
-            : former.find((each) => each.kind === first.kind && each.id === first.id);
+            : before.find((each) => each.kind === first.kind && each.id === first.id);
         const meant = found.map((each) => ({ ...each, source: each.source ?? '' }));
-        const others = held === null ? [] : namesakeNotes(held, meant, former);
+        const others = held === null ? [] : namesakeNotes(held, meant, before);
         note(
           `${quotedName(shownText(id, first.definition))} is ${first.definition.title.one} ${ids.map((each) => nameText(maskedId(each, first.definition))).join(', ')}${whose}${now === undefined ? '' : `, ${now.where}`}${others.map((text) => `; ${text}`).join('')}`,
         );
         return ids;
-      }
-      if (held === null || ID.test(id)) return [id];
-      const { parts, near } = recordsNear(held, config, { kinds, text: id }, within);
-      const [only] = parts;
-      if (parts.length > 1 || (only !== undefined && known.isPartEnough === false)) throwSeveral(parts, id);
-      if (only !== undefined) {
-        const whose = choice.take([only.row.source]);
-        note(`${recordNote(only, id)}${whose}`);
-        return [only.row.id];
       }
       if (near === undefined) return [id];
       throw new TidemarkError(

@@ -8,6 +8,7 @@ const IDS = [1, 2, 3, 4].map((n) => `0190bbbb-0000-7000-8000-00000000000${n}`);
 async function service(): Promise<{
   readonly run: (...args: string[]) => Promise<Ended>;
   readonly domains: (...names: string[]) => void;
+  readonly project: (name: string) => void;
 }> {
   const fake = await FakeService.start();
   const domains = (...names: string[]): void =>
@@ -18,7 +19,8 @@ async function service(): Promise<{
   const directory = scratch();
   const env = environment(fake.url, directory);
   const run = (...args: string[]): Promise<Ended> => commandLine(args, { env, cwd: directory });
-  return { run, domains };
+  const project = (name: string): void => fake.set('projects', [{ id: 1, name }]);
+  return { run, domains, project };
 }
 
 async function mirrored(): Promise<(...args: string[]) => Promise<Ended>> {
@@ -98,6 +100,19 @@ describe('a name in the place of an id', () => {
     expect(written.stderr).toContain('"bour.ex" is part of the name of 1 record');
   });
 
+  it('--project takes a name of before, also where no end of the period has it', async () => {
+    const { run, project } = await service();
+    for (const name of ['Web', 'Shop']) {
+      project(name);
+      await run('sync');
+    }
+    for (const period of [[], ['--since', 'run:2'], ['--since', 'run:1']]) {
+      const { code, stderr } = await run('changes', ...period, '--project', 'Web');
+      expect([period, code, stderr]).toEqual([period, 0, expect.stringContaining('"Web" is project 1')]);
+    }
+    expect((await run('changes', '--project', 'Wib')).code).toBe(4);
+  });
+
   it('that a record had before, or as of the state, finds it, and what it is named now is said', async () => {
     const { run, domains } = await service();
     domains('a.example');
@@ -130,6 +145,11 @@ describe('a name in the place of an id', () => {
         expect.stringContaining(`"a.example" is domain ${a}, now named c.example`),
       ]);
       expect([stdout.includes(a), stdout.includes(b)]).toEqual([true, false]);
+    }
+    for (const args of [['export'], ['export', '--history'], ['changes', '--since', 'run:1']]) {
+      const { code, stdout, stderr } = await run(...args, '--id', 'a.exam');
+      expect([args, code, stdout.includes(a)]).toEqual([args, 0, true]);
+      expect(stderr).toContain(`"a.exam" is domain ${a}, now named c.example`);
     }
     const history = await run('export', '--history', '--kind', 'domains', '--id', 'a.example');
     expect([history.code, history.stdout.trim().split('\n')]).toEqual([
