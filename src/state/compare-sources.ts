@@ -133,11 +133,45 @@ export function compareSources(request: SourceComparisonRequest): DiffDocument {
 }
 
 /**
- * A line for each record without a counterpart of its name that has records below it: whatever is below a renamed one is added and
- * removed as well.
+ * Why records are shown as removed and added although a name is in both sources: a line for each parent without a counterpart of its
+ * name, since whatever is below it has none either, and for each record of one name that belongs to another parent there.
  * @param pair names of the two sources
  */
-export function unmatchedParents(
+export function unmatchedNotes(
+  document: Pick<DiffDocument, 'changes'>,
+  definitions: (kind: Kind) => ResourceDefinition,
+  pair: readonly [string, string],
+): string[] {
+  return [
+    ...unmatchedParents(document, definitions, pair),
+    ...belongingElsewhere(document, definitions, pair),
+  ];
+}
+
+/** Of kinds whose natural key has a reference, as batch exports to their project. */
+function belongingElsewhere(
+  { changes }: Pick<DiffDocument, 'changes'>,
+  definitions: (kind: Kind) => ResourceDefinition,
+  [from, to]: readonly [string, string],
+): string[] {
+  const byName = Map.groupBy(
+    changes.filter(({ change }) => change !== 'changed'),
+    ({ kind, name }) => `${kind} ${name}`,
+  );
+  return [...byName.values()].flatMap((same) => {
+    const [first] = same;
+    if (first === undefined || new Set(same.map(({ change }) => change)).size < 2) return [];
+    const { naturalKey, references, title } = definitions(first.kind);
+    const reference = references.find(({ pointer }) => naturalKey.includes(pointer));
+    if (reference === undefined) return [];
+    const other = definitions(reference.kind).title.one;
+    return [
+      `${title.one} ${JSON.stringify(first.name)} belongs to another ${other} in ${from} than in ${to}: shown as removed and added`,
+    ];
+  });
+}
+
+function unmatchedParents(
   { changes }: Pick<DiffDocument, 'changes'>,
   definitions: (kind: Kind) => ResourceDefinition,
   [from, to]: readonly [string, string],
