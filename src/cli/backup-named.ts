@@ -20,7 +20,7 @@ import { directoryTarget } from '../backup/targets/directory.ts';
 import { openTarget } from '../backup/targets/open.ts';
 import type { BackupTarget } from '../backup/targets/target.ts';
 import { readLoadedConfig } from '../wire.ts';
-import { isInteractive, printNote, type CommandContext } from './context.ts';
+import { isInteractive, printNote, printReason, type CommandContext } from './context.ts';
 import {
   listEach,
   listWaiting,
@@ -54,6 +54,8 @@ interface NamedBackup {
   readonly backup: Backup;
   /** Of `latest`: the targets that could not be listed. One of these may have a newer one. */
   readonly unread: readonly UnreadTarget[];
+  /** Where the newest is meant: newer ones of the same mirror that are damaged or gone. */
+  readonly passedOver: readonly Backup[];
 }
 
 interface UnreadTarget {
@@ -86,33 +88,34 @@ export async function backupNamed(
       throw isToRestore ? thrown : notListed(thrown);
     }
   };
-  const newestIn = async (target: BackupTarget, address: string): Promise<Backup> => {
+  const newestIn = async (target: BackupTarget, address: string): Promise<NamedBackup> => {
     const backups = await list(target);
     const elsewhere = backups.length > 0 ? null : await backupsBelow([target], address, hint);
     if (elsewhere !== null) throw elsewhere;
     const newest = newestOf(context, backups, { where: target.address, isToRestore });
     const newer = await newerBelow([{ target, newest }], address, hint);
     if (newer !== null) throw newer;
-    return newest;
+    return { backup: newest, unread: [], passedOver: passedOver(newest, backups) };
   };
   if (file === 'latest') return await latestOfTargets(context, isToRestore, hint);
-  const found = async (): Promise<Backup> => {
-    if (isS3Address(file)) return await backupAt(context, file, { list, newestIn });
-    const isName = parseBackupName(file) !== undefined && basename(file) === file;
-    const named = isName
-      ? (await backupsIn(context, list)).filter(({ name, state }) => name === file && state !== 'gone')
-      : [];
-    const mirrors = Map.groupBy(named, ({ manifest }) => manifest?.mirror);
-    if (mirrors.size > 1) throw ofSeveralMirrors(file, named);
-    const [inTarget] = named;
-    if (inTarget !== undefined) return inTarget;
-    const path = resolve(context.cwd, file);
-    const isPlace =
-      statSync(path, { throwIfNoEntry: false })?.isDirectory() === true || isTarget(context, path);
-    if (!isPlace) return await readBackup(path);
-    return await newestIn(directoryTarget(path), file);
-  };
-  return { backup: await found(), unread: [] };
+  if (isS3Address(file)) return await backupAt(context, file, { list, newestIn });
+  const isName = parseBackupName(file) !== undefined && basename(file) === file;
+  const named = isName
+    ? (await backupsIn(context, list)).filter(({ name, state }) => name === file && state !== 'gone')
+    : [];
+  const mirrors = Map.groupBy(named, ({ manifest }) => manifest?.mirror);
+  if (mirrors.size > 1) throw ofSeveralMirrors(file, named);
+  const [inTarget] = named;
+  if (inTarget !== undefined) return onlyThis(inTarget);
+  const path = resolve(context.cwd, file);
+  const isPlace =
+    statSync(path, { throwIfNoEntry: false })?.isDirectory() === true || isTarget(context, path);
+  if (!isPlace) return onlyThis(await readBackup(path));
+  return await newestIn(directoryTarget(path), file);
+}
+
+function onlyThis(backup: Backup): NamedBackup {
+  return { backup, unread: [], passedOver: [] };
 }
 
 /** True for a configured directory, or the one above those of all sources: it may be away, and is never a backup itself. */
@@ -177,7 +180,7 @@ async function latestOfTargets(
       hint,
     );
     if (newer !== null) throw newer;
-    return { backup: newest, unread };
+    return { backup: newest, unread, passedOver: passedOver(newest, all) };
   } catch (error) {
     // Whoever is to name one needs to know that there may be others.
     printUnread(context, errorsOf(unread));
@@ -213,9 +216,9 @@ async function backupAt(
     newestIn,
   }: {
     readonly list: ListTarget;
-    readonly newestIn: (target: BackupTarget, address: string) => Promise<Backup>;
+    readonly newestIn: (target: BackupTarget, address: string) => Promise<NamedBackup>;
   },
-): Promise<Backup> {
+): Promise<NamedBackup> {
   const config = s3Config(context, address);
   const last = config.prefix.split('/').at(-1) ?? '';
   const isFile = parseBackupName(last) !== undefined;
@@ -223,7 +226,7 @@ async function backupAt(
   const target = await openTarget({ ...config, prefix }, systemClock);
   if (!isFile) return await newestIn(target, address.replace(/\/latest(?=\?|$)/, ''));
   const named = (await list(target)).find(({ name }) => name === last);
-  if (named !== undefined) return named;
+  if (named !== undefined) return onlyThis(named);
   throw new TidemarkError('reference_unknown', `there is no backup ${last} in ${target.address}`, {
     hint: `\`tidemark backup list ${shellWord(target.address)}\` lists them`,
   });
@@ -300,6 +303,27 @@ function laterRun(newest: Backup, complete: readonly Backup[]): Backup | null {
     each.manifest?.mirror === newest.manifest?.mirror && each.run > newest.run && !isReplaced(each);
   const [later = null] = complete.filter(isOutrun).toSorted((a, b) => b.run - a.run);
   return later;
+}
+
+/** Newer ones that are no use, of the same mirror or, as a damaged manifest does not say it, perhaps of it. */
+function passedOver(newest: Backup, backups: readonly Backup[]): Backup[] {
+  return backups.filter(
+    ({ state, manifest, madeAt, run }) =>
+      (state === 'damaged' || state === 'gone') &&
+      (manifest?.mirror ?? newest.manifest?.mirror) === newest.manifest?.mirror &&
+      (run > newest.run || Date.parse(madeAt) > Date.parse(newest.madeAt)),
+  );
+}
+
+/** Also with --quiet: the state in the backup is older than the newest one that was stored. */
+export function printPassedOver(context: CommandContext, { backup, passedOver: newer }: NamedBackup): void {
+  if (newer.length === 0) return;
+  printReason(context, [
+    ...newer.map(
+      ({ name, state, reason }) => `${name} is newer than ${backup.name}, and is ${state} (${reason ?? ''})`,
+    ),
+    '  → `tidemark backup create` makes another one; `tidemark backup list` lists what is there',
+  ]);
 }
 
 const CHOICES_SHOWN = 4;

@@ -24,6 +24,7 @@ import {
   holder,
   identitiesOf,
   openOptions,
+  printPassedOver,
   restoreCommand,
   type RestoreOptions,
 } from './backup-named.ts';
@@ -45,9 +46,11 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
   const actor = commandActor(options.as);
   const named = await withSourceOf(context, options);
   const config = readConfig(named, named.options, 'unused');
-  const { backup, unread } = await backupNamed(named, options.file, options);
+  const found = await backupNamed(named, options.file, options);
+  const { backup, unread } = found;
   if (unread.length > 0) throw perhapsNewer(errorsOf(unread), backup, options);
   refuseOtherSource(context, sourcesIn(backup));
+  printPassedOver(context, found);
   const identities = await identitiesOf(context, options.identity);
   const to = resolve(context.cwd, options.to);
   // Whatever link leads there: before the file is made.

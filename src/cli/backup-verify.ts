@@ -8,7 +8,7 @@ import { type OpenedBackup, verifyBackup } from '../backup/opened-backup.ts';
 import { openCheckDirectory } from '../backup/work-directory.ts';
 import { readConfig, readLoadedConfig } from '../wire.ts';
 import { backupDocument, printUnread } from './backup.ts';
-import { backupNamed, errorsOf, holder, identitiesOf, openOptions } from './backup-named.ts';
+import { backupNamed, errorsOf, holder, identitiesOf, openOptions, printPassedOver } from './backup-named.ts';
 import { isInteractive, print, printReason, type CommandContext } from './context.ts';
 
 export interface VerifyOptions {
@@ -17,7 +17,7 @@ export interface VerifyOptions {
 }
 
 /**
- * Exit 0 when all of it holds, 1 when it is damaged, 3 when it is encrypted and only its file could be looked at, or when a target
+ * Exit 0 when all of it holds, 1 when it is damaged, or a newer one is damaged or gone where the newest was meant, 3 when it is encrypted and only its file could be looked at, or when a target
  * could not be listed that may have it, or a later one.
  */
 export async function verifyOneBackup(context: CommandContext, options: VerifyOptions): Promise<ExitCode> {
@@ -25,10 +25,12 @@ export async function verifyOneBackup(context: CommandContext, options: VerifyOp
   // A backup that is named is one, however many mirrors are configured; each of these has a latest one.
   const [config = readConfig(context, context.options, 'unused')] =
     file === 'latest' ? [] : mirrorConfigs(readLoadedConfig(context, context.options, 'unused'));
-  const { backup, unread } = await backupNamed(context, file);
+  const named = await backupNamed(context, file);
+  const { backup, unread, passedOver } = named;
   requireSources(context, backup, backup.manifest?.sources);
   // Now: the verification may fail.
   printUnread(context, errorsOf(unread));
+  printPassedOver(context, named);
   const identities = await identitiesOf(context, options.identity);
   const workDirectory = openCheckDirectory(config.mirror, holder(context, 'backup verify'));
   let opened: OpenedBackup;
@@ -50,15 +52,18 @@ export async function verifyOneBackup(context: CommandContext, options: VerifyOp
       run: facts?.run ?? null,
       root: facts?.root ?? null,
       unread: unread.map(({ address, error }) => ({ address, error: error.message })),
+      passed_over: passedOver.map(backupDocument),
     };
     await print(context, `${JSON.stringify(document)}\n`);
   } else await print(context, `${verifiedLines(backup, opened).map(escapeControlCharacters).join('\n')}\n`);
-  if (opened.facts !== null) return unread.length === 0 ? EXIT.done : EXIT.partial;
-  printReason(context, [
-    `${backup.name} is encrypted and was not opened: its contents were not verified`,
-    '  → give --identity FILE to check every hash in it',
-  ]);
-  return EXIT.partial;
+  if (opened.facts === null) {
+    printReason(context, [
+      `${backup.name} is encrypted and was not opened: its contents were not verified`,
+      '  → give --identity FILE to check every hash in it',
+    ]);
+  }
+  if (passedOver.length > 0) return EXIT.failed;
+  return opened.facts !== null && unread.length === 0 ? EXIT.done : EXIT.partial;
 }
 
 /**

@@ -212,6 +212,44 @@ describe('backups elsewhere', () => {
     }
   });
 
+  it.each([
+    ['cut', (path: string) => writeFileSync(path, readFileSync(path).subarray(1)), 'is damaged (it has '],
+    ['gone', (path: string) => rmSync(path), 'is gone (only its manifest is there)'],
+  ])('the newest one is %s: the one before is used only with a word of it', async (_how, spoil, expected) => {
+    const service = await FakeService.start();
+    const home = scratch();
+    const directory = join(home, 'backups');
+    mkdirSync(directory);
+    const kept = { TIDEMARK_BACKUP_TARGETS: directory, TIDEMARK_BACKUP_KEEP_LAST: '9' };
+    const env = environment(service.url, home, kept);
+    const run = (...args: string[]) => commandLine(args, { env, cwd: home });
+    const files = (): string[] => readdirSync(directory).filter((name) => !name.endsWith('.json'));
+    for (const round of [1, 2]) {
+      await run('sync', '--quiet');
+      await run('backup', 'create');
+      expect(files()).toHaveLength(round);
+    }
+    const [before = '', newest = ''] = files().sort((a, b) =>
+      a.includes('-run2') ? 1 : b.includes('-run2') ? -1 : 0,
+    );
+    expect((await run('backup', 'verify')).code).toBe(0);
+    spoil(join(directory, newest));
+    for (const args of [[directory], ['latest'], []]) {
+      const { code, stdout, stderr } = await run('backup', 'verify', ...args);
+      expect([code, stdout]).toEqual([1, expect.stringContaining(`${before}: verified`)]);
+      expect(stderr).toContain(`${newest} is newer than ${before}, and ${expected}`);
+    }
+    const { code, stdout } = await run('backup', 'verify', '--json');
+    expect([code, JSON.parse(stdout)]).toMatchObject([1, { passed_over: [{ file: newest }] }]);
+    const restored = await run('backup', 'restore', 'latest', '--to', 'back.db', '--quiet');
+    expect([restored.code, restored.stderr]).toEqual([
+      0,
+      expect.stringContaining(`${newest} is newer than ${before}, and ${expected}`),
+    ]);
+    // One that is named is the one that is meant.
+    expect(await run('backup', 'verify', before)).toMatchObject({ code: 0, stderr: '' });
+  });
+
   it('a damaged one that is the only one is named, with 1; so is one under the name of another', async () => {
     const service = await FakeService.start();
     const home = scratch();
