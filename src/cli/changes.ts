@@ -32,7 +32,7 @@ import { type ForgottenRuns, forgottenInto, forgottenTexts, isPublished } from '
 import { alteredAuthors, alteredRuns, deletedRunsNote, requireCountedWithin } from '../state/intact.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { choosePeriod, isWithin, type Period } from '../state/period.ts';
-import { resolvedStateOf } from '../state/resolved-state.ts';
+import { resolvedStateOf, resolveState } from '../state/resolved-state.ts';
 import { LATEST } from '../state/reference.ts';
 import { leftOutOfRun } from '../state/unasked.ts';
 import { unreadOfSources } from '../state/unread-in-period.ts';
@@ -137,6 +137,9 @@ export async function changes(context: CommandContext, options: ChangesOptions):
     const isEmpty = found.length === 0 && unread.every(({ runs }) => runs.length === 0);
     if (isEmpty && sources.every((source) => mirror.runs.latest(source) === undefined))
       resolvedStateOf(mirror, LATEST, {});
+    const [oldest] = sources.flatMap((source) => mirror.runs.list({ source }).findLast(isPublished) ?? []);
+    if (isEmpty && oldest !== undefined && unread.every(({ forgotten }) => forgotten.length === 0))
+      requireBegun(mirror, sources, oldest.source, period.until.at);
     requireEverKnown(resolved, filter, { mirror, config, sources });
     const leftOut = ({ source, run }: RunRow): LeftOut[] =>
       leftOutOfRun(
@@ -267,6 +270,18 @@ function sealNotes(head: Sealed | null): string[] {
   return [
     `root hash of run ${head.run}: ${head.root}; \`tidemark verify --root HASH\` says whether a mirror has it`,
   ];
+}
+
+/**
+ * Whether something changed before the first run is not known.
+ * @throws TidemarkError as a state of that time does, if no source was read by then
+ */
+function requireBegun(mirror: Mirror, sources: readonly string[], source: string, at: string): void {
+  const isBegun = (each: string): boolean =>
+    mirror.runs
+      .list({ source: each })
+      .some((run) => isPublished(run) && (run.finishedAt ?? run.startedAt) <= at);
+  if (!sources.some(isBegun)) resolveState(mirror, at, { source, isEvidence: true, now: systemClock.now() });
 }
 
 function utcMinute(at: string): string {

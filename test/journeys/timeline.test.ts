@@ -22,6 +22,23 @@ interface Changes {
 const HOSTILE = '<script>alert(1)</script>\u001b[31m';
 
 describe('a period', () => {
+  it('before the first run is refused, as a state of then is, and not called unchanged', async () => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    const env = environment(service.url, directory);
+    const run = (...args: string[]): Promise<Ended> => commandLine(args, { env, cwd: directory });
+    expect((await run('sync')).code).toBe(0);
+    const period = ['--since', '2025-01-01', '--until', '2025-02-01'];
+    for (const args of [[], ['--json'], ['--format', 'csv'], ['--format', 'html']]) {
+      const { code, stdout, stderr } = await run('changes', ...period, ...args);
+      expect([code, stdout.includes('Nothing changed')]).toEqual([4, false]);
+      expect(stdout + stderr).toContain(
+        'the mirror holds nothing as of 2025-02-01T00:00:00Z: its first run ended at ',
+      );
+    }
+    expect((await run('changes', '--since', '2025-01-01')).code).toBe(0);
+  });
+
   it('does not take the first look at what is read in turns for a change', async () => {
     const service = await FakeService.start();
     const directory = scratch();
@@ -192,14 +209,12 @@ describe('a period', () => {
       ['--since', 'run:3', '--until', 'run:1'],
       ['--since', 'someday'],
       ['--until', 'run:77'],
+      ['--since', '2019-01-01', '--until', '2020-01-01'],
     ]) {
       const ended = await run('changes', ...wrong);
       expect(ended.code, wrong.join(' ')).toBe(4);
       expect(ended.stderr).toContain('→');
     }
-    expect((await run('changes', '--until', '2020-01-01', '--since', '2019-01-01')).stdout).toContain(
-      'Nothing changed',
-    );
 
     // One run: its changes beside its sweeps; a huge one is folded.
     const second = await run('runs', 'show', '2');
