@@ -305,7 +305,7 @@ function laterRun(newest: Backup, complete: readonly Backup[]): Backup | null {
   return later;
 }
 
-/** Newer ones that are no use, of the same mirror or, as a damaged manifest does not say it, perhaps of it. */
+/** Newer ones that are damaged or gone: of the same mirror, or perhaps of it, as a damaged manifest does not say whose it is. */
 function passedOver(newest: Backup, backups: readonly Backup[]): Backup[] {
   return backups.filter(
     ({ state, manifest, madeAt, run }) =>

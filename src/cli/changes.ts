@@ -51,7 +51,7 @@ import { withRealIds } from './real-ids.ts';
 import { sourcesToRead } from './record.ts';
 import { requireEverKnown, unreadQuestion } from './not-known.ts';
 import { newlyReadNotes } from './plan-reason.ts';
-import { changesBetween, recordsAt } from './run.ts';
+import { changesBetween, recordsAt } from './run-comparison.ts';
 import { writeAtomically } from './atomic-file.ts';
 import { formatOf } from './report-output.ts';
 import { printPage } from './pager.ts';

@@ -25,7 +25,7 @@ import { resolvedStateOf } from '../state/resolved-state.ts';
 import { LATEST, type Reference, parseReference } from '../state/reference.ts';
 import { readLoadedConfig } from '../wire.ts';
 import { kindsOfNeither } from '../state/unasked.ts';
-import { comparisonNotes } from './run.ts';
+import { comparisonNotes } from './run-comparison.ts';
 import { type CommandContext, isOneOutput, printNote } from './context.ts';
 import type { SourceState } from './named-parents.ts';
 import { type KnownTo, withRealIds } from './real-ids.ts';

@@ -26,7 +26,7 @@ import { forgottenNotes, newestRunIfFailed, unreadRestores, unreadRestoreText } 
 import { heldLines, heldReport, namedRemovals, sourceLookup } from '../state/held-names.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { parseReference } from '../state/reference.ts';
-import { comparisonNotes } from './run.ts';
+import { comparisonNotes } from './run-comparison.ts';
 import { isOneOutput, printNote, type CommandContext } from './context.ts';
 import {
   type ComparisonOptions,

@@ -12,7 +12,7 @@ import { shownPlan } from '../restore/plan/plan.ts';
 import { recordKey } from '../restore/records.ts';
 import type { StateFilter } from '../state/filter.ts';
 import { isPublished } from '../state/runs.ts';
-import { changesBetween } from './run.ts';
+import { changesBetween } from './run-comparison.ts';
 
 /** Runs that are looked through for losses, newest first. */
 const RUNS_SEARCHED = 20;

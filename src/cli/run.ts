@@ -1,29 +1,19 @@
 /** A run for people and as `tidemark.sync/1`. */
 import { collectionKey, definitionOf } from '../catalog/catalog.ts';
-import type { Kind } from '../catalog/kinds.ts';
-import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
-import { definitionsFor } from '../config/source.ts';
 import type { ErrorCode, TidemarkError } from '../core/errors.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { count, duration, plural, localTime, withLocalTimes, outcomeText } from '../core/wording.ts';
-import type { FirstRead, DiffDocument } from '../diff/change.ts';
-import { compareKeys, type RecordKey } from '../catalog/order.ts';
-import { countRepeats, inBoth, repeatingKinds, withoutRepeats } from '../diff/families.ts';
+import type { FirstRead } from '../diff/change.ts';
 import { MAX_FIELDS } from '../mirror/field-shapes.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import type { SchemaChange } from '../mirror/schema-changes.ts';
-import { formChangeText, groupedNotes, staleFromLines } from '../report/notes.ts';
+import { formChangeText } from '../report/notes.ts';
 import { type NamedRemovals, namedRemovals, sourceLookup } from '../state/held-names.ts';
-import { openMirrorState, diffRuns } from '../state/mirror-diff.ts';
 import { firstReadsIn, readNewlyReadCollections } from '../state/newly-read.ts';
-import { newlyReadRecords } from '../state/unknown-records.ts';
-import type { ResolvedState } from '../state/resolved-state.ts';
 import { isPublished, previousRun } from '../state/runs.ts';
-import { type RecreatedCount, recreatedIn, RecreatedBetween } from '../state/recreated.ts';
-import { RestoreWrites } from '../state/written-by-restore.ts';
+import { type RecreatedCount, recreatedIn } from '../state/recreated.ts';
 import type { SweepReport } from '../sync/outcome.ts';
 import { heldCommands, heldUntilText, movedLine } from '../sync/removals.ts';
 import type { RunReport } from '../sync/run.ts';
@@ -369,56 +359,6 @@ export function recreatedInRun(mirror: Mirror, number: number): RecreatedCount[]
   return run === undefined || previous === undefined ? [] : recreatedIn(mirror, { from: previous, to: run });
 }
 
-// The changes of a run: compared with the previously published run of the same source.
-
-/** The changes from one published run to a later one of the same source. */
-export function changesBetween(
-  mirror: Mirror,
-  config: Config,
-  runs: { readonly from: RunRow; readonly to: RunRow },
-  filter: RecordFilter = {},
-): DiffDocument {
-  const { source } = runs.to;
-  const point = ({ run, finishedAt, startedAt }: RunRow): ResolvedState => ({
-    ref: `run:${run}`,
-    run,
-    at: finishedAt ?? startedAt,
-    isLatest: false,
-  });
-  const [from, to] = [point(runs.from), point(runs.to)];
-  const firstReads = newlyReadRecords(openMirrorState(mirror, source, from));
-  const definitions = definitionsFor(config, source);
-  const again = RecreatedBetween.runs(mirror, runs, definitions);
-  const selected = { ...filter, sources: [source], followsIds: true };
-  const document = diffRuns(mirror, from, to, {
-    mode: 'default',
-    filter: selected,
-    definitions,
-    isUnknown: (key, change) => firstReads.isUnknown(key, change),
-    through: (changes) => again.joined(changes),
-  });
-  const repeating = { ...selected, kinds: repeatingKinds(filter.kinds) };
-  const keysAt = ({ run }: RunRow): Iterable<RecordKey> =>
-    repeating.kinds.length === 0 ? [] : mirror.records.keysAt(run, repeating);
-  const once = withoutRepeats(document, filter.kinds, inBoth(keysAt(runs.from), keysAt(runs.to)));
-  const writes = new RestoreWrites(mirror, source);
-  const changes = once.changes
-    .map((change) => writes.marked(again.withRecreation(change), runs))
-    .sort(compareKeys);
-  return { ...once, changes, left_out: firstReads.leftOut() };
-}
-
-/**
- * Records of the source of its first run that is kept, a component in two lists once: what the run added; or what there was
- * as of it, where retention dropped runs before it.
- */
-export function recordsAt(mirror: Mirror, { run, source, added }: RunRow): number {
-  if (mirror.retention.forgottenBefore(run) === undefined) return added;
-  const sources = [source];
-  const all = mirror.records.countsAt(run, { sources }).reduce((sum, { records }) => sum + records, 0);
-  return all - countRepeats(mirror.records.keysAt(run, { sources, kinds: repeatingKinds() }));
-}
-
 // Notes to a run's counts: how many of its added and removed records were created again by restores.
 
 /** A line a restore: `2 of the added and 2 of the removed are the same records, under a new id since restore 1: projects (1), roles (1)`. */
@@ -451,40 +391,5 @@ export function schemaChangeLines(changes: readonly SchemaChange[]): string[] {
   return [
     'the service changed the form of its records:',
     ...changes.map((change) => `  ${schemaChangeLine(change)}`),
-  ];
-}
-
-// Notes to a comparison: what was left out by choice, and stale readings that only affect FROM. Readings that may hide a
-// change are in the report itself (`report/not-fresh.ts`).
-
-/** A line each. */
-export function comparisonNotes(
-  document: DiffDocument,
-  definitions: (kind: Kind) => ResourceDefinition,
-): string[] {
-  return [
-    ...staleFromLines(document, definitions),
-    ...groupedNotes('left out', document.left_out ?? [], definitions),
-    ...volatileNote(document),
-  ];
-}
-
-/** In a note; the JSON document has all. */
-const FIELDS_NAMED = 5;
-
-function volatileNote(document: DiffDocument): string[] {
-  const { volatile_unknown: sides, volatile_fields: unknown = [] } = document;
-  if (sides === undefined) return [];
-  const fields = unknown.flatMap(({ kind, fields: own }) => own.map((field) => ({ kind, field })));
-  const more = fields.length - FIELDS_NAMED;
-  const named = [
-    ...[...Map.groupBy(fields.slice(0, FIELDS_NAMED), ({ kind }) => kind)].map(
-      ([kind, own]) => `${kind}: ${own.map(({ field }) => field).join(', ')}`,
-    ),
-    ...(more > 0 ? [`and ${count(more)} more`] : []),
-  ].join('; ');
-  const states = sides.map((side) => document[side].ref).join(' and ');
-  return [
-    `fields that change on their own are not compared${named === '' ? '' : ` (${named})`}: their values as of ${states} are not known`,
   ];
 }

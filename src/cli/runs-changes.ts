@@ -16,7 +16,7 @@ import { type RecreatedCount, recreatedIn } from '../state/recreated.ts';
 import { isPublished, previousRun } from '../state/runs.ts';
 import { staleReading } from '../state/state.ts';
 import { type CommandContext, lineOptions } from './context.ts';
-import { changesBetween, comparisonNotes, recordsAt } from './run.ts';
+import { changesBetween, comparisonNotes, recordsAt } from './run-comparison.ts';
 
 /** Records of a run that are printed; the rest is only counted, since a run can change everything. */
 const RECORDS_SHOWN = 100;

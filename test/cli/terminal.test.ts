@@ -2,7 +2,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
-import { comparisonNotes } from '../../src/cli/run.ts';
+import { comparisonNotes } from '../../src/cli/run-comparison.ts';
 import { runCommandLine } from '../../src/cli/program.ts';
 import { textWidth } from '../../src/core/wrap.ts';
 import { definitionOf } from '../../src/catalog/catalog.ts';

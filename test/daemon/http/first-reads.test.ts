@@ -1,6 +1,6 @@
 /** What a run read for the first time is no addition of the service: in documents, on pages, in the chart. */
 import { describe, expect, it } from 'vitest';
-import { changesBetween } from '../../../src/cli/run.ts';
+import { changesBetween } from '../../../src/cli/run-comparison.ts';
 import type { RunRow } from '../../../src/mirror/run-rows.ts';
 import type { ChangeCounts } from '../../../src/mirror/change-counts.ts';
 import { CONFIGURED_KINDS, DayCounts } from '../../../src/daemon/http/changes.ts';
