@@ -17,17 +17,17 @@ const lines = (value: string): string =>
 
 describe('secrets for a restore', () => {
   it('are read by kind, in order, with fields as pointers and texts', () => {
-    const config = yaml(lines("'${NIGHTLY}'"), { ...KEY, NIGHTLY: 'pw one', OTHER: 'pw\ntwo' });
+    const config = yaml(lines("'${NIGHTLY}'"), { ...KEY, NIGHTLY: 'hidden one', OTHER: 'hidden\ntwo' });
     const [first, second] = config.sources[0]!.secrets;
     expect(first).toMatchObject({
       kind: 'batch_exports',
       match: { '/name': 'Nightly', '/destination/type': 'S3', '/team_id': '12', '/paused': 'true' },
     });
-    expect(first?.values[POINTER]?.reveal()).toBe('pw one');
+    expect(first?.values[POINTER]?.reveal()).toBe('hidden one');
     expect(second?.match).toEqual({});
-    expect(second?.values[POINTER]?.reveal()).toBe('pw\ntwo');
+    expect(second?.values[POINTER]?.reveal()).toBe('hidden\ntwo');
     expect(config.warnings).toEqual([]);
-    expect(inspect(config, { depth: null }) + JSON.stringify(config)).not.toContain('pw');
+    expect(inspect(config, { depth: null }) + JSON.stringify(config)).not.toContain('hidden');
   });
 
   it('whose variable is not set are left out with a warning: a sync needs none of them', () => {
