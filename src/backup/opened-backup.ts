@@ -156,8 +156,11 @@ async function unpackChecked(
 const ALTERED_HINT =
   'somebody changed the manifest, or put another one there: fetch it again from where backups are kept; moved away, the backup is read without it';
 
-/** A second backup within a second is named after the next one. */
+const REFETCH_HINT = 'fetch it again from where backups are kept, or take another one (`tidemark backup list`)';
+
+/** A second backup within a second is named after the next one, never after an earlier one. */
 const NAMED_LATER_MS = 60_000;
+const SECOND_MS = 1000;
 
 /** What a backup was found to be. */
 interface Found {
@@ -169,14 +172,21 @@ interface Found {
 
 /**
  * The manifest is a file beside the backup that anybody may have written. What the mirror in the backup says of itself is compared
- * with it; the time, which the mirror does not know, with the name only.
+ * with it, and with the run in the name; the time, which the mirror does not know, with the name only.
  * @throws TidemarkError `mirror_corrupt` that names the first field that differs
  */
 function refuseContradiction(
   { name, path, madeAt, manifest }: Backup,
   { format, plain, facts }: Found,
 ): void {
+  const named = parseBackupName(name);
   if (manifest === null) {
+    if (named !== undefined && facts !== null && named.run !== facts.run)
+      throw new TidemarkError(
+        'mirror_corrupt',
+        `${path} was renamed: its name says run ${named.run}, and the newest run in it is ${facts.run}`,
+        { hint: REFETCH_HINT },
+      );
     refuseEarlierThanRuns({ name, path, madeAt }, facts);
     return;
   }
@@ -219,11 +229,11 @@ function refuseContradiction(
     differs('audit_log', ordered(entry), ordered(facts.audit_log));
     differs('checked', ordered(manifest.checked), ordered(facts.checked));
   }
-  const named = parseBackupName(name);
   if (named === undefined) return;
-  if (facts === null) differs('run', manifest.run, named.run, 'its name');
+  // Also where the mirror agrees with the manifest: together, an older backup and its manifest may lie under a newer one's name.
+  differs('run', manifest.run, named.run, 'its name');
   const laterMs = Date.parse(named.madeAt) - Date.parse(manifest.made_at);
-  if (Math.abs(laterMs) > NAMED_LATER_MS) differs('made_at', manifest.made_at, named.madeAt, 'its name');
+  if (laterMs <= -SECOND_MS || laterMs > NAMED_LATER_MS) differs('made_at', manifest.made_at, named.madeAt, 'its name');
   refuseEarlierThanRuns({ name, path, madeAt }, facts);
 }
 
@@ -284,9 +294,7 @@ function compare({ path, manifest }: Backup, { plain, packed }: Digests): void {
 /** A manifest that cannot be read, or a size that is not right: no need to look further. */
 function refuseDamaged({ state, path, reason }: Backup): void {
   if (state !== 'damaged') return;
-  throw new TidemarkError('mirror_corrupt', `${path} is damaged: ${reason ?? ''}`, {
-    hint: 'fetch it again from where backups are kept, or take another one (`tidemark backup list`)',
-  });
+  throw new TidemarkError('mirror_corrupt', `${path} is damaged: ${reason ?? ''}`, { hint: REFETCH_HINT });
 }
 
 function refuseExisting(to: string): void {

@@ -1,5 +1,5 @@
 /** A manifest that says something else than the backup that it lies beside: neither verified nor restored. */
-import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { expect, it } from 'vitest';
 import { Story } from '../journeys/restore-story.ts';
@@ -106,6 +106,41 @@ it('is refused, naming the field', async () => {
   writeFileSync(`${file}.json`, JSON.stringify(Object.fromEntries(Object.entries(manifest).reverse())));
   await story.expectRun(0, 'backup', 'verify', file);
   await story.expectRun(0, 'backup', 'restore', file, '--to', to);
+});
+
+it('of an older backup under the name of the newest one is refused, also where it names that file', async () => {
+  const story = await Story.start({ TIDEMARK_BACKUP_TARGETS: './bak', TIDEMARK_BACKUP_KEEP_LAST: '9' });
+  mkdirSync(story.file('bak'));
+  await story.expectRun(0, 'backup', 'create');
+  await story.expectRun(0, 'sync');
+  await story.expectRun(0, 'backup', 'create');
+  const { stdout } = await story.expectRun(0, 'backup', 'list', '--json');
+  const [newest = '', older = ''] = (
+    JSON.parse(stdout) as { backups: readonly { path: string }[] }
+  ).backups.map(({ path }) => path);
+  const manifest = JSON.parse(readFileSync(`${older}.json`, 'utf8')) as object;
+  const { made_at: madeAt } = JSON.parse(readFileSync(`${newest}.json`, 'utf8')) as { made_at: string };
+  copyFileSync(older, newest);
+  const commands = [
+    ['backup', 'verify', 'latest'],
+    ['backup', 'verify', newest],
+    ['backup', 'restore', newest, '--to', story.file('restored.db')],
+  ];
+  const file = newest.split('/').at(-1);
+  for (const altered of [{ file }, { file, made_at: madeAt }]) {
+    writeFileSync(`${newest}.json`, JSON.stringify({ ...manifest, ...altered }));
+    for (const command of commands)
+      expect((await story.expectRun(1, ...command)).stderr).toContain(
+        'is not what its manifest says: run is 1 there, and 2 in its name',
+      );
+  }
+  // Without a manifest, the name is all that says which one it is.
+  rmSync(`${newest}.json`);
+  for (const command of commands.slice(1))
+    expect((await story.expectRun(1, ...command)).stderr).toContain(
+      'was renamed: its name says run 2, and the newest run in it is 1',
+    );
+  expect(existsSync(story.file('restored.db'))).toBe(false);
 });
 
 it('of an encrypted backup is refused where it says that it is not, also where the backup is not opened', async () => {
