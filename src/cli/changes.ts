@@ -125,7 +125,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
         }));
       })
       .sort((a, b) => a.run.run - b.run.run);
-    const placesOf = placesIn(mirror, config);
+    const placesOf = placesIn(mirror, config, period);
     const unread = unreadOfSources(mirror, config, {
       period,
       ...unreadQuestion(context, mirror, all, { sources, options: resolved }),
@@ -382,18 +382,26 @@ function firstReadingNotes(found: readonly RunChanges[]): string[] {
   ];
 }
 
-/** The parents of a record with their names, by source. */
-function placesIn(mirror: Mirror, config: Config) {
+/** The parents of a record with the names that they had at the end of the period, by source. */
+function placesIn(mirror: Mirror, config: Config, period: Period) {
   const options = new Map<string, Pick<ReportOptions, 'definitions' | 'parentName'>>();
   return (source: string, scope: Scope, how?: { readonly hasIds: boolean }): readonly string[] => {
     const definitions = definitionsFor(config, source);
     const known = options.get(source) ?? {
       definitions,
-      parentName: parentNames(mirror, source, definitions),
+      parentName: parentNames(mirror, source, definitions, lastRunOf(mirror, source, period)),
     };
     options.set(source, known);
     return parentTexts(scope, known, how);
   };
+}
+
+/** The last published run of a source that ended within the period or before it; undefined if there is none. */
+function lastRunOf(mirror: Mirror, source: string, { until }: Period): number | undefined {
+  const upTo = { since: { at: '' }, until };
+  return mirror.runs
+    .list({ source })
+    .find((run) => isPublished(run) && isWithin(upTo, run.finishedAt ?? run.startedAt, run.run))?.run;
 }
 
 function timelineOf(

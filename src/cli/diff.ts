@@ -272,10 +272,19 @@ function diffReport(
     showsSecrets: options.showSecrets === true,
     generatedAt: isoTime(systemClock.now()),
     ...(source === null ? {} : { source }),
-    ...(mirror === null || source === null ? {} : { parentName: parentNames(mirror, source, definitions) }),
+    ...(mirror === null || source === null
+      ? {}
+      : { parentName: parentNames(mirror, source, definitions, document.to.run) }),
     ...(mirrorOfRemoved === null || removedFrom === undefined
       ? {}
-      : { removedParentName: parentNames(mirrorOfRemoved, removedFrom.source, removedFrom.definitions) }),
+      : {
+          removedParentName: parentNames(
+            mirrorOfRemoved,
+            removedFrom.source,
+            removedFrom.definitions,
+            document.from.run,
+          ),
+        }),
   };
   return {
     source,

@@ -112,7 +112,7 @@ export function printRunChanges(
     definitions,
     showsSecrets,
     notes: comparisonNotes(document, definitions),
-    parentName: parentNames(mirror, run.source, definitions),
+    parentName: parentNames(mirror, run.source, definitions, run.run),
   });
   const text = renderText(report, {
     ...lineOptions(context),

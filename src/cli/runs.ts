@@ -165,7 +165,7 @@ export async function showRun(
       return exit;
     }
     const definitions = definitionsFor(config, run.source);
-    const parentName = parentNames(mirror, run.source, definitions);
+    const parentName = parentNames(mirror, run.source, definitions, run.run);
     const hasIds = context.options.verbose === true;
     const placeOf = (scope: SweepRow['scope']): string =>
       placeText(scope, { definitions, parentName }, { hasIds });

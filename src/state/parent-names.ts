@@ -1,20 +1,26 @@
 /** Names of parent records, so that people read "organization Harbor" before its id. */
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import { asTidemarkError } from '../core/errors.ts';
 import { parseLossless } from '../core/json.ts';
 import { recordName } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import type { RecordRow } from '../mirror/records.ts';
 
-/** Looks a parent's name up in the mirror, each one once; of a removed parent, its last. Undefined where the mirror knows none. */
+/**
+ * Looks a parent's name up in the mirror, each one once; of a removed parent, its last. Undefined where the mirror knows none.
+ * @param run as of this run, so that a report made again later has the same names; of a parent that was read later only, its newest
+ */
 export function parentNames(
   mirror: Mirror,
   source: string,
   definitions: (kind: Kind) => ResourceDefinition,
+  run?: number,
 ): (kind: Kind, id: string) => string | undefined {
   const known = new Map<string, string | undefined>();
   return (kind, id) => {
     const key = `${kind} ${id}`;
-    if (!known.has(key)) known.set(key, nameOf(mirror, source, definitions(kind), id));
+    if (!known.has(key)) known.set(key, nameOf(mirror, source, definitions(kind), { id, run }));
     return known.get(key);
   };
 }
@@ -23,17 +29,30 @@ function nameOf(
   mirror: Mirror,
   source: string,
   definition: ResourceDefinition,
-  id: string,
+  { id, run }: { readonly id: string; readonly run: number | undefined },
 ): string | undefined {
   // A project can be in the lists of several organizations: any of them names it.
-  const row = mirror.records
-    .find(definition.kind, id, { sources: [source] })
-    .find(({ body }) => body !== null);
+  const rows = mirror.records.find(definition.kind, id, { sources: [source] });
   const removed = { sources: [source], kinds: [definition.kind], ids: [id] };
-  const body = row?.body ?? [...mirror.records.removedBodies(removed)][0]?.body;
+  const body =
+    (run === undefined ? undefined : bodyAsOf(mirror, rows, run)) ??
+    rows.find((row) => row.body !== null)?.body ??
+    [...mirror.records.removedBodies(removed)][0]?.body;
   if (body === undefined) return undefined;
   const name = storedName(definition, body, id);
   return name === id ? undefined : name;
+}
+
+/** Of a record that was removed by then, its last body; undefined where it had not been read, or its history is damaged. */
+function bodyAsOf(mirror: Mirror, rows: readonly RecordRow[], run: number): string | undefined {
+  try {
+    const then = rows.flatMap((row) => mirror.records.asOf(row, run) ?? []);
+    return (then.find(({ removed }) => removed === null) ?? then[0])?.body;
+  } catch (error) {
+    // As in `storedName`: only who shows the body refuses it.
+    if (asTidemarkError(error).code === 'mirror_corrupt') return undefined;
+    throw error;
+  }
 }
 
 /** The name in a stored body; the id where it has none, or where it is damaged: only who shows the body refuses it. */

@@ -3,6 +3,7 @@ import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { commandLine } from './command-line.ts';
+import { ORGANIZATION, Story } from './restore-story.ts';
 import { environment, scratch, type Ended } from './harness.ts';
 import { FakeService } from './service.ts';
 
@@ -71,6 +72,34 @@ describe('a period', () => {
     expect((await run('changes', '--kind', 'recording_sharing')).stdout).toContain(
       'records that run 2 read for the first time and may have existed before: recording_sharing',
     );
+  });
+
+  it('is reported with the names that parents had at its end, whenever it is reported', async () => {
+    const story = await Story.start();
+    await story.createExport('nightly');
+    await story.expectRun(0, 'sync');
+    const reports = [
+      ['changes', '--since', 'run:1', '--until', 'run:2', '--format', 'markdown'],
+      ['changes', '--since', 'run:1', '--until', 'run:2', '--format', 'html'],
+      ['diff', 'run:1', 'run:2', '--format', 'markdown'],
+      ['runs', 'show', '2'],
+    ];
+    const report = async (): Promise<string[]> => {
+      const all: string[] = [];
+      for (const args of reports) all.push((await story.run(...args)).stdout);
+      return all;
+    };
+    const before = await report();
+    for (const text of before) expect(text).toContain('Kittiwake Analytics');
+    await story.call('PATCH', ORGANIZATION, { name: 'Fulmar Insights' });
+    await story.expectRun(0, 'sync');
+    for (const text of await report()) {
+      expect(text).toContain('Kittiwake Analytics');
+      expect(text).not.toContain('Fulmar Insights');
+    }
+    const [markdown, html] = await report();
+    expect([markdown, html]).toEqual(before.slice(0, 2));
+    expect((await story.expectRun(0, 'changes', '--format', 'markdown')).stdout).toContain('Fulmar Insights');
   });
 
   it('an export says of how many records it has some of what is read in turns', async () => {

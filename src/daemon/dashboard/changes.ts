@@ -108,7 +108,7 @@ function runHtml(facts: ChangesFacts, { run, previous, changes, summary }: RunCh
     return markup`<section>${heading}${emptyHtml('Too many to list here:', text)}</section>`;
   }
   const definitions = definitionsFor(config, run.source);
-  const parentName = parentNames(mirror, run.source, definitions);
+  const parentName = parentNames(mirror, run.source, definitions, run.run);
   const articles = changes.map((change) =>
     changeArticle(change, {
       definition: definitions(change.kind),

@@ -188,7 +188,7 @@ interface RunFacts {
 export function runPage(facts: RunFacts): PageContent {
   const { mirror, config, run } = facts;
   const definitions = definitionsFor(config, run.source);
-  const names = parentNames(mirror, run.source, definitions);
+  const names = parentNames(mirror, run.source, definitions, run.run);
   const place = (scope: SweepRow['scope']): string => placeOf(scope, definitions, names);
   const { collections, looks } = readNewlyReadRecords(mirror, [run.run], null);
   const firstReads = [...collections, ...looks];
