@@ -156,7 +156,8 @@ async function unpackChecked(
 const ALTERED_HINT =
   'somebody changed the manifest, or put another one there: fetch it again from where backups are kept; moved away, the backup is read without it';
 
-const REFETCH_HINT = 'fetch it again from where backups are kept, or take another one (`tidemark backup list`)';
+const REFETCH_HINT =
+  'fetch it again from where backups are kept, or take another one (`tidemark backup list`)';
 
 /** A second backup within a second is named after the next one, never after an earlier one. */
 const NAMED_LATER_MS = 60_000;
@@ -233,7 +234,8 @@ function refuseContradiction(
   // Also where the mirror agrees with the manifest: together, an older backup and its manifest may lie under a newer one's name.
   differs('run', manifest.run, named.run, 'its name');
   const laterMs = Date.parse(named.madeAt) - Date.parse(manifest.made_at);
-  if (laterMs <= -SECOND_MS || laterMs > NAMED_LATER_MS) differs('made_at', manifest.made_at, named.madeAt, 'its name');
+  if (laterMs <= -SECOND_MS || laterMs > NAMED_LATER_MS)
+    differs('made_at', manifest.made_at, named.madeAt, 'its name');
   refuseEarlierThanRuns({ name, path, madeAt }, facts);
 }
 

@@ -29,7 +29,15 @@ import {
   unreadReason,
 } from '../report/unread-notes.ts';
 import { type ForgottenRuns, forgottenInto, forgottenTexts, isPublished } from '../state/runs.ts';
-import { alteredAuthors, alteredRuns, deletedRunsNote, requireCountedWithin } from '../state/intact.ts';
+import {
+  alteredAuthors,
+  alteredRuns,
+  deletedRunsNote,
+  requireCountedWithin,
+  type Sealed,
+  sealedRun,
+  sealNotes,
+} from '../state/intact.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { choosePeriod, isWithin, type Period } from '../state/period.ts';
 import { resolvedStateOf, resolveState } from '../state/resolved-state.ts';
@@ -153,8 +161,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
     const altered = [...alteredRuns(mirror), ...alteredAuthors(mirror, [])];
     const deleted = deletedRunsNote(mirror);
     const exit = printAltered(context, altered);
-    // What does not match its seal proves nothing.
-    const head = altered.length + deleted.length === 0 ? sealedIn(found) : null;
+    const head = sealedRun(mirror, found.at(-1)?.run.run);
     printNote(context, deleted);
     const definitions = definitionsFor(config, sources.length === 1 ? (sources[0] ?? '') : '');
     const isPage = format === 'html' || format === 'markdown';
@@ -252,24 +259,6 @@ function between(unchanged: DiffDocument, ...runs: readonly [RunRow, RunRow]): D
     at: finishedAt ?? startedAt,
   }));
   return { ...unchanged, from: { ...unchanged.from, ...from }, to: { ...unchanged.to, ...to } };
-}
-
-/** The last run that was compared, by which somebody else can check of which mirror the report is. */
-interface Sealed {
-  readonly run: number;
-  readonly root: string;
-}
-
-function sealedIn(found: readonly RunChanges[]): Sealed | null {
-  const { run, root = null } = found.at(-1)?.run ?? {};
-  return run === undefined || root === null ? null : { run, root };
-}
-
-function sealNotes(head: Sealed | null): string[] {
-  if (head === null) return [];
-  return [
-    `root hash of run ${head.run}: ${head.root}; \`tidemark verify --root HASH\` says whether a mirror has it`,
-  ];
 }
 
 /**

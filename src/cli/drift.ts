@@ -24,6 +24,7 @@ import { kindsOutsideDrift, type SourceDrift } from '../state/drift.ts';
 import { failedRunDocument } from '../state/documents.ts';
 import { forgottenNotes, newestRunIfFailed, unreadRestores, unreadRestoreText } from '../state/runs.ts';
 import { heldLines, heldReport, namedRemovals, sourceLookup } from '../state/held-names.ts';
+import { type Sealed, sealedRun, sealNotes } from '../state/intact.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { parseReference } from '../state/reference.ts';
 import { comparisonNotes } from './run-comparison.ts';
@@ -94,8 +95,11 @@ export async function drift(context: CommandContext, asked: DriftOptions): Promi
         ...(options.id === undefined ? {} : { typedIds: options.id }),
       });
       const isOfLatest = to.form === 'latest';
+      // The live service, and an export, have no root hash of this mirror.
+      const ofMirror = isOfMirror(to) ? found.document.to : isOfMirror(from) ? found.document.from : null;
       return driftReport(context, options, opener, found, {
         config,
+        head: ofMirror === null ? null : sealedRun(opener.mirror(), ofMirror.run),
         isOfLatest,
         isNamed: namesItsSource(config),
         unmirrored: neverMirrored(config, opener.mirrorIfAny(), source),
@@ -114,11 +118,14 @@ function driftReport(
   all: FoundDrift,
   {
     config,
+    head,
     isOfLatest,
     isNamed,
     unmirrored,
   }: {
     readonly config: Config;
+    /** Of the newer of the compared states that is of the mirror. */
+    readonly head: Sealed | null;
     readonly isOfLatest: boolean;
     readonly isNamed: boolean;
     readonly unmirrored: ReadonlySet<Kind>;
@@ -209,6 +216,7 @@ function driftReport(
           below,
           showsSecrets: shared.showsSecrets,
           failedRun,
+          head,
           restoredSince: restored?.restore ?? null,
         }),
         null,
@@ -217,13 +225,14 @@ function driftReport(
     render: (format) => {
       // In the terminal their number says enough, until somebody asks.
       const isListed = format !== 'text' || context.options.verbose === true;
+      const sealed = format === 'html' || format === 'markdown' ? sealNotes(head) : [];
       return renderDocument(context, document, format, {
         ...shared,
         ...(format === 'text' ? { timeText: localTime } : {}),
         ...(isListed ? { accepted: found.accepted, ignored: found.ignored } : {}),
         notes: isHere
           ? [...notes(false, isListed), ...staleFromLines(document, definitions), ...leftOutHere]
-          : [...notes(true, isListed), ...forgottenNotes(document), ...beside],
+          : [...sealed, ...notes(true, isListed), ...forgottenNotes(document), ...beside],
       });
     },
   };

@@ -9,6 +9,7 @@ import type { ExplainedForm } from '../diff/form-change.ts';
 import type { StateReference } from '../diff/change.ts';
 import type { Measured } from '../mirror/acceptances.ts';
 import type { SnapshotRow } from '../mirror/snapshots.ts';
+import type { Sealed } from '../state/intact.ts';
 import { isMaskedChange, maskedAt, MASKED_CHANGE, maskedId, maskedPlace, withMaskedId } from './mask.ts';
 import { foldedPair, foldedValue, foldedValues, nameText } from './value-text.ts';
 
@@ -24,19 +25,21 @@ interface DriftDocumentOptions {
   readonly showsSecrets: boolean;
   /** The newest run of the source, if it failed and TO is the state before it (`failedRunDocument`). */
   readonly failedRun: object | null;
+  /** The run that shows of which mirror this is, with its root hash; null if it cannot. */
+  readonly head: Sealed | null;
   /** The newest restore that TO has nothing of yet; null if there is none. */
   readonly restoredSince: number | null;
 }
 
 /**
- * `{schema, source, from, to, failed_run, restored_since, compared, skipped, stale, left_out, schema_changes: [{kind, field, change, before, after, runs,
+ * `{schema, source, from, to, head, failed_run, restored_since, compared, skipped, stale, left_out, schema_changes: [{kind, field, change, before, after, runs,
  * records}], findings: [{fingerprint, severity, kind, scope, id, name, change, path, place?, moved?, from?, to?, reopened?}], accepted: [finding with acceptance], ignored: [finding with rule], withdrawable,
  * summary}`. Of the summary, `findings` and the severities count findings, `open` too; all else counts records, whose sum is
  * `compared.records`. `place` is given where `path` leads through an element with an id; acceptances name it as their `path`. `path` is empty for a record that came or went; its value is then an object of its fields by pointer.
  */
 export function driftDocument(
   drift: ShownDrift,
-  { below, showsSecrets, failedRun, restoredSince }: DriftDocumentOptions,
+  { below, showsSecrets, failedRun, head, restoredSince }: DriftDocumentOptions,
 ): object {
   const { document, open, accepted, ignored, stale, definitions } = drift;
   const shown = (finding: Finding): Finding => (showsSecrets ? finding : maskedFinding(drift, finding));
@@ -45,6 +48,7 @@ export function driftDocument(
     source: drift.source,
     from: document.from,
     to: document.to,
+    head,
     failed_run: failedRun,
     restored_since: restoredSince,
     compared: document.compared,

@@ -141,6 +141,30 @@ export function alteredRuns(mirror: Pick<Mirror, 'runs'>): string[] {
   return mirror.runs.unlikeSealed({}).map(({ line }) => line);
 }
 
+/** A run of which a report shows something, by which somebody else can check of which mirror the report is. */
+export interface Sealed {
+  readonly run: number;
+  readonly root: string;
+}
+
+/**
+ * That run with its root hash; null without one, and where a row of any run or restore was altered or is gone: what does not match
+ * its seal proves nothing.
+ */
+export function sealedRun(mirror: Pick<Mirror, 'runs' | 'restores'>, run: number | undefined): Sealed | null {
+  const root = run === undefined ? null : (mirror.runs.get(run)?.root ?? null);
+  if (run === undefined || root === null) return null;
+  return [...alteredRuns(mirror), ...alteredAuthors(mirror, [])].length > 0 ? null : { run, root };
+}
+
+/** How a report that leaves the terminal names it. */
+export function sealNotes(head: Sealed | null): string[] {
+  if (head === null) return [];
+  return [
+    `root hash of run ${head.run}: ${head.root}; \`tidemark verify --root HASH\` says whether a mirror has it`,
+  ];
+}
+
 /** The error for records that are fewer, or more, than the mirror counts. */
 export function miscounted(
   mirror: Pick<Mirror, 'path'>,

@@ -178,6 +178,28 @@ describe('drift', () => {
     expect((await drift(0, '--severity', 'critical')).summary).toMatchObject({ open: 0, below_threshold: 1 });
   });
 
+  it('has the root hash of the newer state of the mirror, unless that was altered', async () => {
+    const story = await Story.start();
+    await story.expectRun(0, 'snapshots', 'pin', 'base', '--baseline');
+    await story.createExport('nightly');
+    await story.expectRun(0, 'sync');
+    const head = async (...args: string[]): Promise<unknown> =>
+      (JSON.parse((await story.run('drift', '--json', ...args)).stdout) as { head: unknown }).head;
+    const rootOf = async (run: string): Promise<unknown> =>
+      (JSON.parse((await story.run('runs', 'show', run, '--json')).stdout) as { root: string }).root;
+    const root = await rootOf('2');
+    expect(await head()).toEqual({ run: 2, root });
+    expect(await head('--live')).toEqual({ run: 1, root: await rootOf('1') });
+    await story.expectRun(0, 'verify', '--root', String(root));
+    for (const format of ['html', 'markdown'])
+      expect((await story.run('drift', '--format', format)).stdout).toContain(
+        `root hash of run 2: ${String(root)};`,
+      );
+    story.alter("UPDATE runs SET trigger = 'someone' WHERE run = 1");
+    expect(await head()).toBeNull();
+    expect((await story.run('drift', '--format', 'html')).stdout).not.toContain('root hash of run');
+  });
+
   it('is reported in every format, each with what was accepted and ignored', async () => {
     const { directory, expectRun, enforce2fa } = await baselined({
       TIDEMARK_DRIFT_IGNORE: '[{"kind":"domains","path":"/comment","reason":"ours"}]',

@@ -11,6 +11,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { driftDocument } from '../../report/drift-document.ts';
 import { nameText } from '../../report/value-text.ts';
+import { sealedRun } from '../../state/intact.ts';
 import { missingRun, nothingPublished } from '../../state/resolved-state.ts';
 import { newestRunIfFailed, unreadRestores, withInterrupted } from '../../state/runs.ts';
 import { failedRunDocument, runDocument } from '../../state/documents.ts';
@@ -412,7 +413,10 @@ async function addDrift(
       const failed = newestRunIfFailed(mirror, source);
       const failedRun = failed === null ? null : failedRunDocument(failed);
       const restoredSince = unreadRestores(mirror, source)[0]?.restore ?? null;
-      found.documents.push(driftDocument(own, { below: 0, showsSecrets: false, failedRun, restoredSince }));
+      const head = sealedRun(mirror, own.document.to.run);
+      found.documents.push(
+        driftDocument(own, { below: 0, showsSecrets: false, failedRun, head, restoredSince }),
+      );
     } catch (error) {
       const { code, message } = asTidemarkError(error);
       found.failures.push(asTidemarkError(error));
