@@ -11,6 +11,7 @@ import { EXIT, type ExitCode } from '../core/errors.ts';
 import { plural, localTime } from '../core/wording.ts';
 import type { DiffDocument, LeftOut } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import type { RestoreRow } from '../mirror/restores.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { escapeForTerminal } from '../core/escape-control.ts';
 import { changesCsv } from '../report/changes-csv.ts';
@@ -28,6 +29,9 @@ import {
   unreadNotes,
   unreadReason,
 } from '../report/unread-notes.ts';
+import { byText } from '../report/value-text.ts';
+import { restoresDocument } from '../state/documents.ts';
+import type { StateFilter } from '../state/filter.ts';
 import { type ForgottenRuns, forgottenInto, forgottenTexts, isPublished } from '../state/runs.ts';
 import {
   alteredAuthors,
@@ -39,7 +43,7 @@ import {
   sealNotes,
 } from '../state/intact.ts';
 import { parentNames } from '../state/parent-names.ts';
-import { choosePeriod, isWithin, type Period } from '../state/period.ts';
+import { choosePeriod, isWithin, type Period, restoresWithin } from '../state/period.ts';
 import { resolvedStateOf, resolveState } from '../state/resolved-state.ts';
 import { LATEST } from '../state/reference.ts';
 import { leftOutOfRun } from '../state/unasked.ts';
@@ -164,6 +168,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
     const head = sealedRun(mirror, found.at(-1)?.run.run);
     printNote(context, deleted);
     const definitions = definitionsFor(config, sources.length === 1 ? (sources[0] ?? '') : '');
+    const restores = restoresWithin(mirror, { period, sources });
     const isPage = format === 'html' || format === 'markdown';
     const shared = {
       definitions,
@@ -174,6 +179,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
         ...notesOf(found, definitions),
         ...leftOutNotes(found, sources, { leftOut, definitions }),
         ...never,
+        ...(isNarrowed(filter) ? [] : unseenRestoreNotes(restores, found, isPage ? utcText : localTime)),
         ...unreadNotes(unread, definitions),
       ])
         .values()
@@ -188,7 +194,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
     };
     const { since, until } = period;
     const report = timelineReport(
-      isPage ? { ...timeline, period: `${utcMinute(since.at)} to ${utcMinute(until.at)} UTC` } : timeline,
+      isPage ? { ...timeline, period: `${utcMinute(since.at)} to ${utcText(until.at)}` } : timeline,
       {
         ...shared,
         title: isPage ? 'Changes' : `Changes from ${localTime(since.at)} to ${localTime(until.at)}`,
@@ -198,7 +204,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
     const text = ((): string => {
       if (format === 'json')
         return escapeForTerminal(
-          `${JSON.stringify(document(period, found, { unread, leftOut, head, warnings: [...altered, ...deleted, ...never] }))}\n`,
+          `${JSON.stringify(document(period, found, { unread, leftOut, head, restores, warnings: [...altered, ...deleted, ...never] }))}\n`,
         );
       if (format === 'csv') {
         const places = new Map(sources.map((source) => [source, mirror.records.listedOrganizations(source)]));
@@ -273,6 +279,10 @@ function requireBegun(mirror: Mirror, sources: readonly string[], source: string
   if (!sources.some(isBegun)) resolveState(mirror, at, { source, isEvidence: true, now: systemClock.now() });
 }
 
+function utcText(at: string): string {
+  return `${utcMinute(at)} UTC`;
+}
+
 function utcMinute(at: string): string {
   return at.slice(0, 16).replace('T', ' ');
 }
@@ -285,7 +295,9 @@ function document(
     leftOut,
     warnings,
     head,
+    restores,
   }: {
+    readonly restores: readonly RestoreRow[];
     readonly head: Sealed | null;
     readonly unread: readonly UnreadOfSource[];
     readonly leftOut: (run: RunRow) => readonly LeftOut[];
@@ -310,7 +322,7 @@ function document(
   const { since, until } = period;
   return {
     schema: 'tidemark.changes/1',
-    ...{ since: since.at, until: until.at, head, summary, runs },
+    ...{ since: since.at, until: until.at, head, summary, runs, restores: restoresDocument(restores) },
     ...unreadDocument(unread),
     warnings,
   };
@@ -354,6 +366,33 @@ function leftOutNotes(
     const of = sources.length > 1 ? ` of ${source}` : '';
     return last === undefined ? [] : groupedNotes(`left out${of}`, leftOut(last.run), definitions);
   });
+}
+
+/** True where changes are left out that a restore may have made. */
+function isNarrowed({ kinds, organizations, projects, ids }: StateFilter): boolean {
+  return [kinds, organizations, projects, ids].some((each) => each !== undefined);
+}
+
+/** Restores and undos of which no change is left: an undo that came before a run has read them leaves none. */
+function unseenRestoreNotes(
+  restores: readonly RestoreRow[],
+  found: readonly RunChanges[],
+  timeText: (at: string) => string,
+): string[] {
+  const named = new Set(
+    found.flatMap(({ diff }) =>
+      (diff?.changes ?? []).flatMap(({ created_again: again, changed_by: by }) => [
+        again?.restore,
+        by?.restore,
+      ]),
+    ),
+  );
+  return restores
+    .filter(({ restore }) => !named.has(restore))
+    .map(({ restore, undoes, outcome, startedAt, ...who }) => {
+      const what = undoes === null ? '' : `, which undoes restore ${undoes},`;
+      return `no change listed is of restore ${restore}${what} by ${byText(who)}, begun ${timeText(startedAt)}: ${outcome}`;
+    });
 }
 
 /** Records of kinds read one by one, as far as they only had their first turn. */

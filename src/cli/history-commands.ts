@@ -89,7 +89,7 @@ export const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
       'tidemark changes --since 30d --format csv --output changes.csv',
     ],
     mirrors: {
-      lists: ['runs', 'not_read', 'skipped', 'stale', 'forgotten', 'warnings'],
+      lists: ['runs', 'restores', 'not_read', 'skipped', 'stale', 'forgotten', 'warnings'],
       sums: ['summary'],
       firsts: ['since', 'until'],
       formats: ['text', 'json', 'markdown'],

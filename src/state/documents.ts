@@ -1,5 +1,6 @@
 /** Runs as JSON documents show them: `tidemark.runs/1`, `tidemark.status/1` and all others that name a run. */
 import { splitTrigger } from '../core/actor.ts';
+import type { RestoreRow } from '../mirror/restores.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 
 /** What a run under way has done so far; the mirror has its counts only when it has ended. */
@@ -31,6 +32,14 @@ export function runDocument(run: RunRow, progress: RunProgress | null = null): o
     error: errorDocument(run),
     ...(isLive ? { progress: { records: progress.records, pages: progress.pages } } : {}),
   };
+}
+
+/** The restores and undos of a period, as `tidemark.changes/1` has them. */
+export function restoresDocument(rows: readonly RestoreRow[]): object[] {
+  return rows.map(({ restore, source, undoes, outcome, startedAt, finishedAt, by, via }) => ({
+    ...{ restore, source, undoes, outcome, started_at: startedAt, finished_at: finishedAt, by },
+    ...(via === undefined ? {} : { via }),
+  }));
 }
 
 /** Why a run, a sweep or a job did not do what it should; null where it did. */

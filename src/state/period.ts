@@ -2,6 +2,8 @@
 import { isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import type { RestoreRow } from '../mirror/restores.ts';
+import { restoreNow } from '../mirror/unfinished-restore.ts';
 import { resolvedStateOf } from './resolved-state.ts';
 import { OF_MIRROR, parseReference } from './reference.ts';
 
@@ -66,6 +68,21 @@ export function isWithin(
   const isAfter = run === undefined || since.run === undefined ? at >= since.at : run > since.run;
   const isBefore = run === undefined || until.run === undefined ? at <= until.at : run <= until.run;
   return isAfter && isBefore;
+}
+
+/** The restores and undos of these sources that began or ended within the period, oldest first. Not to be called within `atOnce`. */
+export function restoresWithin(
+  mirror: Mirror,
+  { period, sources }: { readonly period: Period; readonly sources: readonly string[] },
+): RestoreRow[] {
+  return mirror.restores
+    .list()
+    .filter(({ source }) => sources.includes(source))
+    .filter(({ startedAt, finishedAt }) =>
+      [startedAt, finishedAt].some((at) => at !== null && isWithin(period, at)),
+    )
+    .map((row) => restoreNow(mirror, row))
+    .reverse();
 }
 
 function bound(

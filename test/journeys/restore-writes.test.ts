@@ -61,3 +61,30 @@ it('an update by a restore is marked in changes, log and blame, and another one 
   expect((await story.expectRun(0, 'blame', 'roles', role)).stdout).toContain(`restore 1 (${by})`);
   expect((await story.expectRun(0, 'log', 'roles', other)).stdout).not.toContain('by restore');
 });
+
+it('a restore that was undone before a run read it is named beside the changes', async () => {
+  const story = await Story.start();
+  const nightly = await story.createExport('nightly');
+  await story.expectRun(0, 'sync', '--quiet');
+  await story.call('DELETE', `${ORGANIZATION}batch_exports/${nightly}/`);
+  await story.applied(0, 'restore', 'run:2', '--kind', 'batch_exports', '--apply');
+  await story.applied(0, 'undo', '1', '--apply');
+  await story.expectRun(0, 'sync', '--quiet');
+  const { by } = commandActor();
+  const period = ['changes', '--since', 'run:2'];
+  const { restores } = JSON.parse((await story.expectRun(0, ...period, '--json')).stdout) as {
+    restores: readonly object[];
+  };
+  expect(restores).toMatchObject([
+    { restore: 1, source: 'default', undoes: null, outcome: 'complete', by, via: by },
+    { restore: 2, source: 'default', undoes: 1, outcome: 'complete', by, via: by },
+  ]);
+  for (const format of ['text', 'html', 'markdown']) {
+    const stdout = (await story.expectRun(0, ...period, '--format', format)).stdout.replaceAll('&#64;', '@');
+    expect(stdout).toContain(`no change listed is of restore 1 by ${by}, begun `);
+    expect(stdout).toContain(`no change listed is of restore 2, which undoes restore 1, by ${by}, begun `);
+  }
+  const before = await story.expectRun(0, 'changes', '--since', 'run:1', '--until', 'run:2');
+  expect(before.stdout).not.toContain('no change listed');
+  expect((await story.expectRun(0, ...period, '--kind', 'roles')).stdout).not.toContain('no change listed');
+});

@@ -4,10 +4,10 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { acceptedDocument } from '../../report/audit-report.ts';
 import { unreadDocument } from '../../report/unread-notes.ts';
-import { runDocument } from '../../state/documents.ts';
+import { restoresDocument, runDocument } from '../../state/documents.ts';
 import { alteredAuthors, alteredRun, deletedRunsNote } from '../../state/intact.ts';
 import { firstReadsIn, leftOutAsNew, readNewlyReadRecords } from '../../state/newly-read.ts';
-import { isWithin } from '../../state/period.ts';
+import { isWithin, restoresWithin } from '../../state/period.ts';
 import { forgottenInto, previousRun } from '../../state/runs.ts';
 import { leftOutOfRun } from '../../state/unasked.ts';
 import { unreadOfSources } from '../../state/unread-in-period.ts';
@@ -105,6 +105,7 @@ export async function changesShown(
       first_read: firstReadsIn(collections, run),
       changes,
     })),
+    restores: restoresDocument(restoresWithin(mirror, { period, sources })),
     ...unreadDocument(
       unreadOfSources(mirror, view.config(), {
         sources,
