@@ -148,10 +148,11 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
         ],
         options: [
           { ...fieldOption, description: 'only this field; repeatable (default: all of the record)' },
+          { flags: '--reason <text>', description: 'reason, recorded in the audit log' },
           ...placeOptions,
           asOption,
         ],
-        examples: ['tidemark drift unaccept batch_exports 0190… --field /paused'],
+        examples: ['tidemark drift unaccept batch_exports 0190… --field /paused --reason "audit is over"'],
         locate: async () => (await import('./drift-accepted.ts')).locateAcceptance,
         load: async () => (await import('./drift-accepted.ts')).unacceptDrift,
       },

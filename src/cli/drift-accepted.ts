@@ -138,6 +138,7 @@ interface UnacceptOptions {
   readonly field?: readonly string[];
   readonly organization?: readonly string[];
   readonly project?: readonly string[];
+  readonly reason?: string;
   readonly as?: string;
 }
 
@@ -169,6 +170,9 @@ export function locateAcceptance(options: UnacceptOptions): Located {
 /** Exit 0 when something was withdrawn; 1 when nothing of the record was accepted; 4 when there is no such a record. */
 export async function unacceptDrift(context: CommandContext, asked: UnacceptOptions): Promise<ExitCode> {
   const kind = kindArgument(asked.kind);
+  const reason = asked.reason?.trim();
+  if (reason === '')
+    throw new TidemarkError('usage', '--reason is empty', { hint: 'say why, or leave it out' });
   const config = readConfigToShow(context);
   const mirror = await openForChange(context, config, 'drift unaccept', asked.as);
   try {
@@ -221,8 +225,8 @@ export async function unacceptDrift(context: CommandContext, asked: UnacceptOpti
       (scope.project_id === undefined || options.project?.includes(scope.project_id) !== false);
     const withdrawn = acceptances.filter(isMeant).flatMap((acceptance): DriftAcceptance[] => {
       const { source, fingerprint, contradiction, isGone } = acceptance;
-      if (isGone !== true) return [mirror.acceptances.withdraw(source, fingerprint) ?? []].flat();
-      if (!mirror.acceptances.withdrawGone(acceptance)) return [];
+      if (isGone !== true) return [mirror.acceptances.withdraw(source, fingerprint, reason) ?? []].flat();
+      if (!mirror.acceptances.withdrawGone(acceptance, reason)) return [];
       const { path } = masked(acceptance, definitionsFor(config, source)(kind));
       printNote(context, [
         `the acceptance of ${fieldText(path)} ${contradiction ?? ''}: the audit log has its withdrawal now`,

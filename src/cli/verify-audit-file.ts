@@ -44,8 +44,8 @@ export function readAuditFile(path: string): AuditFile {
     if (systemCodeOf(error) === 'ENOENT') throw noAuditFile(path, error, 'there is no file');
     throw asFileError(error, path, 'read');
   }
-  // A program that took each line end for LF alone, and wrote it as CRLF.
-  if (text.includes('\r\r\n')) throw noAuditFile(path, undefined, 'line ends are doubled (CR CR LF) in');
+  // A program that took each line end for LF alone, and wrote it as CRLF. Of the first line: a reason may have any.
+  if (/^[^\r\n]*\r\r\n/.test(text)) throw noAuditFile(path, undefined, 'line ends are doubled (CR CR LF) in');
   try {
     const file = text.startsWith('{') ? jsonFile(path, text) : csvFile(path, text);
     const isEntry = (cells: Cells): boolean =>
@@ -293,9 +293,13 @@ function unclear({ path }: AuditFile, what: string, hint: string): TidemarkError
 }
 
 function differences(file: Cells, log: Cells): Difference[] {
-  return [...new Set([...file.keys(), ...log.keys()])]
-    .filter((field) => file.get(field) !== log.get(field) && field !== 'mirror')
-    .map((field) => ({ field, file: file.get(field) ?? null, log: log.get(field) ?? null }));
+  return (
+    [...new Set([...file.keys(), ...log.keys()])]
+      .filter((field) => file.get(field) !== log.get(field) && field !== 'mirror')
+      // A column that the version which wrote the file did not have, and of which this entry has nothing.
+      .filter((field) => file.has(field) || log.get(field) !== '')
+      .map((field) => ({ field, file: file.get(field) ?? null, log: log.get(field) ?? null }))
+  );
 }
 
 /** What no hash covers: names as the history has them by now, and sentences of the program. */

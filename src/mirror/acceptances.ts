@@ -148,29 +148,42 @@ export class AcceptanceStore {
 
   /**
    * Returns what was withdrawn; undefined if there was none.
+   * @param why for the audit log
    * @throws TidemarkError `mirror_corrupt` for one that is not as it was accepted, or that nobody accepted
    */
-  withdraw(source: string, fingerprint: string): DriftAcceptance | undefined {
+  withdraw(source: string, fingerprint: string, why?: string): DriftAcceptance | undefined {
     const { actor, clock } = this.#access;
     const at = isoTime(clock.now());
+    const reason = this.#recordedReason(why);
     const dropped = this.#access.change((writer) =>
-      writer.transaction(() => dropAcceptances(writer, { source, fingerprint }, { actor, at })).immediate(),
+      writer
+        .transaction(() => dropAcceptances(writer, { source, fingerprint }, { actor, at, reason }))
+        .immediate(),
     );
     return dropped[0];
   }
 
   /** As `withdraw`, for one that is gone though the log has it: only an entry is written. Returns whether one was. */
-  withdrawGone({ source, kind, scope, id, path }: Omit<DriftAcceptance, 'fingerprint'>): boolean {
+  withdrawGone(
+    { source, kind, scope, id, path }: Omit<DriftAcceptance, 'fingerprint'>,
+    why?: string,
+  ): boolean {
+    const reason = this.#recordedReason(why);
     const { actor, clock } = this.#access;
     const key = [source, kind, scopeKey(scope), id, path];
     const at = isoTime(clock.now());
     return this.#access.change((writer) =>
       writer
         .transaction(() =>
-          recordEndOfGone(writer, actor, { action: 'unaccept', at, about: 'acceptances', key }),
+          recordEndOfGone(writer, actor, { action: 'unaccept', at, about: 'acceptances', key, reason }),
         )
         .immediate(),
     );
+  }
+
+  /** As of `add`. */
+  #recordedReason(why: string | undefined): string | undefined {
+    return why === undefined ? undefined : this.#access.recordedText(why, 'the reason');
   }
 }
 
@@ -419,12 +432,12 @@ const WITHDRAW = prepared((db) => {
 function dropAcceptances(
   writer: Connection,
   which: Pick<DriftAcceptance, 'source' | 'fingerprint'>,
-  { actor, at }: { readonly actor: Actor; readonly at: string },
+  { actor, at, reason }: { readonly actor: Actor; readonly at: string; readonly reason?: string | undefined },
 ): DriftAcceptance[] {
   const rows = OF_FINGERPRINT(writer).all(which);
   for (const { source, kind, scope, remoteId, path } of rows) {
     const key = [source, kind, scope, remoteId, path];
-    recordAction(writer, actor, { action: 'unaccept', at, about: 'acceptances', key }, () => {
+    recordAction(writer, actor, { action: 'unaccept', at, about: 'acceptances', key, reason }, () => {
       WITHDRAW(writer).run({ source, kind, scope, remoteId, path });
     });
   }

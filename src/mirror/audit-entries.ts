@@ -16,6 +16,7 @@ import {
   type AuditEntry,
   entryHash,
   madeViaUntil,
+  WITHDRAWAL_REASON,
 } from './audited-rows.ts';
 import type { MirrorAccess } from './access.ts';
 import type { Connection } from './database.ts';
@@ -38,6 +39,8 @@ export type AuditSubject =
       /** How the program knew who accepted it; undefined where no entry says so. */
       readonly via?: string | undefined;
       readonly until: string | null;
+      /** Why it was withdrawn; null in other entries, and where nobody said why. */
+      readonly withdrawalReason: string | null;
       /** What was accepted; null in an entry that does not say. */
       readonly measured: Measured | null;
     })
@@ -196,7 +199,10 @@ const OF_REMOVALS = prepared((db) =>
 /** The names of the columns, as `audit-log.ts` records them. */
 interface Stored {
   readonly acceptances: Readonly<
-    Record<'fingerprint' | 'reason' | 'accepted_at' | 'accepted_by', string> & { until: string | null }
+    Record<'fingerprint' | 'reason' | 'accepted_at' | 'accepted_by', string> & {
+      until: string | null;
+      [WITHDRAWAL_REASON]?: string;
+    }
   >;
   readonly snapshots: Readonly<
     Record<'run' | 'is_baseline', number> & Record<'pinned_at' | 'pinned_by', string>
@@ -249,10 +255,11 @@ function statedSubject({ entry, about, member, row }: AuditEntry, numbers: Numbe
   switch (about) {
     case 'acceptances': {
       const [source = '', kind = '', scope = '', id = '', path = ''] = key.map(String);
-      const { accepted_at: acceptedAt, accepted_by: by, ...rest } = stated as Stored['acceptances'];
+      const { accepted_at: acceptedAt, accepted_by: by, ...other } = stated as Stored['acceptances'];
+      const { [WITHDRAWAL_REASON]: withdrawalReason = null, ...rest } = other;
       const place = { source, kind: knownKind(kind), scope: storedScope(scope), id, path };
       const measured = measuredIn({ entry, row }, numbers.move);
-      return { about: 'acceptance', ...place, ...rest, acceptedAt, by, via, measured };
+      return { about: 'acceptance', ...place, ...rest, withdrawalReason, acceptedAt, by, via, measured };
     }
     case 'snapshots': {
       const { run, pinned_at: pinnedAt, pinned_by: by, is_baseline: mark } = stated as Stored['snapshots'];

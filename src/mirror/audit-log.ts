@@ -17,9 +17,11 @@ import {
   goneRow,
   isEnding,
   latestEntry,
+  MEASURED,
   recordedRows,
   requireAsRecorded,
-  withMeasured,
+  WITHDRAWAL_REASON,
+  withMember,
 } from './audited-rows.ts';
 import type { Connection } from './database.ts';
 import { paramsOf, prepared } from './query.ts';
@@ -35,6 +37,8 @@ interface Recorded {
   readonly key: RowKey;
   /** Of an acceptance: what was accepted, as JSON. */
   readonly measured?: string;
+  /** Of the withdrawal of an acceptance: why, as its author wrote it. */
+  readonly reason?: string | undefined;
 }
 
 /**
@@ -50,23 +54,35 @@ export function recordAction(writer: Connection, actor: Actor, recorded: Recorde
 }
 
 /** Writes an entry on a row as it is, of which the caller knows that it is as it must be. */
-export function recordRow(writer: Connection, actor: Actor, { key, measured, ...recorded }: Recorded): void {
+export function recordRow(
+  writer: Connection,
+  actor: Actor,
+  { key, measured, reason, ...recorded }: Recorded,
+): void {
   const [found] = recordedRows(writer, recorded.about, key);
   if (found === undefined) throw new Error(`there is no row of ${recorded.about} to record`);
   const { member } = found;
-  const known = measured === undefined ? found.row : withMeasured(found.row, measured);
+  const known = measured === undefined ? found.row : withMember(found.row, MEASURED, measured);
   // What ends is as the log has it, also with what was measured.
   const row = isEnding(recorded) ? (latestEntry(writer, recorded.about, key)?.row ?? known) : known;
-  addEntry(writer, actor, { ...recorded, member, row });
+  addEntry(writer, actor, { ...recorded, member, row: withReason(row, reason) });
+}
+
+function withReason(row: string, reason: string | undefined): string {
+  return reason === undefined ? row : withMember(row, WITHDRAWAL_REASON, JSON.stringify(reason));
 }
 
 /**
  * Writes an ending action on a row that another program deleted, with what the log has of it last. Returns whether it did:
  * not of a row that is there, nor of one that was ended.
  */
-export function recordEndOfGone(writer: Connection, actor: Actor, { key, ...recorded }: Recorded): boolean {
+export function recordEndOfGone(
+  writer: Connection,
+  actor: Actor,
+  { key, reason, ...recorded }: Recorded,
+): boolean {
   const gone = goneRow(writer, recorded.about, key);
-  if (gone !== null) addEntry(writer, actor, { ...recorded, ...gone });
+  if (gone !== null) addEntry(writer, actor, { ...recorded, ...gone, row: withReason(gone.row, reason) });
   return gone !== null;
 }
 

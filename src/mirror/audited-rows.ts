@@ -223,9 +223,16 @@ const HASH_OF = prepared((db) => {
 /** What an entry of an acceptance has beside its row: what was accepted, which no table has. */
 export const MEASURED = 'measured';
 
-/** An entry's `row` with what was measured. @param measured JSON */
-export function withMeasured(row: string, measured: string): string {
-  return `${row.slice(0, -1)},"${MEASURED}":${measured}}`;
+/** What an entry that withdraws an acceptance has beside it: why, where that was said. */
+export const WITHDRAWAL_REASON = 'withdrawal_reason';
+
+/** An entry's `row` with one more member. @param value JSON */
+export function withMember(
+  row: string,
+  name: typeof MEASURED | typeof WITHDRAWAL_REASON,
+  value: string,
+): string {
+  return `${row.slice(0, -1)},"${name}":${value}}`;
 }
 
 /** True where an entry recorded this row: what was measured follows the row's own facts, whose number and order are given. */

@@ -13,6 +13,7 @@ import {
   isEnding,
   parsedJson,
   recordedRows,
+  WITHDRAWAL_REASON,
 } from './audited-rows.ts';
 import type { Connection } from './database.ts';
 import { inJson } from './query.ts';
@@ -150,7 +151,7 @@ function unlikeTheRun(connection: Connection, { entry, member, row }: AuditEntry
 /** Facts in which an entry may differ from the one before about the same row; of actions that are not here, all. */
 const PROGRESS = ['finished_at', 'outcome', 'steps'];
 const MAY_CHANGE: Readonly<Partial<Record<AuditAction, readonly string[]>>> = {
-  unaccept: [],
+  unaccept: [WITHDRAWAL_REASON],
   unpin: [],
   baseline: ['is_baseline'],
   not_baseline: ['is_baseline'],

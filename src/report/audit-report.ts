@@ -145,12 +145,12 @@ export function detailText(
 ): string {
   switch (subject.about) {
     case 'acceptance': {
-      const { reason, until, measured, path } = subject;
-      // Who withdraws it gives no reason.
+      const { reason, until, measured, path, withdrawalReason } = subject;
+      const why = withdrawalReason === null ? '' : `withdrawn for: ${nameText(withdrawalReason)}; `;
       const accepted = action === 'unaccept' ? `accepted by ${byText(subject)}, ` : '';
       const value =
         measured === null ? '' : `; ${measuredText(measured, path)}, against ${measuredFromText(measured)}`;
-      return `${accepted}reason: ${nameText(reason)}${until === null ? '' : `; until ${timeText(until)}`}${value}`;
+      return `${why}${accepted}reason: ${nameText(reason)}${until === null ? '' : `; until ${timeText(until)}`}${value}`;
     }
     case 'snapshot':
       return `run ${subject.run}`;
@@ -245,6 +245,7 @@ const CSV_COLUMNS = [
     'root',
     'hash',
     'is_altered',
+    'withdrawal_reason',
   ],
 ] as const;
 
@@ -295,6 +296,7 @@ export function* auditCsv(entries: Iterable<ShownEntry | null>): Generator<strin
         : {}),
       hash: entry.hash,
       is_altered: String(entry.isAltered),
+      withdrawal_reason: (subject.about === 'acceptance' ? subject.withdrawalReason : null) ?? '',
     };
     yield csvLine(CSV_COLUMNS.map((column) => cells[column]));
   }
@@ -314,9 +316,20 @@ function subjectDocument(
   switch (subject.about) {
     case 'acceptance': {
       const { kind, scope, id, path, fingerprint, reason, acceptedAt, by, until, measured } = subject;
-      const { via } = subject;
+      const { via, withdrawalReason } = subject;
+      const withdrawal = withdrawalReason === null ? {} : { withdrawal_reason: withdrawalReason };
       const record = { kind, scope, id, name: recordName, path };
-      return { ...record, fingerprint, reason, accepted_at: acceptedAt, by, via, until, measured };
+      return {
+        ...record,
+        fingerprint,
+        reason,
+        accepted_at: acceptedAt,
+        by,
+        via,
+        until,
+        ...withdrawal,
+        measured,
+      };
     }
     case 'snapshot': {
       const { name, run, pinnedAt, by, via, isBaseline } = subject;

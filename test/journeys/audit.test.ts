@@ -145,7 +145,7 @@ describe('the audit log', () => {
       const lines = readFileSync(story.file('evidence'), 'utf8').split('\n');
       const rows = lines.filter((line) => /SEC|undoes restore 1/.test(line));
       if (format === 'csv') {
-        expect(rows.map((line) => line.trim().split(',').at(-1))).toEqual(['false', 'false', 'true']);
+        expect(rows.map((line) => line.trim().split(',').at(-2))).toEqual(['false', 'false', 'true']);
         continue;
       }
       const head = lines.slice(0, lines.indexOf(rows[0] ?? '')).join('\n');
@@ -290,10 +290,10 @@ describe('the audit log', () => {
       '\r\n',
     );
     expect(head).toBe(
-      'entry,at,by,via,action,what,details,source,kind,id,path,from,to,baseline,reason,until,snapshot,run,restore,backup,root,hash,is_altered',
+      'entry,at,by,via,action,what,details,source,kind,id,path,from,to,baseline,reason,until,snapshot,run,restore,backup,root,hash,is_altered,withdrawal_reason',
     );
     expect(accepted).toMatch(
-      /^3,[^,]+Z,ann,[^,]+,accept,role Night shift \/name,"reason: renamed, SEC-12; until 2131-01-01T00:00:00.000Z; ""Data platform"" → ""Night shift"", against q4 \(run 1\)",default,roles,[^,]+,\/name,"""Data platform""","""Night shift""",q4 \(run 1\),"renamed, SEC-12",2131-01-01T00:00:00.000Z,,,,,,[0-9a-f]{64},false$/,
+      /^3,[^,]+Z,ann,[^,]+,accept,role Night shift \/name,"reason: renamed, SEC-12; until 2131-01-01T00:00:00.000Z; ""Data platform"" → ""Night shift"", against q4 \(run 1\)",default,roles,[^,]+,\/name,"""Data platform""","""Night shift""",q4 \(run 1\),"renamed, SEC-12",2131-01-01T00:00:00.000Z,,,,,,[0-9a-f]{64},false,$/,
     );
     const html = (await story.expectRun(0, 'audit', '--format', 'html')).stdout;
     expect(html).toMatch(
@@ -323,6 +323,47 @@ describe('the audit log', () => {
     expect(readFileSync(story.file('evidence/2026/audit.txt'), 'utf8')).toContain('undoes restore 1');
     expect(statSync(story.file('evidence')).mode & 0o777).toBe(0o700);
   });
+
+  it.each(['csv', 'json'])(
+    'has reasons of any characters, also of a withdrawal, in a file as %s',
+    async (format) => {
+      const story = await Story.start();
+      await story.expectRun(0, 'snapshots', 'pin', 'q4', '--baseline');
+      await story.call('PATCH', ORGANIZATION, { name: 'Fulmar' });
+      await story.expectRun(0, 'sync', '--quiet');
+      const organization = ['organizations', 'Fulmar'];
+      const reasons = ['one\rtwo\r\r\nthree', '=1+1', '\'"quoted", so', 'tab\t\u2028\u0085\uFEFF'];
+      for (const reason of reasons) {
+        await story.expectRun(0, 'drift', 'accept', ...organization, '--reason', reason);
+        const withdrawn = await story.expectRun(
+          0,
+          'drift',
+          'unaccept',
+          ...organization,
+          '--reason',
+          ` ${reason}`,
+        );
+        expect(withdrawn.stdout).toBe('1 acceptance withdrawn: /name\n');
+      }
+      await story.expectRun(0, 'drift', 'accept', ...organization, '--reason', 'x');
+      await story.expectRun(0, 'drift', 'unaccept', ...organization);
+      expect((await story.run('drift', 'unaccept', ...organization, '--reason', ' ')).code).toBe(4);
+      const { entries } = JSON.parse((await story.expectRun(0, 'audit', '--json')).stdout) as AuditJson;
+      const acceptances = entries.map(({ acceptance }) => acceptance as Record<string, unknown> | undefined);
+      const all = acceptances.flatMap((each) => each?.['withdrawal_reason'] ?? []);
+      expect(all).toEqual(reasons.map((reason) => reason.trim()).reverse());
+      expect((await story.expectRun(0, 'audit')).stdout).toContain('withdrawn for: =1+1; accepted by ');
+      await story.expectRun(0, 'audit', '--format', format, '--output', 'evidence', '--quiet');
+      await story.expectRun(0, 'verify', '--audit', 'evidence');
+      const text = readFileSync(story.file('evidence'), 'utf8');
+      writeFileSync(story.file('evidence'), text.replaceAll('=1+1', '=1+2'));
+      await story.expectRun(1, 'verify', '--audit', 'evidence');
+      story.alter(
+        `UPDATE audit_log SET row = replace(row, '"withdrawal_reason":"=1+1"', '"withdrawal_reason":"=9+9"')`,
+      );
+      expect((await story.expectRun(1, 'verify')).stdout).toMatch(/entry \d+ of the audit log/);
+    },
+  );
 
   it.each(['csv', 'json'])('is compared with a file of it that was written as %s', async (format) => {
     const story = await told();

@@ -27,7 +27,7 @@ export const auditLog = sqliteTable(
       .$type<'acceptances' | 'snapshots' | 'restores' | 'forgets' | 'backups' | 'removals'>(),
     /** The key of the row, as a JSON array; of a backup, its name; of removals, their run. */
     member: text('member').notNull(),
-    /** What else was in the row, as a JSON object; for `unaccept` and `unpin`, what was in it until then. Of an acceptance, also what was accepted (`measured`). */
+    /** What else was in the row, as a JSON object; for `unaccept` and `unpin`, what was in it until then. Of an acceptance, also what was accepted (`measured`), and of its withdrawal why (`withdrawal_reason`), if that was said. */
     row: text('row').notNull(),
     /** Root of the latest published run at that time; NULL before the first. */
     root: blob('root', { mode: 'buffer' }),
