@@ -44,9 +44,10 @@ const READ_AT_ONCE = 8;
 
 /**
  * The backups in a target, newest first. Nothing is read but names, sizes and manifests.
+ * @param most with it, only so many that are the newest by their names: the manifests of others are not read
  * @throws TidemarkError where the target is missing or cannot be listed
  */
-export async function listBackups(target: BackupTarget): Promise<Backup[]> {
+export async function listBackups(target: BackupTarget, most = Infinity): Promise<Backup[]> {
   const sizes = new Map((await target.list()).map(({ name, bytes }) => [name, bytes]));
   const found = new Map<string, BackupName>();
   for (const name of sizes.keys()) {
@@ -56,7 +57,7 @@ export async function listBackups(target: BackupTarget): Promise<Backup[]> {
     found.set(backup.name, backup);
   }
   const backups: Backup[] = [];
-  const waiting = [...found.values()];
+  const waiting = [...found.values()].toSorted(newestFirst).slice(0, most);
   for (let start = 0; start < waiting.length; start += READ_AT_ONCE) {
     const some = waiting.slice(start, start + READ_AT_ONCE);
     backups.push(

@@ -4,7 +4,7 @@ import { mirrorId } from '../backup/plain-backup.ts';
 import { isOnMirrorDisk, mirrorDiskText } from '../backup/mirror-disk.ts';
 import { openTarget } from '../backup/targets/open.ts';
 import { addressOf } from '../backup/targets/target.ts';
-import type { Config, TargetConfig } from '../config/config.ts';
+import type { BackupConfig, Config, TargetConfig } from '../config/config.ts';
 import { ownTime, systemClock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import type { Problem } from '../doctor/problems.ts';
@@ -16,7 +16,7 @@ export interface TargetCheck {
   /** Null where it can be used. */
   readonly error: TidemarkError | null;
   readonly isOnMirrorDisk: boolean;
-  /** What is wrong with the newest backup in a directory, of this mirror where that is known; null for nothing, as far as sizes and names tell. */
+  /** What is wrong with the newest backup, in a directory of this mirror where that is known; null for nothing, as far as sizes and names tell. */
   readonly damage: string | null;
 }
 
@@ -25,12 +25,12 @@ const WAIT_MS = 15_000;
 
 /**
  * Looks at every configured target at once: that a directory can be listed and written and has not lost its backups, that a
- * bucket can be listed.
+ * bucket can be listed, and that the newest backup has the size of its manifest.
  * @param known.owners as `targetOwners`
  * @param known.isMirrorAway true where the mirror was there and is not: the disk in its place is not its own
  */
 export async function checkTargets(
-  config: Config,
+  config: Pick<Config, 'mirror'> & { readonly backup: Pick<BackupConfig, 'targets'> | null },
   known: KnownOfMirror,
   signal: AbortSignal,
 ): Promise<readonly TargetCheck[]> {
@@ -62,7 +62,7 @@ async function checkTarget(
     owners,
     isMirrorAway,
     signal,
-  }: KnownOfMirror & { readonly config: Config; readonly signal: AbortSignal },
+  }: KnownOfMirror & { readonly config: Pick<Config, 'mirror'>; readonly signal: AbortSignal },
 ): Promise<TargetCheck> {
   const address = addressOf(target);
   const waiting = new AbortController();
@@ -77,8 +77,8 @@ async function checkTarget(
   const check = async (): Promise<TargetCheck> => {
     const opened = await openTarget(target, systemClock);
     await opened.check(limited);
-    // A bucket is asked once: its manifests would be a request each.
-    const backups = target.type === 'directory' ? await listBackups(opened) : [];
+    // Of a bucket, each manifest is a request: that of the newest is enough.
+    const backups = await listBackups(opened, target.type === 'directory' ? Infinity : 1);
     if (owner !== undefined && !backups.some(({ manifest }) => manifest?.mirror === owner))
       throw emptiedError(address, backups.length > 0);
     const isOnDisk = !isMirrorAway && (await isOnMirrorDisk(target, config.mirror));

@@ -11,11 +11,13 @@ import { listBackups } from '../../src/backup/list.ts';
 import { restoreBackup, verifyBackup } from '../../src/backup/opened-backup.ts';
 import { openTarget } from '../../src/backup/targets/open.ts';
 import type { BackupTarget } from '../../src/backup/targets/target.ts';
+import { checkTargets, targetProblems } from '../../src/cli/doctor-backups.ts';
 import { parseS3Address } from '../../src/config/backup-target.ts';
 import type { S3TargetConfig, TargetConfig } from '../../src/config/config.ts';
 import { NO_PROXIES } from '../../src/config/proxy.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { Secret } from '../../src/core/secret.ts';
+import type { Problem } from '../../src/doctor/problems.ts';
 import { bodies, open, temporaryDirectory } from '../mirror/fixture.ts';
 import { ConnectProxy } from '../faults/connect-proxy.ts';
 import { never, setting } from './fixture.ts';
@@ -124,6 +126,40 @@ describe('a backup in S3', () => {
     const to = join(temporaryDirectory(), 'mirror.db');
     await restoreBackup(backup!, to, { ...options, holder });
     expect(bodies(open({ path: to }), 'roles')).toEqual(bodies(mirror, 'roles'));
+  });
+
+  it('that is the newest and damaged is found by doctor, which reads no other manifest', async () => {
+    const { with: writer, sync, mirror } = await setting();
+    const make = writer({ backups: { targets: [s3()] } });
+    await make.make(never);
+    await sync();
+    const { manifest } = await make.make(never);
+    const config = { mirror: mirror.path, backup: { targets: [s3()] } };
+    const look = async (): Promise<readonly Problem[]> => {
+      const known = { owners: new Map(), isMirrorAway: false };
+      return targetProblems(await checkTargets(config, known, never)).filter(
+        ({ code }) => code !== 'backup_on_mirror_disk',
+      );
+    };
+    seen = [];
+    expect(await look()).toEqual([]);
+    const manifests = seen.filter(({ path }) => path.includes('.json'));
+    expect(manifests.map(({ path }) => path.split('?')[0])).toEqual([
+      `/backups/p${prefixes}/${manifest.file}.json`,
+    ]);
+    await fetch(`${endpoint}/backups/p${prefixes}/${manifest.file}`, { method: 'PUT', body: 'short' });
+    const file = `s3://backups/p${prefixes}/${manifest.file}`;
+    expect(await look()).toMatchObject([
+      {
+        gravity: 'warning',
+        code: 'backup_damaged',
+        message: `backups: the newest one is damaged: ${file}: it has 5 bytes where its manifest says ${manifest.bytes}`,
+      },
+    ]);
+    await fetch(`${endpoint}/backups/p${prefixes}/${manifest.file}`, { method: 'DELETE' });
+    expect((await look()).map(({ message }) => message)).toEqual([
+      `backups: the newest one is damaged: ${file}: only its manifest is there`,
+    ]);
   });
 
   it('of more than a part is uploaded in parts, each with its checksum, and under the lock', async () => {

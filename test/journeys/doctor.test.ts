@@ -376,7 +376,7 @@ describe('doctor', () => {
     expect(stdout).toContain(`${good} can be used, but its newest backup is damaged`);
   });
 
-  it('looks at a bucket with one request, and reports one that does not answer as it should', async () => {
+  it('looks at an empty bucket with two requests, and reports one that does not answer as it should', async () => {
     const { directory, env } = await rig();
     const seen: string[] = [];
     let status = 200;
@@ -395,7 +395,11 @@ describe('doctor', () => {
     expect((await examine(0, env, directory)).document.backups).toEqual([
       { target: 's3://copies/here', is_on_mirror_disk: false, error: null },
     ]);
-    expect(seen).toEqual([expect.stringMatching(/^GET .copies.*max-keys=1\b/)]);
+    // Whether it answers, which can be aborted; then which backups it has.
+    expect(seen).toEqual([
+      expect.stringMatching(/^GET .copies.*max-keys=1\b/),
+      expect.stringMatching(/^GET .copies.*list-type=2/),
+    ]);
     status = 403;
     const { document } = await examine(3, env, directory);
     expect(document.problems[0]).toMatchObject({
