@@ -1,9 +1,14 @@
 /** Views of runs, as text (see `kind-views.ts`): `run_lists` has what each run read of each list. */
-/** Of a sweep `w`, in the words of the pages. Where no list was walked, its records were asked for by their ids. */
+import { CATALOG } from '../catalog/catalog.ts';
+
+/** Kinds of which a run reads some records, and later ones the others: it does not say that all were read. */
+const IN_TURNS = CATALOG.filter(({ reading }) => reading === 'each').map(({ kind }) => `'${kind}'`);
+
+/** Of a sweep `w` of the list `c`, in the words of the pages. Where no list was walked, its records were asked for by their ids. */
 function outcomeText(isNothing: string): string {
   return `CASE w.outcome
     WHEN 'complete' THEN CASE w.mode WHEN 'full' THEN 'read completely' WHEN 'head' THEN 'read what is new'
-      ELSE iif(${isNothing}, 'nothing to read', 'read by ids') END
+      ELSE CASE WHEN ${isNothing} THEN 'nothing to read' WHEN c.kind IN (${IN_TURNS.join()}) THEN 'read in turns' ELSE 'read by ids' END END
     WHEN 'held' THEN 'read completely, removals held'
     WHEN 'incomplete' THEN 'read in part'
     WHEN 'denied' THEN 'not read: access denied'

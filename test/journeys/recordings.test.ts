@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { openMirrorToRead } from '../docs/mirror-answer.ts';
 import { environment, scratch, tidemark } from './harness.ts';
 import { FakeService, projectPaths } from './service.ts';
 
@@ -130,6 +131,10 @@ describe('recording sharing', () => {
     const first = (await sweeps(env))('recording_sharing');
     expect(first).toMatchObject({ outcome: 'complete', pending: 60 - first.added });
     expect(first.added).toBeGreaterThan(3);
+    const results = `SELECT result, records FROM run_lists WHERE kind = 'recording_sharing'`;
+    expect(openMirrorToRead(env['TIDEMARK_MIRROR'] ?? '', results).rows).toEqual([
+      `read in turns | ${first.added}`,
+    ]);
     const asked = (): number => far.seen.filter(({ url }) => url.startsWith(RECORDINGS)).length;
     expect(asked()).toBe(11);
     const again = await sweeps(env);
