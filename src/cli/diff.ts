@@ -251,7 +251,7 @@ function diffReport(
     source: string | null;
     warnings: readonly string[];
     title: string | null;
-    /** Where FROM is another source: who names the parents of what was removed. */
+    /** Where FROM is another source: who knows its records. */
     removedFrom?: Pick<ReportOptions, 'definitions'> & { opener: StateOpener; source: string };
   } & Pick<ReportOptions, 'definitions'>,
 ): SourceReport {
@@ -264,7 +264,8 @@ function diffReport(
   const beside = isForPeople ? comparisonNotes({ ...document, ...shown }, definitions) : notes;
   printNote(context, isForPeople ? beside : [...warnings, ...beside]);
   const mirror = opener.mirrorIfAny();
-  const mirrorOfRemoved = removedFrom?.opener.mirrorIfAny() ?? null;
+  const mirrorOfRemoved = removedFrom === undefined ? mirror : removedFrom.opener.mirrorIfAny();
+  const sourceOfRemoved = removedFrom?.source ?? source;
   const shared: ReportOptions = {
     definitions,
     fileOf: opener.filesOfStates(),
@@ -275,13 +276,13 @@ function diffReport(
     ...(mirror === null || source === null
       ? {}
       : { parentName: parentNames(mirror, source, definitions, document.to.run) }),
-    ...(mirrorOfRemoved === null || removedFrom === undefined
+    ...(mirrorOfRemoved === null || sourceOfRemoved === null
       ? {}
       : {
           removedParentName: parentNames(
             mirrorOfRemoved,
-            removedFrom.source,
-            removedFrom.definitions,
+            sourceOfRemoved,
+            removedFrom?.definitions ?? definitions,
             document.from.run,
           ),
         }),

@@ -25,7 +25,7 @@ export interface ReportOptions {
   readonly fingerprintOf?: FingerprintOf;
   /** The name of a parent record, where the caller knows it: shown before its id. */
   readonly parentName?: (kind: Kind, id: string) => string | undefined;
-  /** The same of what was removed, where FROM is another source; left out, `parentName`. */
+  /** The same of what was removed, as FROM has it; left out, `parentName`. */
   readonly removedParentName?: ReportOptions['parentName'];
   /** The file that has a record, if it is in the git work tree of the current directory, or without one below that directory; relative to it. */
   readonly fileOf?: (record: RecordKey) => { readonly path: string; readonly line: number } | undefined;

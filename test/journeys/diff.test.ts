@@ -653,6 +653,31 @@ describe('diff over several sources', () => {
   });
 });
 
+it('names the parents of records as FROM had them for what was removed, else as TO has them', async () => {
+  const { service, expectRun } = await world();
+  const organization = (name: string, domains: readonly object[]): void => {
+    service.lists.set('/api/organizations/', [JSON.stringify({ id: ORG, name, teams: [{ id: 1 }] })]);
+    service.set('domains', domains);
+  };
+  const [one, two] = DOMAINS;
+  organization('Harbor', [{ ...one }]);
+  await expectRun(0, 'sync', '--quiet');
+  organization('Harbour', [{ ...two }]);
+  await expectRun(0, 'sync', '--quiet', '--accept-removals', '1');
+  organization('Haven', [{ ...two }]);
+  await expectRun(0, 'sync', '--quiet');
+  const args = ['--kind', 'domains', '--format', 'markdown'];
+  for (const [to, name] of [
+    ['run:2', 'Harbour'],
+    ['latest', 'Haven'],
+    ['live', 'Haven'],
+  ] as const) {
+    const { stdout } = await expectRun(2, 'diff', 'run:1', to, ...args);
+    expect(stdout, to).toMatch(new RegExp(`two\\.example[^\n]*organization ${name} `));
+    expect(stdout, to).toMatch(/one\.example[^\n]*organization Harbor /);
+  }
+});
+
 describe("a field that repeats the parent's", () => {
   it('is not a change of the child: a renamed organization is one change, and --all shows the rest', async () => {
     const { service, expectRun } = await twoRuns();
