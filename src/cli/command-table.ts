@@ -168,7 +168,8 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
       ...filterOptions,
     ],
     notes: [
-      'Records of which the latest reading failed are exported as last read, and listed on stderr.',
+      'Records of a list that could not be read completely are exported as last read: stderr names the list, and the exit',
+      'code is 3.',
       'An export as json, or into a directory, lists the collections that it holds completely, so that `diff file:PATH` can',
       'report added and removed records. ndjson and YAML on stdout cannot say so: records that they lack are not compared.',
       'Fields that change on their own (volatile) have no history: a state before the newest run is exported without them, and',

@@ -75,10 +75,14 @@ export function staleCollections(
         leads: !isAsked({ source, kind, scope }),
       }));
   }
+  const unasked = new Map(
+    sources.map((source) => [source, unaskedInRun(mirror, source, mirror.runs.latest(source)?.run ?? 0)]),
+  );
   return mirror.runs
     .collections()
     .filter((row) => row.retiredRun === null && row.lastOutcome !== 'complete')
     .filter(isDependedOn)
+    .filter(({ source, kind, scope }) => unasked.get(source)?.of(kind, scope) === undefined)
     .map(({ source, kind, scope, lastOutcome, lastError, lastCompleteRun, lastCompleteAt }) => ({
       ...{ source, kind, scope, outcome: lastOutcome, error: lastError },
       leads: !isAsked({ source, kind, scope }),

@@ -68,8 +68,8 @@ interface ExportOptions extends FilterOptions {
 }
 
 /**
- * Exit 0 with what the mirror holds, also where some of it is stale: that is said on stderr and is `sync`'s to reflect. A history
- * that may lack changes is exit 3, as of `changes`; so is an empty export of a kind that could not be read.
+ * Exit 3 where a list of what is exported was not read completely, and stderr names it: everything is written even so. So is a
+ * history that may lack changes, as of `changes`. A record that is asked for by id is found or not.
  * Nothing published yet, and an unknown id, organization or project, is exit 1; so is a history that another program altered, of
  * which everything is written even so.
  */
@@ -219,8 +219,11 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       options.id === undefined
         ? []
         : notKnownIn(mirror, config, question.sources, { ...options, kind: question.filter.kinds });
+    // One that is asked for by id was found; whether another list has it too, `notKnown` says.
+    const unproven = options.id === undefined ? stale.filter(({ outcome }) => outcome !== 'held') : [];
     const isUnread =
       notKnown.length > 0 ||
+      unproven.length > 0 ||
       sources.some((source) => {
         if (options.id !== undefined) return false;
         if (unpublished.includes(source)) return true;
@@ -261,11 +264,19 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       }),
       ...unaskedNotes(mirror, sources, run, recordFilter(sources, options)),
       ...sampledNotes(mirror, sources, options, { kinds: stillRead(config, sources, held), run }),
-      ...staleText(stale, run, systemClock.now(), content.hasSource),
+      ...staleText(
+        stale.filter((each) => !unproven.includes(each)),
+        run,
+        systemClock.now(),
+        content.hasSource,
+      ),
       ...limitedText(limited, options, (source) => definitionsFor(config, source), content.hasSource),
       ...newestOnlyText(mirror, sources, options, resolvedState),
     ]);
-    printReason(context, notKnownLines(notKnown));
+    printReason(context, [
+      ...staleText(unproven, run, systemClock.now(), content.hasSource),
+      ...notKnownLines(notKnown),
+    ]);
     return exit === EXIT.done && isUnread ? EXIT.partial : exit;
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;

@@ -344,7 +344,10 @@ describe('files of kinds', () => {
     const tree = join(directory, 'tree');
     for (let run = 1; run <= 2; run += 1) await tidemark(['sync', '--quiet'], { env });
     for (const format of ['csv', 'ndjson']) {
-      const said = await ok(['export', '--format', format, '--output', tree], env);
+      const { code, stderr: said } = await tidemark(['export', '--format', format, '--output', tree], {
+        env,
+      });
+      expect(code).toBe(3);
       expect(said).toContain('nothing of domains: the mirror has not read it yet\n');
       expect(said).toMatch(/domains .*: denied; never read completely\n/);
       expect(filesBelow(tree)).not.toContain(`domains.${format}`);
@@ -378,8 +381,9 @@ describe('files of kinds', () => {
     const env = environment(service.url, directory);
     const tree = join(directory, 'tree');
     await tidemark(['sync', '--quiet'], { env });
-    const said = await ok(['export', '--output', tree], env);
-    expect(said).toMatch(/roles .*: denied; never read completely\n/);
+    const written = await tidemark(['export', '--output', tree], { env });
+    expect(written.code).toBe(3);
+    expect(written.stderr).toMatch(/roles .*: denied; never read completely\n/);
     const { stdout: whole } = await tidemark(['export', '--format', 'json'], { env });
     const manifest = readFileSync(join(tree, '.tidemark-export.json'), 'utf8');
     // Without the number of a run: the manifest of a tree that is kept changes only where something did.
@@ -460,12 +464,17 @@ describe('what was asked for', () => {
       tidemark(['export', '--quiet'], { env }),
       tidemark(['export', '--kind', 'roles'], { env }),
     ]);
-    expect(latest.code).toBe(0);
     expect(latest.stdout).toBe(earlier.stdout);
-    expect(latest.stderr).toMatch(
-      /1 collection could not be read completely .*\n {2}domains \(organization .*\): denied; last read completely (just now|\d+ s ago)/,
+    // Also with --quiet: why the exit code is 3.
+    for (const { code, stderr } of [latest, quiet]) {
+      expect(code).toBe(3);
+      expect(stderr).toMatch(
+        /1 collection could not be read completely .*\n {2}domains \(organization .*\): denied; last read completely (just now|\d+ s ago)/,
+      );
+    }
+    expect([earlier, unconcerned].map(({ code, stderr }) => ({ code, stderr }))).toEqual(
+      Array(2).fill({ code: 0, stderr: '' }),
     );
-    expect([earlier.stderr, quiet.stderr, unconcerned.stderr]).toEqual(['', '', '']);
   });
 
   it('says of an earlier state when such a collection had been read completely before', async () => {

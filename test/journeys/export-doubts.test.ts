@@ -107,6 +107,33 @@ it('of a kind whose list was never read, is empty, says why and exits with 3, al
   await expectRun(0, 'export', '--kind', 'roles');
 });
 
+it('an export that lacks a list, or has it as last read, exits with 3 and says so, also with --quiet', async () => {
+  const { env, directory, service, expectRun } = await world();
+  let denied = '/domains/';
+  service.quirks.push(
+    ({ path }, response) => path.endsWith(denied) && forbidden(response, 'organization:read'),
+  );
+  await expectRun(3, 'sync', '--quiet');
+  const never =
+    /^tidemark: 1 collection could not be read completely [^\n]*\n {2}domains [^\n]*: denied; never read/;
+  for (const args of [[], ['--format', 'json'], ['--format', 'csv', '--output', 'tables']])
+    expect((await expectRun(3, 'export', '--quiet', ...args)).stderr, args.join(' ')).toMatch(never);
+  await expectRun(0, 'export', '--kind', 'members', '--quiet');
+  // The record was found, and by its id in no other list that could not be read.
+  await expectRun(0, 'export', '--kind', 'members', '--id', 'u1');
+  denied = '/members/';
+  await expectRun(3, 'sync', '--quiet');
+  const { stdout, stderr } = await expectRun(3, 'export', '--kind', 'members', '--quiet');
+  expect(stdout.trim().split('\n')).toHaveLength(2);
+  expect(stderr).toContain('denied; last read completely');
+  await expectRun(3, 'export', '--at', 'run:1', '--kind', 'domains');
+  // What the configuration leaves out from a run on is no longer to be read.
+  const own = { cwd: directory, env: { ...env, TIDEMARK_KINDS_EXCLUDE: 'members' } };
+  expect((await commandLine(['sync', '--quiet'], own)).code).toBe(0);
+  const left = await commandLine(['export'], own);
+  expect(left).toMatchObject({ code: 0, stderr: expect.not.stringContaining('could not be read') });
+});
+
 it('a period since the time at which a run ended, to the second or the millisecond, begins after that run, and one until then includes it', async () => {
   const { expectRun } = await world();
   await expectRun(0, 'sync', '--quiet');
