@@ -315,7 +315,7 @@ describe('an export', () => {
         : false,
     );
     await found.expectRun(3, 'sync');
-    const { stdout } = await found.expectRun(0, 'export', '--format', 'json');
+    const { stdout } = await found.expectRun(3, 'export', '--format', 'json');
     const { whole } = JSON.parse(stdout) as { whole: readonly { readonly kind: string }[] };
     expect(whole.map(({ kind }) => kind)).toContain('domains');
     expect(whole.map(({ kind }) => kind)).not.toContain('roles');
@@ -378,8 +378,8 @@ describe('an export of a run that was denied a list', () => {
       isDenied && path.endsWith('/batch_exports/') ? respond(response, 403, DENIED) : false,
     );
     await found.expectRun(3, 'sync');
-    await found.expectRun(0, 'export', '--format', 'json', '--output', 'before.json');
-    await found.expectRun(0, 'export', '--format', 'yaml', '--output', 'before');
+    await found.expectRun(3, 'export', '--format', 'json', '--output', 'before.json');
+    await found.expectRun(3, 'export', '--format', 'yaml', '--output', 'before');
     isDenied = false;
     return found;
   }
@@ -424,7 +424,7 @@ describe('an export of a run that was denied a list', () => {
 
   it('says which collections these are, and no longer that it holds all of them', async () => {
     const found = await deniedSecond(EXPORTS.slice(0, 3));
-    const stdout = (await found.expectRun(0, 'export', '--format', 'json')).stdout;
+    const stdout = (await found.expectRun(3, 'export', '--format', 'json')).stdout;
     const { whole, stale } = JSON.parse(stdout) as {
       readonly whole: readonly { readonly kind: string }[];
       readonly stale?: unknown;
