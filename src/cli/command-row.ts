@@ -48,6 +48,8 @@ export interface MirrorLoop {
   readonly sums?: readonly string[];
   /** Keys of it that are as good for all: those of the first. */
   readonly firsts?: readonly string[];
+  /** Keys of it that are about the mirror: in the document of all, those of each mirror are beside its path. */
+  readonly ofMirror?: readonly string[];
   /** True for documents that become those of one `tidemark.reports/1`. */
   readonly isReport?: true;
   /** True where the text names its source: no line of it is put before. */

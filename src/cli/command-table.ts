@@ -107,7 +107,7 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
       'exits with 1 for what is failing.',
     ],
     examples: ['tidemark status', 'tidemark status --verbose', 'tidemark status --json'],
-    mirrors: { lists: ['sources'] },
+    mirrors: { lists: ['sources'], ofMirror: ['verified'] },
     load: async () => (await import('./status.ts')).status,
   },
   {

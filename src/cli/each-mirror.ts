@@ -371,11 +371,12 @@ function reportsIn(document: JsonValue): JsonValue[] {
 const OF_ONE_MIRROR: readonly string[] = ['run', 'at'];
 
 /**
- * Lists one after another and counts summed up; of what else differs, null. `mirror` is kept in `mirrors`, by source.
+ * Lists one after another and counts summed up; of what else differs, null. `mirror`, and what is said of it, is kept in `mirrors`, by
+ * source.
  */
 function joined(
   documents: readonly { readonly source: string; readonly body: JsonObject }[],
-  { lists = [], commons = [], sums = [], firsts = [] }: MirrorLoop,
+  { lists = [], commons = [], sums = [], firsts = [], ofMirror = [] }: MirrorLoop,
 ): Record<string, unknown> {
   const keys = [...new Set(documents.flatMap(({ body }) => Object.keys(body)))];
   const result: Record<string, unknown> = {};
@@ -394,7 +395,8 @@ function joined(
   }
   const mirrors = documents.flatMap(({ source, body }) => {
     const mirror = getOwn(body, 'mirror');
-    return mirror === undefined ? [] : [{ source, mirror }];
+    const own = Object.fromEntries(ofMirror.map((key) => [key, getOwn(body, key) ?? null]));
+    return mirror === undefined ? [] : [{ source, mirror, ...own }];
   });
   return { ...result, ...(mirrors.length === 0 ? {} : { mirrors }) };
 }

@@ -64,6 +64,7 @@ export async function runs(context: CommandContext, options: { readonly limit?: 
         is_altered: altered.has(row.run),
       }));
       await print(context, `${JSON.stringify({ schema: 'tidemark.runs/1', runs: documents, warnings })}\n`);
+      printNote(context, never);
       return exit;
     }
     const width = terminalWidth(context);

@@ -66,10 +66,16 @@ describe('sources with mirrors of their own', () => {
     const status = await run(0, 'status');
     expect(status.stdout).toMatch(/^3 sources with mirrors of their own: /);
     expect(status.stdout.match(/^(acme|beta|core) .*$/gm)).toHaveLength(3);
+    await run(0, 'verify', '--source', 'beta');
     const document = await json(0, 'status');
     expect(sourcesIn(document['sources'])).toEqual(['acme', 'beta', 'core']);
+    expect(document['verified']).toBeNull();
+    const states: Record<string, string> = { acme: 'not_yet', beta: 'yes', core: 'not_yet' };
     expect(document['mirrors']).toEqual(
-      configs.map(({ mirror, sources }) => ({ source: sources[0]?.name, mirror })),
+      configs.map(({ mirror, sources: [{ name } = { name: '' }] }) => ({
+        ...{ source: name, mirror },
+        verified: expect.objectContaining({ state: states[name] }) as unknown,
+      })),
     );
 
     expect(sourcesIn((await json(0, 'runs'))['runs'])).toEqual(['acme', 'acme', 'beta', 'core', 'core']);

@@ -76,6 +76,7 @@ it('each command says what was never read', async () => {
     ],
     [1, /Drift +Unknown +nothing of c was read yet/, 'status', '--source', 'c'],
     [0, 'no run of c yet: run `tidemark sync --source c`', 'runs'],
+    [0, 'tidemark: no run of c yet: run `tidemark sync --source c`', 'runs', '--json'],
     [0, /^no run of c yet: run `tidemark sync --source c`$/m, 'runs', '--source', 'c'],
     [
       0,
