@@ -171,8 +171,8 @@ function asSaid(
   return lines.map(toRunHere(context)).map((line) => ofSource(line, source));
 }
 
-/** A line of one of several mirrors, with its source, unless it names that itself or belongs to the line before. */
-function ofSource(line: string, source: string | undefined): string {
+/** A line about one of several sources, with its name, unless it names that itself or belongs to the line before. */
+export function ofSource(line: string, source: string | undefined): string {
   if (source === undefined || line.startsWith(' ')) return line;
   const words = line.split(/[\s:,;()]+/);
   const isNamed = words.some(

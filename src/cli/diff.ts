@@ -26,7 +26,7 @@ import { LATEST, type Reference, parseReference } from '../state/reference.ts';
 import { readLoadedConfig } from '../wire.ts';
 import { kindsOfNeither } from '../state/unasked.ts';
 import { comparisonNotes } from './run-comparison.ts';
-import { type CommandContext, isOneOutput, printNote } from './context.ts';
+import { type CommandContext, isOneOutput, ofSource, printNote } from './context.ts';
 import type { SourceState } from './named-parents.ts';
 import { type KnownTo, withRealIds } from './real-ids.ts';
 import { sourcesToRead } from './record.ts';
@@ -121,7 +121,9 @@ export async function diff(context: CommandContext, asked: DiffOptions): Promise
         printNote(context, lossNotes(context, options, config, opener, { document, source, filter }));
       const isNamed = source !== null && namesItsSource(config);
       const title = isNamed ? `Configuration changes of ${source}` : null;
-      return diffReport(context, options, opener, { document, source, definitions, warnings, title });
+      const isOneOf = sources.length > 1;
+      const report = { document, source, definitions, warnings, title, isOneOf };
+      return diffReport(context, options, opener, report);
     });
     return await deliver(context, options, results);
   } finally {
@@ -187,7 +189,7 @@ async function diffTwoSources(
     return await deliver(context, options, [
       diffReport(context, options, otherOpener, {
         // Both references name their sources.
-        ...{ document, source: other, definitions, title: null },
+        ...{ document, source: other, definitions, title: null, isOneOf: false },
         removedFrom: { opener, source: one, definitions: definitionsOf(context, options, config, one) },
         warnings: unmatchedNotes(document, definitions, pair),
       }),
@@ -245,12 +247,15 @@ function diffReport(
     definitions,
     warnings,
     title,
+    isOneOf,
     removedFrom,
   }: {
     document: DiffDocument;
     source: string | null;
     warnings: readonly string[];
     title: string | null;
+    /** True where stderr has the same of other sources. */
+    isOneOf: boolean;
     /** Where FROM is another source: who knows its records. */
     removedFrom?: Pick<ReportOptions, 'definitions'> & { opener: StateOpener; source: string };
   } & Pick<ReportOptions, 'definitions'>,
@@ -262,7 +267,11 @@ function diffReport(
   // A report for people has what was left out; where stderr is beside it, also what is older.
   const shown = { left_out: [], ...(isHere && isOneOutput(context) ? { stale: [] } : {}) };
   const beside = isForPeople ? comparisonNotes({ ...document, ...shown }, definitions) : notes;
-  printNote(context, isForPeople ? beside : [...warnings, ...beside]);
+  const owner = isOneOf && source !== null ? source : undefined;
+  printNote(
+    context,
+    (isForPeople ? beside : [...warnings, ...beside]).map((line) => ofSource(line, owner)),
+  );
   const mirror = opener.mirrorIfAny();
   const mirrorOfRemoved = removedFrom === undefined ? mirror : removedFrom.opener.mirrorIfAny();
   const sourceOfRemoved = removedFrom?.source ?? source;

@@ -28,7 +28,7 @@ import { type Sealed, sealedRun, sealNotes } from '../state/intact.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { parseReference } from '../state/reference.ts';
 import { comparisonNotes } from './run-comparison.ts';
-import { isOneOutput, printNote, type CommandContext } from './context.ts';
+import { isOneOutput, ofSource, printNote, type CommandContext } from './context.ts';
 import {
   type ComparisonOptions,
   comparisonMode,
@@ -102,6 +102,7 @@ export async function drift(context: CommandContext, asked: DriftOptions): Promi
         head: ofMirror === null ? null : sealedRun(opener.mirror(), ofMirror.run),
         isOfLatest,
         isNamed: namesItsSource(config),
+        isOneOf: named.length > 1,
         unmirrored: neverMirrored(config, opener.mirrorIfAny(), source),
       });
     });
@@ -121,6 +122,7 @@ function driftReport(
     head,
     isOfLatest,
     isNamed,
+    isOneOf,
     unmirrored,
   }: {
     readonly config: Config;
@@ -128,6 +130,8 @@ function driftReport(
     readonly head: Sealed | null;
     readonly isOfLatest: boolean;
     readonly isNamed: boolean;
+    /** True where stderr has the same of other sources. */
+    readonly isOneOf: boolean;
     readonly unmirrored: ReadonlySet<Kind>;
   },
 ): SourceReport {
@@ -165,16 +169,19 @@ function driftReport(
   );
   const held = heldReport(asked, definitions, isNamed ? source : null);
   const heldElsewhere = heldLines(others, definitions);
-  printNote(
-    context,
-    isForPeople
+  const lines = [
+    ...(isForPeople
       ? comparisonNotes(
           { ...document, left_out: [], ...(isHere && isOneOutput(context) ? { stale: [] } : {}) },
           definitions,
         )
-      : [...all.warnings, ...interruptedLines, ...heldLines(removals, definitions), ...besideHere],
+      : [...all.warnings, ...interruptedLines, ...heldLines(removals, definitions), ...besideHere]),
+    ...all.contradictions,
+  ];
+  printNote(
+    context,
+    lines.map((line) => ofSource(line, isOneOf ? source : undefined)),
   );
-  printNote(context, all.contradictions);
   const unread = [...failedLines, ...restoredLines];
   const notes = (isActivityNamed: boolean, areIgnoredListed: boolean): string[] => [
     ...all.warnings,

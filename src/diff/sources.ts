@@ -57,7 +57,7 @@ export function diffSources(from: State, to: State, options: SourceCompareOption
   for (const { kind, scope } of to.collections ?? []) {
     if (isReported(kind) && !isSkipped({ kind, scope, id: '' })) builder.collection(kind, scope);
   }
-  const sides = { from: side(from.records), to: side(to.records) };
+  const sides = { from: side(from, 'FROM'), to: side(to, 'TO') };
   const counterparts = new MatchedIds();
   pairOnlyRoots(sides, counterparts);
   for (const pair of options.counterparts ?? []) counterparts.pair(pair.kind, pair.from, pair.to);
@@ -85,14 +85,17 @@ export function diffSources(from: State, to: State, options: SourceCompareOption
 }
 
 interface Side {
+  /** For people: its source, where it is of one. */
+  readonly name: string;
   readonly records: ReadonlyMap<Kind, readonly RecordState[]>;
   readonly lineage: Lineage;
   /** Places of records in the lists of families, as far as these were compared. */
   readonly listed: Set<string>;
 }
 
-function side(records: Iterable<RecordState>): Side {
+function side({ records, reference }: State, name: string): Side {
   return {
+    name: reference.source ?? name,
     records: Map.groupBy(records, (record) => record.kind),
     lineage: new Lineage(),
     listed: new Set(),
@@ -158,7 +161,7 @@ function settle(
 ): void {
   for (const pair of match.pairs) counterparts.pair(kind, pair.from.id, pair.to.id);
   for (const { name, from, to } of match.ambiguous) {
-    const count = `${from.length} in FROM and ${to.length} in TO`;
+    const count = `${from.length} in ${sides.from.name} and ${to.length} in ${sides.to.name}`;
     const reason = `ambiguous: ${count} are called ${JSON.stringify(name)}`;
     builder.skip({ kind, scope: to[0]?.scope ?? {}, reason, name });
     for (const record of from) sides.from.lineage.add(kind, record.id, `its parent is ${reason}`);

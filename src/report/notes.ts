@@ -174,17 +174,18 @@ export function readingsThatMayHideChanges({ stale = [] }: Pick<DiffDocument, 's
 
 /** The same as text, one line per reason. */
 export function hidingLines(
-  document: Pick<DiffDocument, 'stale'>,
+  document: Pick<DiffDocument, 'stale'> & Partial<Pick<DiffDocument, 'from' | 'to'>>,
   definitions: Definitions,
   options: NotesOptions = {},
 ): string[] {
   const hiding = readingsThatMayHideChanges(document);
   const of = (isPartial: boolean, side: Stale['side']): readonly Stale[] =>
     hiding.filter((each) => (each.is_partial === true) === isPartial && each.side === side);
+  const { from: { source: from = 'FROM' } = {}, to: { source: to = 'TO' } = {} } = document;
   return [
     ...groupedNotes('not fresh', of(false, 'to'), definitions, options),
-    ...groupedNotes('incomplete in FROM', of(true, 'from'), definitions, options),
-    ...groupedNotes('incomplete in TO', of(true, 'to'), definitions, options),
+    ...groupedNotes(`incomplete in ${nameText(from)}`, of(true, 'from'), definitions, options),
+    ...groupedNotes(`incomplete in ${nameText(to)}`, of(true, 'to'), definitions, options),
   ];
 }
 

@@ -158,7 +158,7 @@ describe('diffSources', () => {
       kind: 'roles',
       scope: b,
       name: 'Ops',
-      reason: 'ambiguous: 2 in FROM and 1 in TO are called "Ops"',
+      reason: 'ambiguous: 2 in a and 1 in b are called "Ops"',
     });
     expect(document.skipped.map(({ kind }) => kind)).toEqual([
       'roles',

@@ -566,6 +566,30 @@ describe('diff over several sources', () => {
     });
   });
 
+  it('names the sources of namesakes, and the source of each note', async () => {
+    const { first, second, other, run } = await twoServices();
+    const roles = [{ id: 'r1', name: 'Ops' }];
+    first.set('roles', [...roles, { id: 'r2', name: 'Ops' }]);
+    second.lists.set(`/api/organizations/${other}/roles/`, ['{"id":"r9","name":"Ops"}']);
+    for (const path of ['r1', 'r2'].map((id) => `/api/organizations/${ORG}/roles/${id}/role_memberships/`))
+      first.lists.set(path, []);
+    second.lists.set(`/api/organizations/${other}/roles/r9/role_memberships/`, []);
+    expect((await run('sync', '--quiet')).code).toBe(0);
+    const pair = await run('diff', '--source', 'one', '--to-source', 'two');
+    expect(pair.code).toBe(3);
+    expect(pair.stdout).toContain('ambiguous: 2 in one and 1 in two are called "Ops"');
+    expect((await run('snapshots', 'pin', 'base', '--baseline')).code).toBe(0);
+    expect((await run('sync', '--quiet', '--kind', 'domains')).code).toBe(0);
+    for (const args of [['diff', 'snapshot:base', 'latest'], ['drift']]) {
+      const { stderr } = await run(...args, '--json');
+      const notes = stderr.split('\n').filter((line) => line.includes('older than the rest'));
+      expect(notes, stderr).toEqual([
+        expect.stringMatching(/^tidemark: one: older than the rest: .*run 3 was limited to domains/),
+        expect.stringMatching(/^tidemark: two: older than the rest: .*run 4 was limited to domains/),
+      ]);
+    }
+  });
+
   it('counts a component in two lists once, and shows both lists where plugins are asked for', async () => {
     const { first, second, other, run } = await twoServices();
     const lists = (id: number, description: string): [listed: object, all: object[]] => {

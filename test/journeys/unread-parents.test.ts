@@ -67,7 +67,7 @@ describe('a list of parents that was denied since the earlier run', () => {
   it('is named by an export of what is below it, and counts when that is compared', async () => {
     const made = await deniedSince();
     const { stdout, stderr } = await made.expectRun(
-      ...([0, 'export', '--kind', 'role_memberships', '--format', 'json'] as const),
+      ...([3, 'export', '--kind', 'role_memberships', '--format', 'json'] as const),
     );
     writeFileSync(join(made.directory, 'copy.json'), stdout);
     const { stale } = JSON.parse(stdout) as { stale: unknown };
