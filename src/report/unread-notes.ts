@@ -1,4 +1,5 @@
 /** What the runs of a period could not read, for people and as the keys of `tidemark.changes/1`. */
+import { definitionOf, familyKinds, scopeKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { plural } from '../core/wording.ts';
@@ -121,15 +122,28 @@ function listLines(
     const by = `${runsText(same)}${of}${againText(same)}`;
     const lists = same[0]?.lists ?? [];
     if (lists.length === 0) return [`partial: ${by}`];
-    const held = lists
-      .filter(isHeld)
-      .map((list) => ({ ...list, reason: list.reason.replace(/^held: /, '') }));
+    const held = heldOnce(lists.filter(isHeld)).map((list) => ({
+      ...list,
+      reason: list.reason.replace(/^held: /, ''),
+    }));
     const unread = lists.filter((list) => !isHeld(list));
     return [
       ...groupedNotes(`not read by ${by}`, unread, definitions, { placeOf }),
       // They were read; the records that they did not show stay.
       ...groupedNotes(`removals held by ${by}`, held, definitions, { placeOf }),
     ];
+  });
+}
+
+/** Without the lists of all components whose held removals are all held in the lists of families too. */
+function heldOnce(lists: UnreadRun['lists']): UnreadRun['lists'] {
+  return lists.filter(({ kind, scope, held }) => {
+    if (definitionOf(kind).isUnionOfFamily !== true) return true;
+    const families = familyKinds(kind).filter((each) => each !== kind);
+    const same = lists.filter(
+      (each) => families.includes(each.kind) && scopeKey(each.scope) === scopeKey(scope),
+    );
+    return same.reduce((sum, each) => sum + (each.held ?? 0), 0) !== held;
   });
 }
 

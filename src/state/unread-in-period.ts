@@ -26,6 +26,8 @@ import { EXCLUDED, isNamedAnyway, neverAsked } from './unasked.ts';
 interface UnreadList extends CollectionKey {
   readonly outcome: SweepOutcome;
   readonly reason: string;
+  /** How many removals are held, where some are. */
+  readonly held?: number;
 }
 
 /** A run that failed or was partial. */
@@ -121,12 +123,17 @@ function unreadInPeriod(
         return how === 'skipped' && from !== 'root' ? [collectionKey({ kind: from, scope })] : [];
       }),
     );
-    const lists = sweeps.flatMap(({ kind, scope, outcome: how, error }): UnreadList[] =>
+    const lists = sweeps.flatMap(({ kind, scope, outcome: how, error, held }): UnreadList[] =>
       how === 'complete' ||
       (how === 'missing' && !leftOut.has(collectionKey({ kind, scope }))) ||
       !isDependedOn({ kind, scope })
         ? []
-        : [{ kind, scope, outcome: how, reason: `${how}${error === null ? '' : `: ${error}`}` }],
+        : [
+            {
+              ...{ kind, scope, outcome: how, reason: `${how}${error === null ? '' : `: ${error}`}` },
+              ...(how === 'held' ? { held } : {}),
+            },
+          ],
     );
     // What a failed run read was not published.
     const ofRun = wanted.filter((kind) => run.kinds?.includes(kind) !== false);

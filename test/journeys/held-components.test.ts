@@ -66,6 +66,13 @@ describe('held removals of components', () => {
     const { stdout } = await run('runs', 'show', '2');
     expect(stdout).toContain('27 pipeline destinations are missing, their removal is held');
     expect(stdout).not.toMatch(/\b54 (pipeline|plugins|records)/);
+    const changes = (await run('changes')).stdout;
+    expect(changes).toMatch(/^removals held by run 2: pipeline destinations .*27 of 40 records/m);
+    expect(changes.match(/^removals held/gm)).toHaveLength(1);
+    // Asked for alone, their list has what it holds.
+    expect((await run('changes', '--kind', 'plugins')).stdout).toMatch(
+      /^removals held by run 2: plugins .*27 of 45/m,
+    );
     const tooFew = await run('sync', '--accept-removals', '26');
     expect(tooFew.stderr).toContain('26 is less than the 27 held (pipeline_destinations: 27)');
     const accepted = await run('sync', '--accept-removals', '27');
