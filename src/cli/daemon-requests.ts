@@ -143,6 +143,19 @@ export async function progressInDaemon(
   }
 }
 
+/**
+ * Tells a running daemon that this command has written the mirror. Without a word where that fails, or where the daemon is of an
+ * earlier version: it looks once a minute anyway.
+ */
+export async function noteWritten(
+  context: CommandContext,
+  { mirror }: Pick<Config, 'mirror'>,
+): Promise<void> {
+  const card = findDaemon(mirror, { pid: context.pid, host: hostname(), now: systemClock.now() });
+  if (card === null || card.isOnce || card.url === null) return;
+  await call(card, context.signal, 'POST', '/api/v1/look', '', PROGRESS_TIMEOUT_MS).catch(() => undefined);
+}
+
 /** What a running daemon knows and its mirrors do not tell. */
 export interface DaemonNow {
   /** Of each source, as `/readyz` has it. */

@@ -28,6 +28,7 @@ import {
   terminalWidth,
   toRun,
 } from './context.ts';
+import { noteWritten } from './daemon-requests.ts';
 import { commandLog } from './source-probe.ts';
 import { otherSourcesNote } from './other-sources.ts';
 import { logProgress, showProgress, type Progress } from './progress.ts';
@@ -216,6 +217,7 @@ async function syncHere(
     return { runs, refused, arePrinted: true, warnings };
   } finally {
     mirror.close();
+    if (runs.length > 0) await noteWritten(context, config);
   }
 }
 

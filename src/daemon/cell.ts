@@ -18,6 +18,7 @@ import type { DaemonEffects } from './effects.ts';
 import { executorFor } from './jobs/executor.ts';
 import { type EndedJob, type JobObserver, type ObservedMirror, Observers } from './jobs/observers.ts';
 import { jobKey } from './jobs/job-log.ts';
+import { manualSyncs } from './jobs/manual-sync.ts';
 import { JobRunner } from './jobs/runner.ts';
 import type { Slots } from './jobs/slots.ts';
 import type { JobWork, QueuedJob } from './jobs/work.ts';
@@ -84,8 +85,10 @@ export class Cell {
   #rateGroups: ReadonlyMap<string, string> = new Map();
   #registration: DaemonRegistration | null = null;
   #isLoaded = false;
-  /** Of the mirror's files, when a restore was last looked for. */
+  /** Of the mirror's files, when it was last looked for what another process wrote. */
   #lookedAt = '';
+  /** By source: the last run of another process that is known; null before the first look. */
+  #manualRuns: Map<string, number> | null = null;
   /** By source: the restores for which a sync was begun last. */
   readonly #syncedAfter = new Map<string | null, string>();
   /** By source: since when its syncs failed that were made up for last, as the mirror is back. */
@@ -227,7 +230,7 @@ export class Cell {
     return () => {
       this.startDue(!isOnce);
       // After what is due, which may be the sync itself; drift of the source waits for it.
-      this.#readRestored();
+      this.#readWritten();
       this.runner.addAll(pending.filter((job) => !this.runner.holds(job)));
       logUnfinished(before.dead, { runner: this.runner, timetable: this.#timetable, log });
     };
@@ -306,7 +309,10 @@ export class Cell {
     return times.length === 0 ? null : Math.min(...times);
   }
 
-  /** Notices that its file went or came, that a restore changed a source, and that the command line cannot find the daemon. */
+  /**
+   * Notices that its file went or came, that a restore changed a source, that another process synced one, and that the command
+   * line cannot find the daemon.
+   */
   checkFiles(): void {
     this.#mirrorAccess.isThere();
     // Its directory is on a volume that is away: made here, it would be in the way of what comes back.
@@ -318,7 +324,7 @@ export class Cell {
       this.#problems.begin('registration', asTidemarkError(error));
     }
     this.#syncMissed();
-    this.#readRestored();
+    this.#readWritten();
   }
 
   /** Syncs where syncs failed while the mirror was away, as a start of the daemon would: once each time. */
@@ -341,8 +347,8 @@ export class Cell {
     this.startDue(true);
   }
 
-  /** Syncs what a restore of another process changed. Looked for only where something was written. */
-  #readRestored(): void {
+  /** Syncs what a restore of another process changed, and reports what its sync found. Looked for only where something was written. */
+  #readWritten(): void {
     const files = fileStamp(this.#config.mirror);
     if (files === this.#lookedAt) return;
     try {
@@ -354,11 +360,31 @@ export class Cell {
       );
       this.runner.addAll(syncs.map(({ job }) => job));
       for (const { job, restores } of syncs) this.#syncedAfter.set(job.source, restores);
+      this.#followManualSyncs();
     } catch (error) {
       const { code } = asTidemarkError(error);
       // Whoever needs the mirror next reports why it cannot be read.
-      this.#effects.log.debug({ code }, 'restores could not be looked for');
+      this.#effects.log.debug({ code }, 'what other processes wrote could not be looked for');
+    } finally {
+      this.#manualRuns ??= new Map();
     }
+  }
+
+  /** What follows a sync of the daemon's own follows one of another process too: notices, drift, git and backup, once. */
+  #followManualSyncs(): void {
+    const mirror = this.#mirrorAccess.reader();
+    const known = this.#manualRuns;
+    const seen = new Map<string, number>();
+    for (const { name: source } of this.#config.sources) {
+      const last = manualSyncs(mirror, source).at(-1);
+      const before = known?.get(source) ?? 0;
+      seen.set(source, Math.max(before, last?.run ?? 0));
+      // What was there at the start is for the first sync of the daemon.
+      if (last === undefined || known === null || last.run <= before) continue;
+      this.observers.syncedByHand(source);
+      this.#addFollowUps(last.row);
+    }
+    this.#manualRuns = seen;
   }
 
   /** Shows the command line where HTTP answers; null for nowhere. @throws TidemarkError */

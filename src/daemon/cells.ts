@@ -64,6 +64,8 @@ export interface DaemonCells {
   rateGroups(): readonly RateGroup[];
   /** Until the returned function is called, no mirror is closed that somebody reads. */
   hold(): () => void;
+  /** Looks at once for what another process wrote to the mirrors; the daemon does so once a minute. */
+  look(): void;
 }
 
 interface RateGroup {
@@ -81,6 +83,7 @@ interface CellsParts {
   readonly cells: () => readonly CellParts[];
   readonly slots: DaemonCells['slots'];
   readonly hold: () => () => void;
+  readonly look: () => void;
   /** As of `DaemonCells`; left out where the mirror is read by whoever looks. */
   readonly refreshed?: () => Promise<void>;
 }
@@ -94,7 +97,7 @@ interface CellParts {
 }
 
 export function createCells(parts: CellsParts): DaemonCells {
-  const { startedAt, config, configProblem, problems, cells, slots, hold } = parts;
+  const { startedAt, config, configProblem, problems, cells, slots, hold, look } = parts;
   const isPerSource = (): boolean => hasMirrorPerSource(config());
   const all = (): readonly DaemonView[] => cells().map(({ view }) => view);
   const of = (source: string): DaemonView | null =>
@@ -177,6 +180,7 @@ export function createCells(parts: CellsParts): DaemonCells {
           }))
         : [],
     hold,
+    look,
   };
 }
 

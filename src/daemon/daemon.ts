@@ -154,6 +154,10 @@ class RunningDaemon implements Daemon {
       cells: () => [...this.#cells.values()],
       slots: () => ({ count: this.#settings.current().daemon.slots, used: this.#slots.working().length }),
       hold: () => readers.hold(),
+      look: () => {
+        this.#filesCheckedAt = Number.NEGATIVE_INFINITY;
+        this.#alarm.ring();
+      },
       refreshed: async () => {
         this.#refreshSummaries();
         if (this.#refreshing !== null)

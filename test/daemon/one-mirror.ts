@@ -27,5 +27,6 @@ export function cellsOfOne(view: DaemonView): DaemonCells {
     cells: () => [{ name: 'mirror', view, status, rateGroup: () => null }],
     slots: () => ({ count: 1, used: view.running().length }),
     hold: () => () => undefined,
+    look: () => undefined,
   });
 }

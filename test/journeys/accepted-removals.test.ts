@@ -11,7 +11,7 @@ import { settledRemovals } from '../../src/state/held-names.ts';
 import { commandActor } from '../../src/core/actor.ts';
 import { type World, world } from './comparison.ts';
 import { commandLine } from './command-line.ts';
-import { program, scratch } from './harness.ts';
+import { program, scratch, start } from './harness.ts';
 import { ORGANIZATION, Story } from './restore-story.ts';
 import { FakeService, ORG, respond } from './service.ts';
 import { receiver } from '../daemon/notices/receiver.ts';
@@ -469,4 +469,34 @@ it('are announced by the next `daemon --once`, once, where a sync by hand has he
   for (const _call of [1, 2]) await found.run('daemon', '--once', '--quiet');
   const events = hook.received.map(({ body }) => (JSON.parse(body) as { event: string }).event);
   expect(events).toEqual(['removals_held']);
+});
+
+it('are announced by a daemon that runs when a sync by hand accepts them, at once and once, with the drift', async () => {
+  const hook = await receiver({ status: 200 });
+  const found = await world({
+    TIDEMARK_RECORDINGS_SHARING_PER_RUN: '0',
+    TIDEMARK_HTTP_LISTEN: '127.0.0.1:0',
+    TIDEMARK_SCHEDULES_SYNC_CRON: '0 0 1 1 *',
+  });
+  const file = join(scratch(), 'notices.yaml');
+  writeFileSync(file, `notices: [{ name: hook, type: webhook, url: "${hook.url}" }]\n`);
+  found.env['TIDEMARK_CONFIG'] = file;
+  found.service.set('batch_exports', EXPORTS);
+  await found.expectRun(0, 'sync');
+  await found.expectRun(0, 'snapshots', 'pin', 'base');
+  await found.expectRun(0, 'snapshots', 'baseline', 'base');
+  const { child } = start(['daemon'], { env: found.env, cwd: found.directory });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  const events = (): string[] =>
+    hook.received.map(({ body }) => (JSON.parse(body) as { event: string }).event);
+  let log = '';
+  child.stderr?.on('data', (text: string) => (log += text));
+  await expect.poll(() => log, { timeout: 15_000 }).toContain('daemon started');
+  found.service.set('batch_exports', []);
+  await found.expectRun(3, 'sync');
+  await expect.poll(events, { timeout: 15_000 }).toEqual(['removals_held']);
+  await found.expectRun(0, 'sync', '--kind', 'batch_exports', '--accept-removals', '12');
+  await expect.poll(events, { timeout: 15_000 }).toEqual(['removals_held', 'removals_settled', 'drift_new']);
+  await found.expectRun(0, 'sync');
+  expect(events()).toHaveLength(3);
 });

@@ -115,6 +115,11 @@ export function createApi(parts: ApiParts): Hono {
     }
     return json(context, queueJobs(parts, await requestText(context), token), 202);
   });
+  api.post('/look', (context) => {
+    parts.checkMayAct(context);
+    cells.look();
+    return context.body(null, 204);
+  });
   api.get('/requests/:request', (context) => {
     filledQueryWith(context, []);
     const request = context.req.param('request');

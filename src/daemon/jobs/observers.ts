@@ -70,6 +70,8 @@ export interface JobObserver {
   ended?(ended: EndedJob, context: ObserverContext): Promise<void>;
   /** A scheduled sync of this source was left out, since another process has just completed one. Not waited for, but for the daemon's end. */
   replaced?(source: string, context: ObserverContext): Promise<void>;
+  /** Another process has ended a sync of this source while the daemon runs. Not waited for, but for the daemon's end. */
+  syncedByHand?(source: string, context: ObserverContext): Promise<void>;
   /** When `wake` must be called next, epoch milliseconds; null for not at all. */
   wakeAt?(): number | null;
   /** Not called again before it has ended. */
@@ -150,6 +152,11 @@ export class Observers {
   replaced(source: string): void {
     for (const observer of this.#all)
       this.#start(observer, 'replaced', () => observer.replaced?.(source, this.#context()));
+  }
+
+  syncedByHand(source: string): void {
+    for (const observer of this.#all)
+      this.#start(observer, 'syncedByHand', () => observer.syncedByHand?.(source, this.#context()));
   }
 
   /** Epoch milliseconds of the next wish to be woken; null if there is none. */

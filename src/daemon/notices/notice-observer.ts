@@ -10,7 +10,7 @@ import { channelsFor, createNotifier, type Notifier } from './notifier.ts';
 import { removedTransition, type UnfinishedRestore } from './checked-transitions.ts';
 import type { Config } from '../../config/config.ts';
 import { areBackupsEncrypted } from '../../config/mirrors.ts';
-import { asTidemarkError, type ErrorCode, isLocalError, TidemarkError } from '../../core/errors.ts';
+import { asTidemarkError, isLocalError, TidemarkError } from '../../core/errors.ts';
 import { namingBackup } from '../../core/hints.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
@@ -22,10 +22,10 @@ import { type Freshness, readFreshness } from '../health/freshness.ts';
 import { allowedBackupAgeMs, isQueuedBackupOnTime } from '../health/allowed-age.ts';
 import type { BegunJob, CutShort, EndedJob, JobObserver, ObserverContext } from '../jobs/observers.ts';
 import { UNENDED } from '../jobs/job-log.ts';
+import { manualSyncs } from '../jobs/manual-sync.ts';
 import { unreadSweeps } from '../jobs/sync-job.ts';
 import { isBackupFailureOver } from '../backup-failure.ts';
-import { lastCompleteRun, lastEndedRunOfAllKinds } from '../../state/runs.ts';
-import { isAllDenied } from '../../sync/outcome.ts';
+import { lastCompleteRun } from '../../state/runs.ts';
 import { markFailedStart, unmarkFailedStart } from '../lockfile.ts';
 import type { DaemonView } from '../view.ts';
 import { START_CODES } from './failed-start.ts';
@@ -201,6 +201,18 @@ class NotifyingObserver implements JobObserver {
     });
   }
 
+  /** As at the end of a sync of the daemon's own. Read under the lock: one of its own may have come between. */
+  async syncedByHand(source: string, context: ObserverContext): Promise<void> {
+    await this.#whereThere(context, async () => {
+      const ends = await this.#write((mirror) => {
+        const found = manualSyncs(mirror, source);
+        for (const end of found) this.recorded(end, mirror);
+        return found;
+      });
+      for (const end of ends) await this.ended(end, context);
+    });
+  }
+
   async finish(context: ObserverContext): Promise<void> {
     await this.#whereThere(context, async () => {
       await this.#endRemoved();
@@ -360,7 +372,7 @@ class NotifyingObserver implements JobObserver {
   #reportByHand(): void {
     const view = this.#view();
     const mirror = view.mirror();
-    const ends = view.config().sources.flatMap(({ name }) => endByHand(mirror, name) ?? []);
+    const ends = view.config().sources.flatMap(({ name }) => manualSyncs(mirror, name));
     if (ends.length > 0) this.#writeNow((open) => ends.forEach((end) => this.recorded(end, open)));
   }
 
@@ -532,29 +544,6 @@ function keyOf({ source }: { readonly source: string | null }, subject: string):
 function detailsOf({ report, kinds, unread }: EndedJob): JobDetails {
   const known = report === null ? unread : unreadSweeps(report.sweeps);
   return { kinds, ...(known === undefined ? {} : { unread: known }) };
-}
-
-/** The last sync of all kinds, as the daemon's own would have ended; null where that one was its own, or was broken off. */
-function endByHand(mirror: Mirror, source: string): EndedJob | null {
-  const run = lastEndedRunOfAllKinds(mirror, source);
-  const [own] = mirror.daemon.jobs({ name: 'sync', source, limit: 1 });
-  if (run === null || run.errorCode === ('interrupted' satisfies ErrorCode)) return null;
-  if (own !== undefined && ((own.run ?? 0) >= run.run || own.startedAt > run.startedAt)) return null;
-  const sweeps = mirror.runs.sweeps(run.run);
-  const unread = sweeps
-    .filter(({ outcome }) => outcome !== 'complete')
-    .map(({ kind, scope, outcome, held, errorCode, error }) => ({
-      ...{ kind, scope, outcome, held, hint: null, permission: null },
-      ...{ code: errorCode, message: error },
-    }));
-  const byOutcome = { complete: 'done', partial: 'partial', failed: 'failed', running: 'running' } as const;
-  const row: JobRow = {
-    ...{ ...UNENDED, job: 0, name: 'sync', source, trigger: 'request', run: run.run },
-    ...{ startedAt: run.startedAt, finishedAt: run.finishedAt, errorCode: run.errorCode, error: run.error },
-    outcome: isAllDenied(sweeps) ? 'refused' : byOutcome[run.outcome],
-    summary: { job: 'sync', held: sweeps.reduce((sum, { held }) => sum + held, 0) },
-  };
-  return { row, kinds: null, report: null, unread };
 }
 
 /** True while a recently started daemon runs the first sync since the source became overdue. */
