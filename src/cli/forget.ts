@@ -2,7 +2,7 @@
 import { type KeepOptions, retentionOf } from '../config/config.ts';
 import { commandActor } from '../core/actor.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
-import { megabytes, plural } from '../core/wording.ts';
+import { duration, formatInteger, megabytes, plural } from '../core/wording.ts';
 import type { ForgetResult } from '../mirror/forget.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RetentionPolicy } from '../config/config.ts';
@@ -18,10 +18,21 @@ export interface ForgetOptions extends KeepOptions {
   readonly as?: string;
 }
 
-/** Exit 0 when done, 3 when everything was forgotten but the file or its log may still have bytes of it. */
+/** What is kept, and who says so. */
+interface Rules {
+  readonly policy: RetentionPolicy;
+  readonly from: 'options' | 'configuration';
+}
+
+/** By the rules that are given, else by those of the configuration. Exit 0 when done, 3 when everything was forgotten but the file or its log may still have bytes of it. */
 export async function forget(context: CommandContext, options: ForgetOptions): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
-  const policy = retentionOf(options);
+  const given = retentionOf(options);
+  const rules: Rules =
+    Object.keys(given).length === 0 && config.retention !== null
+      ? { policy: config.retention, from: 'configuration' }
+      : { policy: given, from: 'options' };
+  const { policy } = rules;
   // Before anything waits for a lock.
   checkPolicy(policy);
   const { source: sources } = context.options;
@@ -29,7 +40,7 @@ export async function forget(context: CommandContext, options: ForgetOptions): P
   if (options.dryRun === true) {
     const mirror = openConfiguredMirror(config, 'read', 'forget', context.pid);
     try {
-      await show(context, mirror, policy, mirror.retention.plan(choice), null);
+      await show(context, mirror, rules, mirror.retention.plan(choice), null);
       return EXIT.done;
     } finally {
       mirror.close();
@@ -39,7 +50,7 @@ export async function forget(context: CommandContext, options: ForgetOptions): P
   try {
     const isEqual = contentComparison(config);
     const result = await mirror.retention.forget({ ...choice, isEqual });
-    await show(context, mirror, policy, result, result);
+    await show(context, mirror, rules, result, result);
     if (result.cleanupError === null) return EXIT.done;
     const { message, hint } = result.cleanupError;
     // Not a note: it is why the command ends as partial.
@@ -54,17 +65,18 @@ export async function forget(context: CommandContext, options: ForgetOptions): P
 async function show(
   context: CommandContext,
   mirror: Mirror,
-  policy: RetentionPolicy,
+  rules: Rules,
   plan: RetentionPlan,
   result: ForgetResult | null,
 ): Promise<void> {
   if (context.options.json === true) {
-    await print(context, `${JSON.stringify(document(mirror, policy, plan, result))}\n`);
+    await print(context, `${JSON.stringify(document(mirror, rules, plan, result))}\n`);
     return;
   }
   const lines = [
     ...(plan.kept.length === 0 ? ['nothing was published yet'] : [keptTable(plan, terminalWidth(context))]),
     '',
+    rulesLine(rules),
     forgottenLine(plan, result === null),
     ...(result === null ? [] : resultLines(result)),
   ];
@@ -78,6 +90,16 @@ function keptTable({ kept }: RetentionPlan, width: number | undefined): string {
     ['right'],
     { width },
   );
+}
+
+/** E.g. `rules: last 7, daily 30, within 12 h (retention of the configuration)`. */
+function rulesLine({ policy, from }: Rules): string {
+  const { withinMs, ...counts } = policy;
+  const named = [
+    ...Object.entries(counts).map(([rule, count]) => `${rule} ${formatInteger(count)}`),
+    ...(withinMs === undefined ? [] : [`within ${duration(withinMs)}`]),
+  ];
+  return `rules: ${named.join(', ')} (${from === 'options' ? 'of this command' : '`retention` of the configuration'})`;
 }
 
 function forgottenLine({ kept, forgotten }: RetentionPlan, isDry: boolean): string {
@@ -104,7 +126,7 @@ function resultLines({ done, bytesBefore, bytesAfter }: ForgetResult): string[] 
 
 function document(
   mirror: Mirror,
-  policy: RetentionPolicy,
+  { policy, from }: Rules,
   plan: RetentionPlan,
   result: ForgetResult | null,
 ): object {
@@ -114,6 +136,7 @@ function document(
     mirror: mirror.path,
     dry_run: result === null,
     policy: { ...counts, ...(withinMs === undefined ? {} : { within_seconds: withinMs / 1000 }) },
+    policy_from: from,
     kept: plan.kept,
     forgotten: plan.forgotten,
     forget: result?.done?.forget ?? null,

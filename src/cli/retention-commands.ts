@@ -114,12 +114,14 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
       asOption,
     ],
     notes: [
+      'Without a --keep option, the rules are those of `retention` in the configuration.',
       'Pinned snapshots stay, and of each source the latest run and the latest complete run. Nothing remote is touched.',
       'The file is rebuilt without what was dropped. docs/security.md describes how to erase a person.',
     ],
     examples: [
       'tidemark forget --keep-last 7 --keep-daily 30 --keep-monthly 12 --dry-run',
       'tidemark forget --keep-within 90d --keep-yearly 10',
+      'tidemark forget --dry-run                        # by retention of the configuration',
     ],
     outlivesOutput: () => true,
     mirrors: {},

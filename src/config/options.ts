@@ -154,7 +154,7 @@ export const SCHEDULES = section('When the daemon does what.', {
 });
 
 export const RETENTION = section(
-  'History that `forget` keeps on its schedule; without any of these the daemon forgets nothing. Pinned snapshots stay.',
+  'History that `forget` keeps, on its schedule and as a command without rules of its own; without any of these the daemon forgets nothing. Pinned snapshots stay.',
   retentionRules('run'),
 );
 

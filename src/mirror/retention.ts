@@ -164,7 +164,7 @@ export function checkPolicy(policy: RetentionPolicy): void {
   }
   if (counts.some((value) => value > 0)) return;
   throw new TidemarkError('usage', 'no rule says what to keep: nothing was forgotten', {
-    hint: 'give at least one, for example --keep-last 7 --keep-daily 30; --dry-run shows what would go',
+    hint: 'give at least one, for example --keep-last 7 --keep-daily 30, or set `retention` in the configuration; --dry-run shows what would go',
   });
 }
 

@@ -65,6 +65,29 @@ async function unreadUntilRemoved() {
 }
 
 describe('forget', () => {
+  it('without rules of its own takes those of the configuration, and says which it took', async () => {
+    const { run, path } = await mirrored(5);
+    const inConfig = await commandLine(['forget', '--dry-run'], {
+      env: {
+        TIDEMARK_MIRROR: path,
+        TIDEMARK_RETENTION_KEEP_LAST: '2',
+        TIDEMARK_RETENTION_KEEP_WITHIN: '30m',
+      },
+      cwd: dirname(path),
+    });
+    expect(inConfig.code, inConfig.stderr).toBe(0);
+    expect(inConfig.stdout).toContain('\nrules: last 2, within 30 min (`retention` of the configuration)\n');
+    expect(inConfig.stdout).toContain('3 runs would be forgotten: 1–3\n');
+    const given = await run('forget', '--keep-last', '4', '--dry-run');
+    expect(given.stdout).toContain('\nrules: last 4 (of this command)\n1 run would be forgotten: 1\n');
+    expect(JSON.parse((await run('forget', '--keep-last', '4', '--dry-run', '--json')).stdout)).toMatchObject(
+      {
+        policy: { last: 4 },
+        policy_from: 'options',
+      },
+    );
+  });
+
   it('keeps what it said it would, exactly as it was, and says so to an auditor', async () => {
     const { run, path, root } = await mirrored(5);
     await run('snapshots', 'pin', 'audit', 'run:2');
