@@ -4,6 +4,7 @@ import { isIPv4 } from 'node:net';
 import { basename, dirname, relative, resolve } from 'node:path';
 import { shownReference } from '../catalog/masks.ts';
 import { readSecretFile } from '../config/checking.ts';
+import { isKey } from '../config/known-secrets.ts';
 import { aboutOf, baseUrl, name as sourceName, type OptionType } from '../config/schema.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { isLoopback } from '../core/local-url.ts';
@@ -129,8 +130,17 @@ function likelyScheme(text: string): 'http://' | 'https://' {
   return isLoopback(host) || (isIPv4(host) && PRIVATE.test(host)) ? 'http://' : 'https://';
 }
 
-export async function nameFor(context: CommandContext, { name }: InitOptions): Promise<string> {
-  const check = mistakeIn(sourceName);
+/** @param key is no name: it was pasted once more */
+export async function nameFor(
+  context: CommandContext,
+  { name }: InitOptions,
+  { secret }: Pick<GivenKey, 'secret'>,
+): Promise<string> {
+  const keys = secret === null ? [] : [{ apiKey: secret }];
+  const check = (text: string): string | undefined =>
+    isKey(text, keys)
+      ? 'this is an API key, not a name; it would be in the mirror and in every report'
+      : mistakeIn(sourceName)(text);
   const proposal = 'production';
   if (name !== undefined || !canAsk(context)) return name ?? proposal;
   return answered(await askText(context, 'Name of the source, for commands', { proposal, check }));

@@ -42,7 +42,7 @@ export async function askForSource(
 ): Promise<SourceAnswers> {
   let url = await urlFor(context, options);
   let key = await keyFor(context, options, output);
-  const name = await nameFor(context, options);
+  const name = await nameFor(context, options, key);
   for (;;) {
     const draft: ConfigChoices = {
       ...{ name, url, profile: options.profile ?? 'svc', excluded: [], syncCron: USUAL_SYNC },

@@ -86,6 +86,20 @@ describe('init on a terminal', () => {
     expect(statSync(join(directory, 'tidemark.key')).mode & 0o777).toBe(0o600);
   });
 
+  it('asks again for the name where the key was pasted in its place', async () => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    const steps = questions(service.url);
+    const { code, shown, left } = await atTheKeyboard(directory, [
+      ...steps.slice(0, 4),
+      ['Name of the source', `${KEY}${ENTER}`],
+      ['this is an API key, not a name', `\u0015harbor${ENTER}`],
+      ...steps.slice(5),
+    ]);
+    expect([code, left], shown).toEqual([0, []]);
+    expect(readFileSync(join(directory, 'tidemark.yaml'), 'utf8')).toContain('name: "harbor"');
+  });
+
   it.each([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11])(
     'is left at question %i with nothing behind',
     async (at) => {
