@@ -1,4 +1,5 @@
 /** `tidemark backup restore`. */
+import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { commandActor } from '../core/actor.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
@@ -99,8 +100,8 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
     `sources in it: ${held.join(', ')}`,
     ...(missing.length === 0 ? [] : [unconfiguredText(held, missing, config)]),
     isConfigured
-      ? `→ this is the configured mirror, and its audit log has an entry of the restore: the next sync continues from there${missing.length === 0 ? '' : ', but only for sources that are in it'}`
-      : `→ inspect it with TIDEMARK_MIRROR=${shellWord(to)} tidemark status; to continue from it, stop the daemon, move ${config.mirror} with its -wal and -shm away, and set \`mirror\` to it`,
+      ? `→ this is ${config.configured.length === 0 ? 'where commands look for the mirror' : 'the configured mirror'}, and its audit log has an entry of the restore: the next sync continues from there${missing.length === 0 ? '' : ', but only for sources that are in it'}`
+      : `→ inspect it with TIDEMARK_MIRROR=${shellWord(to)} tidemark status; to continue from it, ${existsSync(config.mirror) ? `stop the daemon, move ${config.mirror} with its -wal and -shm away, and ` : ''}set \`mirror\` to it`,
   ];
   await print(context, `${lines.map(escapeControlCharacters).join('\n')}\n`);
   return EXIT.done;
@@ -196,6 +197,8 @@ function unconfiguredText(
 ): string {
   const others = configured.map(({ name }) => name).filter((name) => !held.includes(name));
   const [first = ''] = missing;
+  if (configured.length === 0)
+    return `→ no source is configured yet: give it the name that it had (\`name: ${first}\`, \`tidemark init --name ${first}\`, or TIDEMARK_NAME=${first}), or the first sync begins another one without history`;
   const what =
     others.length === 0
       ? `the configuration has no source ${missing.join(', ')}`

@@ -465,6 +465,18 @@ describe('backups elsewhere', () => {
     expect(restored.stdout).toContain(
       'sources in it: production\n→ the configuration has default, and not production: give the source the name that it had (`name: production`, or TIDEMARK_NAME=production)',
     );
+    const bare = scratch();
+    const before = await commandLine(['backup', 'restore', join(home, 'backups'), '--to', 'data/mirror.db'], {
+      env: {},
+      cwd: bare,
+    });
+    expect(before.stdout).toContain('→ no source is configured yet: give it the name that it had');
+    expect(before.stdout).toContain('→ this is where commands look for the mirror');
+    const beside = await commandLine(['backup', 'restore', join(home, 'backups'), '--to', 'other.db'], {
+      env: {},
+      cwd: scratch(),
+    });
+    expect(beside.stdout).not.toContain('-wal');
     const others =
       'default begins without history, and the mirror holds that of production, which is not configured';
     const remedy = 'if it is the same service, stop, and give the source its old name: `name: production`';

@@ -315,7 +315,7 @@ describe('an older backup that was restored in place of the mirror', () => {
       symlinkSync(dirname(path), link);
       return join(link, basename(path));
     });
-    expect(said).toContain('this is the configured mirror, and its audit log has an entry');
+    expect(said).toContain('this is where commands look for the mirror, and its audit log has an entry');
     expect((await run('audit')).stdout).toContain('restore_backup');
   });
 
