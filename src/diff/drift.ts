@@ -74,6 +74,8 @@ export interface DriftSummary {
   readonly changed: number;
   /** Equal on both sides. */
   readonly unchanged: number;
+  /** The service no longer shows them, and their removal is held: equal as far as the mirror goes. Left out where there are none. */
+  readonly held?: number;
   /** They differ, and nothing of that is open: what is below the threshold takes precedence over what was accepted, that before what is ignored. */
   readonly below_threshold: number;
   readonly accepted: number;

@@ -281,7 +281,7 @@ export function summaryText(document: MaybeNarrowed): string {
   );
   if (compared.collections === 0 && compared.records === 0) return 'Nothing was compared';
   if (counts.length > 0) return counts.join(', ');
-  const nothing = settledCounts(summary).length > 0 ? 'Nothing open' : 'No differences';
+  const nothing = settledCounts({ ...summary, held: 0 }).length > 0 ? 'Nothing open' : 'No differences';
   return isInDoubt(document) ? `${nothing} in what could be compared` : nothing;
 }
 
@@ -297,6 +297,7 @@ type MaybeNarrowed = Omit<DiffDocument, 'summary'> & {
 };
 
 const SETTLED = [
+  ['held', 'missing with their removal held'],
   ['accepted', 'accepted'],
   ['ignored', 'ignored by rule'],
   ['below_threshold', 'below the threshold'],
@@ -311,8 +312,8 @@ function settledCounts(summary: MaybeNarrowed['summary']): string[] {
 }
 
 /**
- * E.g. `1,204 records in 14 collections compared, 1,198 unchanged`; where some differ with nothing open:
- * `8 records in 2 collections compared: 7 unchanged, 1 accepted`.
+ * E.g. `1,204 records in 14 collections compared, 1,198 unchanged`; where some differ with nothing open, or are
+ * missing: `8 records in 2 collections compared: 7 unchanged, 1 accepted`.
  */
 export function comparedText({ compared, summary }: MaybeNarrowed): string {
   const settled = settledCounts(summary);

@@ -23,6 +23,7 @@ import { type IgnoreRule, type IgnoreTest, ignoreTest } from '../diff/rules.ts';
 import type { RecordKey } from '../catalog/order.ts';
 import { type JsonValue, parseLossless } from '../core/json.ts';
 import { pointerTo, splitPointer, resolvePointer } from '../core/json-pointer.ts';
+import { recordsOnce } from '../diff/families.ts';
 import { type SeverityOf, type SeverityRule, severities } from '../diff/severity.ts';
 import { type RecordState, skipTest, parseState } from '../diff/states.ts';
 import type { CheckedAcceptance } from '../mirror/acceptances.ts';
@@ -139,7 +140,38 @@ export async function driftBetween(
     severityOf,
     now,
   });
-  return { ...drift, source, definitions, severityOf, fingerprintOf };
+  const held = mirror === null ? 0 : heldCount(mirror, sides, diff, extent);
+  const { summary } = drift.document;
+  const document =
+    held === 0
+      ? drift.document
+      : { ...drift.document, summary: { ...summary, unchanged: summary.unchanged - held, held } };
+  return { ...drift, document, source, definitions, severityOf, fingerprintOf };
+}
+
+/** The records that count as unchanged only since their removal is held: the service no longer shows them. */
+function heldCount(
+  mirror: Mirror,
+  sides: { readonly from: LoadedState; readonly to: LoadedState },
+  { changes, skipped, left_out: leftOut = [], summary }: DiffDocument,
+  { source, filter }: Pick<DriftExtent, 'source' | 'filter'>,
+): number {
+  if (sides.to.resolvedState?.isLatest !== true) return 0;
+  const records = mirror.runs.heldRecords(source);
+  if (records.length === 0) return 0;
+  const changed = new Set(changes.map(keyText));
+  const isSkipped = skipTest(skipped);
+  const outside = new Set(leftOut.flatMap(({ kind, name }) => (name === undefined ? [kind] : [])));
+  const parts = filterParts(filter, sides.from, sides.to);
+  const compared = records.filter(
+    (record) =>
+      !changed.has(keyText(record)) &&
+      !isSkipped(record) &&
+      !outside.has(record.kind) &&
+      parts.some((part) => selectsRecord(part, record)),
+  );
+  // A component counts once, as in the comparison.
+  return Math.min(recordsOnce(compared).length, summary.unchanged);
 }
 
 /** What `drift` leaves out of a source by rule, for a plan. */
