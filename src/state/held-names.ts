@@ -1,7 +1,9 @@
 /** Removals that are held, with what a person decides by: which records they are, and where to look. */
 import type { Actor } from '../core/actor.ts';
 import { collectionKey, definitionOf, isPersonKind } from '../catalog/catalog.ts';
+import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
+import { scopeKeyNaming } from '../catalog/lineage.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
@@ -64,6 +66,17 @@ export function heldOnce(mirror: Mirror, source: string, kinds?: readonly Kind[]
     const records = isRepeating(each) ? (own.get(collectionKey(each))?.length ?? 0) : each.records;
     return records === 0 ? [] : [{ ...each, records }];
   });
+}
+
+/** True for the scope of a list of a record whose removal is held, and of a list below one. */
+export function heldBelowTest(mirror: Mirror, source: string): (scope: Scope) => boolean {
+  const places = new Set(
+    mirror.runs.heldRecords(source).flatMap(({ kind, id }) => {
+      const key = scopeKeyNaming(kind);
+      return key === undefined ? [] : [`${key} ${id}`];
+    }),
+  );
+  return (scope) => Object.entries(scope).some(([key, id]) => places.has(`${key} ${id}`));
 }
 
 /** The collections that hold removals, each component in one of them, with names. */

@@ -502,3 +502,24 @@ it('are announced by a daemon that runs when a sync by hand accepts them, at onc
   await found.expectRun(0, 'sync');
   expect(events()).toHaveLength(3);
 });
+
+it('of roles are one notice, though the lists of their memberships are gone with them', async () => {
+  const hook = await receiver({ status: 200 });
+  const found = await world({ TIDEMARK_RECORDINGS_SHARING_PER_RUN: '0' });
+  const file = join(scratch(), 'notices.yaml');
+  writeFileSync(file, `notices: [{ name: hook, type: webhook, url: "${hook.url}" }]\n`);
+  found.env['TIDEMARK_CONFIG'] = file;
+  const memberships = `/api/organizations/${ORG}/roles/r1/role_memberships/`;
+  found.service.set('roles', [{ id: 'r1', name: 'Pilots' }]);
+  found.service.lists.set(memberships, ['{"id":"m1","user_uuid":"u1"}']);
+  await found.expectRun(0, 'daemon', '--once', '--quiet');
+  found.service.set('roles', []);
+  found.service.quirks.push(
+    ({ path }, response) => path === memberships && respond(response, 404, '{"detail":"Not found."}'),
+  );
+  const { stdout } = await found.expectRun(3, 'sync');
+  expect(stdout).toContain('missing: there is nothing at this path (404)');
+  await found.run('daemon', '--once', '--quiet');
+  const events = hook.received.map(({ body }) => (JSON.parse(body) as { event: string }).event);
+  expect(events).toEqual(['removals_held']);
+});

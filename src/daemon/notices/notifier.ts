@@ -8,6 +8,7 @@ import { placeText } from '../../report/notes.ts';
 import {
   goneLists,
   type GoneLists,
+  heldBelowTest,
   type SourceLookup,
   namedRemovals,
   settledRemovals,
@@ -392,6 +393,7 @@ export function recordJobNotices(
     job,
     details,
     held,
+    isBelowHeld: held.length === 0 ? () => false : heldBelowTest(mirror, source),
     settled,
     gone:
       job.name === 'sync' && job.run !== null && job.outcome === 'done' ? goneLists(mirror, job.run) : null,

@@ -185,9 +185,15 @@ function aspectsOf(state: NoticeState): readonly string[] {
   return Array.isArray(aspects) ? aspects.map(String) : [];
 }
 
-function unreadSweeps({ job, details }: JobObservation): readonly UnreadSweep[] {
-  const all = details.unread ?? summaryOf('sync', job)?.unread ?? [];
-  const own = all.filter(({ outcome }) => outcome !== 'held');
+function unreadSweeps({ job, details, isBelowHeld }: JobObservation): readonly UnreadSweep[] {
+  const summary = details.unread === undefined ? summaryOf('sync', job) : null;
+  const all = details.unread ?? summary?.unread ?? [];
+  // What is not named may be anything.
+  const isCut = summary !== null && isUnreadCut(summary);
+  // That there is nothing below a record that is missing follows from its removal, which is reported as held.
+  const follows = ({ outcome, scope }: UnreadSweep): boolean =>
+    !isCut && (outcome === 'missing' || outcome === 'skipped') && isBelowHeld?.(scope) === true;
+  const own = all.filter((sweep) => sweep.outcome !== 'held' && !follows(sweep));
   const reached = own.filter(({ outcome }) => outcome !== 'skipped');
   // What could not be reached follows from what failed above it.
   return reached.length > 0 ? reached : own;
@@ -496,6 +502,8 @@ export interface JobObservation {
   readonly details: JobDetails;
   /** Of a sync: what waits in the mirror after it. */
   readonly held: readonly NamedRemovals[];
+  /** Of a sync: whether a list is that of a record whose removal waits, or below one. */
+  readonly isBelowHeld?: (scope: Scope) => boolean;
   /** Of a sync after which none waits: how those that had waited ended. */
   readonly settled?: SettledRemovals | undefined;
   /** Of a sync: what its run found of the form of records. */

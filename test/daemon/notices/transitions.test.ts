@@ -208,6 +208,28 @@ describe('a sync', () => {
     expect(contentOf(checked!).title).toBe('production: the sync no longer lacks a list');
   });
 
+  it('that lacks the lists below records whose removal waits tells of the removals alone, but of any other list too', () => {
+    const held: NamedRemovals[] = [
+      { kind: 'roles', scope: { organization_id: 'o1' }, records: 1, below: 3, run: 7, names: ['Pilots'] },
+    ];
+    const summary = { job: 'sync', held: 1, unread: [] } as unknown as JobRow['summary'];
+    const below = sweep('role_memberships', 'missing', { scope: { organization_id: 'o1', role_id: 'r1' } });
+    const isBelowHeld: JobObservation['isBelowHeld'] = (scope) => scope.role_id === 'r1';
+    const lacking = (...unread: ReturnType<typeof sweep>[]): JobObservation => ({
+      ...seen(job('sync', 'partial', { summary }), { unread: [sweep('roles', 'held'), ...unread] }, held),
+      isBelowHeld,
+    });
+    expect(told(lacking(below), lacking(below), sync('done'))).toEqual([
+      ['removals_held'],
+      [],
+      ['removals_settled'],
+    ]);
+    const other = { ...below, scope: { organization_id: 'o1', role_id: 'r2' } };
+    const failed = { ...below, outcome: 'failed' } as const;
+    for (const each of [other, failed])
+      expect(told(lacking(below, each))).toEqual([['run_partial', 'removals_held']]);
+  });
+
   it('that is partial only because removals wait tells of the removals, and of nothing else', () => {
     const held: NamedRemovals[] = [
       { kind: 'members', scope: { organization_id: 'o1' }, records: 12, below: 0, run: 7, names: ['A', 'B'] },
