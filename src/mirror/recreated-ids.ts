@@ -85,6 +85,11 @@ export class RecreatedIds {
     return this.#givenBy.get(`${kind} ${id}`);
   }
 
+  /** The mapping by which the record got the id that replaced this one. */
+  replacedBy(kind: Kind, id: string): IdMapping | undefined {
+    return this.#next.get(`${kind} ${id}`);
+  }
+
   #earlier(kind: Kind, id: string, passed: Set<string>): Place[] {
     const places: Place[] = [];
     for (let by = this.givenBy(kind, id); by !== undefined && !passed.has(by.oldId);) {

@@ -454,12 +454,16 @@ function withRecreated(
   mappings: readonly IdMapping[],
   definitions: (kind: Kind) => ResourceDefinition,
 ): { readonly from: LoadedState; readonly toByFrom: LoadedState } {
-  const ids = matchedIds(new RecreatedIds(mappings), from, to);
+  const recreated = new RecreatedIds(mappings);
+  const ids = matchedIds(recreated, from, to);
   if (ids.isEmpty) return { from, toByFrom: to };
   const none = new MatchedIds();
-  if (!isNewer(from, to)) return { from: new RecreatedState(from, to, ids, ids, definitions), toByFrom: to };
-  const renamed = new RecreatedState(from, to, ids, none, definitions);
-  return { from: renamed, toByFrom: new RecreatedState(to, renamed, none, ids.reversed(), definitions) };
+  const common = { definitions, recreated } as const;
+  const renamed = (state: LoadedState, other: LoadedState, own: MatchedIds, names: MatchedIds): LoadedState =>
+    new RecreatedState({ ...common, state, other, ids: own, names });
+  if (!isNewer(from, to)) return { from: renamed(from, to, ids, ids), toByFrom: to };
+  const named = renamed(from, to, ids, none);
+  return { from: named, toByFrom: renamed(to, named, none, ids.reversed()) };
 }
 
 function isNewer(a: LoadedState, b: LoadedState): boolean {
@@ -476,6 +480,18 @@ function recreatedParts(state: LoadedState, parts: readonly StateFilter[]): read
   return state instanceof RecreatedState ? parts.flatMap((part) => state.parts(part)) : parts;
 }
 
+interface RecreatedOptions {
+  readonly state: LoadedState;
+  readonly other: LoadedState;
+  /** Those of its records and scopes by which the other state has them. */
+  readonly ids: MatchedIds;
+  /** Those that its bodies name, by which the other state's bodies do. */
+  readonly names: MatchedIds;
+  readonly definitions: (kind: Kind) => ResourceDefinition;
+  /** When which record got which id. */
+  readonly recreated: RecreatedIds;
+}
+
 class RecreatedState implements LoadedState {
   readonly reference: StateReference;
   readonly source: string | null;
@@ -484,21 +500,11 @@ class RecreatedState implements LoadedState {
   readonly #other: LoadedState;
   readonly #ids: MatchedIds;
   readonly #back: MatchedIds;
-  readonly #names: MatchedIds;
   readonly #references: RecreatedReferences;
-  readonly #definitions: (kind: Kind) => ResourceDefinition;
+  readonly #options: RecreatedOptions;
 
-  /**
-   * @param ids those of its records and scopes by which the other state has them
-   * @param names those that its bodies name, by which the other state's bodies do
-   */
-  constructor(
-    state: LoadedState,
-    other: LoadedState,
-    ids: MatchedIds,
-    names: MatchedIds,
-    definitions: (kind: Kind) => ResourceDefinition,
-  ) {
+  constructor(options: RecreatedOptions) {
+    const { state, other, ids, names, definitions } = options;
     this.reference = state.reference;
     this.source = state.source;
     this.resolvedState = state.resolvedState;
@@ -506,9 +512,8 @@ class RecreatedState implements LoadedState {
     this.#other = other;
     this.#ids = ids;
     this.#back = ids.reversed();
-    this.#names = names;
     this.#references = new RecreatedReferences(definitions, names);
-    this.#definitions = definitions;
+    this.#options = options;
   }
 
   collections(): readonly CollectionKey[] {
@@ -538,7 +543,7 @@ class RecreatedState implements LoadedState {
     yield* sortRecords(renamed);
   }
 
-  /** What the other state still names by an id of this one is a difference, unless it is older than that state. */
+  /** What the other state still names by an id of this one is a difference, unless it was last read before that id was replaced. */
   #bodyOf(record: RecordState, { kind, scope, id }: RecordKey): string {
     const renamed = this.#references.renamed(record);
     if (renamed === record.body) return renamed;
@@ -547,7 +552,17 @@ class RecreatedState implements LoadedState {
     if (older === undefined || this.#other.reference.ref === 'live') return renamed;
     const others = Iterator.from(this.#other.records({ kinds: [kind], ids: [id] }));
     const other = others.find((each) => scopeKey(each.scope) === scopeKey(scope));
-    return this.#references.renamed(record, other?.body);
+    const readAt = this.#other.lastReadAt?.({ kind, scope, id }) ?? null;
+    const wasReadSince = (named: Kind, was: string): boolean => {
+      const at = this.#options.recreated.replacedBy(named, was)?.at;
+      return at !== undefined && readAt !== null && readAt >= at;
+    };
+    return this.#references.renamed(record, other?.body, wasReadSince);
+  }
+
+  lastReadAt({ kind, scope, id }: RecordKey): string | null {
+    const own = { kind, scope: this.#back.renamedScope(scope), id: this.#back.renamed(kind, id) };
+    return this.#state.lastReadAt?.(own) ?? null;
   }
 
   requireCounted(collections: Iterable<CollectionKey>): void {
@@ -556,9 +571,7 @@ class RecreatedState implements LoadedState {
   }
 
   checked(): LoadedState {
-    return new RecreatedState(
-      ...([this.#state.checked(), this.#other, this.#ids, this.#names, this.#definitions] as const),
-    );
+    return new RecreatedState({ ...this.#options, state: this.#state.checked() });
   }
 
   /** One part, in as many as there are runs of kinds that take the same ids. */

@@ -174,6 +174,8 @@ class MirrorState implements LoadedState {
   /** Read when first asked for: who only reads records needs none of it. */
   #seenByKey: ReadonlyMap<string, SeenCollection> | undefined;
   #idByKey: ReadonlyMap<string, number> | undefined;
+  /** By record, the run that found it absent first: of records whose removal is held. */
+  #heldSince: ReadonlyMap<string, number> | undefined;
   #neverAsked: ReturnType<typeof neverAsked> | undefined;
   #unaskedOfRun: UnaskedInRun | undefined;
   #kinds: { readonly value: readonly Kind[] | null } | undefined;
@@ -332,6 +334,21 @@ class MirrorState implements LoadedState {
 
   wasReadWhole(kind: Kind, scope: Scope): boolean {
     return this.#lastFullRun({ kind, scope }, this.resolvedState.run + 1) !== undefined;
+  }
+
+  lastReadAt({ kind, scope, id }: RecordKey): string | null {
+    const completeRun = this.#seen.get(collectionKey({ kind, scope }))?.completeRun ?? null;
+    if (completeRun === null || definitionOf(kind).reading !== 'list') return null;
+    this.#heldSince ??= new Map(
+      this.#mirror.runs.heldRecords(this.source).map(({ since, ...key }) => [nameOf(key), since]),
+    );
+    const since = this.#heldSince.get(nameOf({ kind, scope, id }));
+    // What was removed later may have been held already.
+    const key = { kinds: [kind], ids: [id], scope, sources: [this.source] };
+    if (since === undefined && [...this.#mirror.records.keys(key)].length === 0) return null;
+    const run =
+      since === undefined || since > completeRun ? completeRun : this.#lastFullRun({ kind, scope }, since);
+    return run === undefined ? null : (this.#mirror.runs.get(run)?.startedAt ?? null);
   }
 
   #lastFullRun(collection: CollectionKey, before: number): number | undefined {

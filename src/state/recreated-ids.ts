@@ -218,8 +218,14 @@ export class RecreatedReferences {
    * The record's body with those ids replaced, and everything else character by character as it is; the same text
    * where it names none of them.
    * @param other the record in the other state: what it still names by such an id is not replaced, or it would be a change
+   * @param wasReadSince true of an id that the record named by it no longer had when `other` was read: that it is still named by
+   * that id is a change then
    */
-  renamed({ kind, body }: Pick<RecordState, 'kind' | 'body'>, other?: string): string {
+  renamed(
+    { kind, body }: Pick<RecordState, 'kind' | 'body'>,
+    other?: string,
+    wasReadSince: (kind: Kind, id: string) => boolean = () => false,
+  ): string {
     const places = this.#placesIn(kind).filter(({ member }) => body.includes(member));
     if (places.length === 0) return body;
     const still = new Set<string>();
@@ -235,7 +241,7 @@ export class RecreatedReferences {
     const keyOf = ({ segments }: IdPlace, id: string): string => `${pointerTo(segments)} ${id}`;
     if (other !== undefined)
       replaced(other, (_name, place, id) => {
-        still.add(keyOf(place, id));
+        if (!wasReadSince(place.kind, idText(parseLossless(id)))) still.add(keyOf(place, id));
         return null;
       });
     return replaced(body, (name, place, id) => (still.has(keyOf(place, id)) ? null : name));

@@ -164,6 +164,11 @@ export interface LoadedState {
   records(filter: StateFilter): Iterable<RecordState>;
   /** The same without bodies, where that is cheaper; if missing, use `records`. */
   keys?(filter: StateFilter): Iterable<RecordKey>;
+  /**
+   * When the run began that read the record last, ISO 8601; null where that is not known. Of a state of the mirror: of lists that are
+   * read entirely.
+   */
+  lastReadAt?(key: RecordKey): string | null;
   /** For an export: where it has the record. */
   placeOf?(record: RecordKey): FilePlace | undefined;
   /** Ids of the projects that it knows in these organizations. */

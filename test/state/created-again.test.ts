@@ -14,7 +14,7 @@ import { RecreatedBetween, recreatedIn } from '../../src/state/recreated.ts';
 import { otherIds, recordBlame, recordLog, renewalsOf } from '../../src/diff/history.ts';
 import { otherIdText } from '../../src/report/notes.ts';
 import { idChangesAt, recordHistory } from '../../src/state/record-history.ts';
-import { begin, open, ORG, sweep, sync } from '../mirror/fixture.ts';
+import { begin, open, ORG, scan, sweep, sync, testClock } from '../mirror/fixture.ts';
 
 const AT = '2026-03-01T12:00:01.000Z';
 
@@ -142,6 +142,58 @@ describe('what was created again between two runs', () => {
     const withIt = { place: '/private_project_access/[id=5]', to: { id: 5, level: 1 } };
     expect(await fieldsBetween(6, 3)).toMatchObject([[{ path: '/level', from: 8, to: 1 }, without, withIt]]);
     expect(await fieldsBetween(5, 3, { kinds: ['invites'] })).toEqual([]);
+  });
+
+  it('is still named by its old id, in a list whose removals are held or that was not read again: a difference', async () => {
+    const clock = testClock();
+    const mirror = open({ clock });
+    const exported = (id: string, name = id) => JSON.stringify({ id, name, team_id: 2 });
+
+    await sync(mirror, 'projects', ORG, [role('2')]);
+    await sync(mirror, 'batch_exports', ORG, [exported('e1'), exported('e2')]);
+    clock.move(60_000);
+    restore(mirror, [{ kind: 'projects', ids: ['2', '5'] }]);
+    await sync(mirror, 'projects', ORG, [role('5')]);
+    const held = async (outcome: 'held' | 'failed', ...seen: string[]): Promise<void> => {
+      const run = begin(mirror);
+      const stage = run.stage('batch_exports', ORG);
+      stage.accept(seen.map((body) => scan('batch_exports', body)));
+      if (outcome === 'held') await stage.decideAbsent('hold');
+      const sweeps = [sweep('batch_exports', ORG, seen.length, { outcome })];
+      await run.publish({ outcome: 'partial', sweeps, requests: 1, retries: 0 });
+    };
+    const idMap = mirror.restores.idMap('production');
+    const between = async (from: number, to: number): Promise<string[]> => {
+      const isLatest = (run: number): boolean => run === mirror.runs.latest('production')?.run;
+      const at = (run: number) =>
+        openMirrorState(mirror, 'production', { ref: '', run, at: '', isLatest: isLatest(run) });
+      const { changes: found, stale } = await compareStates({
+        ...{ from: at(from), to: at(to), filter: { kinds: ['batch_exports'] }, mode: 'default', fields: [] },
+        ...{ definitions: definitionOf, idMap, mirror },
+      });
+      const shown = found.map((each) => {
+        const paths = each.change === 'changed' ? each.fields.map(({ path }) => path) : [];
+        return `${each.id} ${each.change} ${paths.join(' ')}`;
+      });
+      return [...stale.map(({ side }) => `stale ${side}`), ...shown];
+    };
+    // The list shows e1, as it was; e2 was last read before the project got its new id.
+    await held('held', exported('e1'));
+    expect(await between(2, 4)).toEqual(['stale to', 'e1 changed /team_id']);
+    expect(await between(4, 2)).toEqual(['stale from', 'e1 changed /team_id']);
+    // The list that was read before cannot be read any more.
+    await held('failed');
+    expect(await between(2, 5)).toEqual(['stale to', 'e1 changed /team_id']);
+    // Last read before the project got its new id.
+    expect(await between(2, 3)).toEqual(['stale to']);
+    // The removal is made: of the runs before, nothing else is known.
+    await sync(mirror, 'batch_exports', ORG, [exported('e1')]);
+    expect(await between(2, 6)).toEqual(['e1 changed /team_id', 'e2 removed ']);
+    expect(await between(2, 4)).toEqual(['stale to', 'e1 changed /team_id']);
+    // What is held after it was read since is a difference too.
+    await sync(mirror, 'batch_exports', ORG, [exported('e1'), exported('e3')]);
+    await held('held', exported('e3'));
+    expect(await between(2, 8)).toEqual(['stale to', 'e1 changed /team_id', 'e2 removed ', 'e3 added ']);
   });
 
   it('is found by each of its ids, and nothing of another kind or source that has one of them', async () => {
