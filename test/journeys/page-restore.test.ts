@@ -163,10 +163,15 @@ describe('a restore from the dashboard', () => {
     const id = path.split('/').at(-1) ?? '';
     for (const confirm of ['2', 'yes', 'defaults']) {
       const wrong = await post('apply', { plan: id, confirm });
-      expect([wrong.status, await wrong.text()]).toEqual([
+      const again = await wrong.text();
+      expect([wrong.status, again]).toEqual([
         400,
         expect.stringContaining('Nothing was sent: 1 or default confirms this plan') as string,
       ]);
+      // The form again, with the plan that it is about.
+      expect(again).toContain('name="confirm"');
+      expect(again).toContain(`name="plan" value="${id}"`);
+      expect(again).toContain('enforce_2fa');
     }
     expect((await post('apply', { plan: 'none', confirm: '1' })).status).toBe(404);
     expect(await enforces()).toBe(false);
@@ -364,7 +369,8 @@ describe('a restore from the dashboard', () => {
       'for now',
     ];
     expect(await tidemark([...accept, '--as', 'ann'], { env })).toMatchObject({ code: 0 });
-    const path = (await post('plan', { query: await planQuery(told) })).headers.get('location') ?? '';
+    const query = await planQuery(told);
+    const path = (await post('plan', { query })).headers.get('location') ?? '';
     const made = await eventually(() => get(path), /type 1 or default/);
     expect(made).toMatch(/<p>\/enforce_2fa accepted by ann \(\S+@\S+\) on \d{4}-\d\d-\d\d: for now<\/p>/);
     expect((await tidemark(['restore', 'run:1', '--apply', '--yes'], { env })).code).toBe(0);
@@ -372,6 +378,30 @@ describe('a restore from the dashboard', () => {
     const ended = await eventually(() => get(path), /Ended with/);
     expect(ended).toContain('Ended with exit code 6');
     expect(ended).toContain('Nothing was sent.');
+    // With the same selection.
+    const [, again = ''] = /name="query" value="([^"]*)"><button>Make the plan again/.exec(ended) ?? [];
+    expect(again.replaceAll('&amp;', '&')).toBe(query);
+  });
+
+  it('of which another one like it was applied is refused, and shows no journal of that one', async () => {
+    const told = await story({ TIDEMARK_HTTP_ALLOW_RESTORE: 'true' });
+    const { get, post } = told;
+    const query = await planQuery(told);
+    const planned = async (): Promise<string> => {
+      const path = (await post('plan', { query })).headers.get('location') ?? '';
+      await eventually(() => get(path), /type 1 or default/);
+      return path;
+    };
+    const applied = async (path: string): Promise<string> => {
+      await post('apply', { plan: path.split('/').at(-1) ?? '', confirm: '1' });
+      return await eventually(() => get(path), /Applied and verified|Ended with|steps? applied/);
+    };
+    const [first, second] = [await planned(), await planned()];
+    expect(await applied(first)).toContain('Applied and verified');
+    const refused = await applied(second);
+    expect(refused).toContain('Ended with exit code 6');
+    expect(refused).toContain('Nothing was sent.');
+    expect(refused).not.toContain('Journal of restore');
   });
 
   it('is not offered unless it is allowed: the page has the command alone', async () => {

@@ -175,7 +175,7 @@ describe('what was created again between two runs', () => {
         const paths = each.change === 'changed' ? each.fields.map(({ path }) => path) : [];
         return `${each.id} ${each.change} ${paths.join(' ')}`;
       });
-      return [...stale.map(({ side }) => `stale ${side}`), ...shown];
+      return [...(stale ?? []).map(({ side }) => `stale ${side}`), ...shown];
     };
     // The list shows e1, as it was; e2 was last read before the project got its new id.
     await held('held', exported('e1'));

@@ -16,7 +16,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import { measuredOf } from '../../report/drift-document.ts';
 import type { DriftNow } from '../health/drift-now.ts';
 import { asRefusal, localPath, type Refusal, requestText } from '../http/request.ts';
-import type { PageRestores, RestoreCommand } from '../http/restores.ts';
+import { type PageRestores, type RestoreCommand, WrongConfirmation } from '../http/restores.ts';
 import { freeSources } from '../problems.ts';
 import type { DaemonView } from '../view.ts';
 import { type Html, type HtmlPart, markup } from './html.ts';
@@ -30,6 +30,8 @@ interface ActionParts {
   /** Who acts. @throws Refusal for anybody who may not, and for a form of another site */
   readonly actorOf: (context: Context) => Actor;
   readonly refused: (context: Context, refusal: Refusal) => Response;
+  /** The plan again, with what was wrong with its confirmation. */
+  readonly confirmAgain: (context: Context, wrong: WrongConfirmation) => Response;
   /** Null where restores are not allowed in the dashboard. */
   readonly restores: () => PageRestores | null;
   /** The source that the pages are about, if there are several. */
@@ -83,6 +85,7 @@ export function createActions(parts: ActionParts): Hono {
         const to = localPath(done.to ?? form.get('to') ?? undefined);
         return context.redirect(withSource(to, parts.source()), 303);
       } catch (error) {
+        if (error instanceof WrongConfirmation) return parts.confirmAgain(context, error);
         const refusal = asRefusal(error, parts.view.config().knownSecrets);
         if (refusal.httpStatus === 500) throw error;
         return parts.refused(context, refusal);

@@ -232,7 +232,7 @@ export function answerPage(
   { clock, needsLogin, userOf, navigation = NAVIGATION, source }: PageParts,
   context: Context,
   { content, current, isOfAll = false }: PageAnswer,
-  status: 200 | 404,
+  status: 200 | 400 | 404,
 ): Response {
   const user = userOf(context);
   const frame: PageFrame = {

@@ -21,6 +21,7 @@ import { actionForm } from './actions.ts';
 import {
   ageHtml,
   badge,
+  capital,
   type DefinitionOf,
   durationHtml,
   emptyHtml,
@@ -63,19 +64,31 @@ interface RestoreFacts {
   readonly now: number;
 }
 
-/** A plan that was made in the dashboard: being made, to be confirmed, being applied, or applied. */
-export function plannedRestorePage(restore: PageRestore, { mirror, config, now }: RestoreFacts): PageContent {
+/**
+ * A plan that was made in the dashboard: being made, to be confirmed, being applied, or applied.
+ * @param wrong what was wrong with its confirmation
+ */
+export function plannedRestorePage(
+  restore: PageRestore,
+  { mirror, config, now }: RestoreFacts,
+  wrong?: TidemarkError,
+): PageContent {
   const { plan, state, source, args, madeAt } = restore;
   const definitions = definitionsFor(config, source);
   const head = markup`${CRUMBS}<h1>Restore plan</h1>
 <p class="faint">For ${nameHtml(source)}, by ${byText(restore)}, ${ageHtml(madeAt, now)}.</p>
 ${commandPart(args)}`;
   const isWorking = state === 'planning' || state === 'applying';
-  const body = markup`${head}${stateHtml(restore, mirror, definitions)}${plan === null ? NOTHING : stepsHtml(maskedPlan(plan, definitions), { definitions, present: presentIn(config, source) }, sentArticles(maskedPlan(plan, definitions), mirror, source, definitions))}`;
+  const body = markup`${head}${stateHtml(restore, mirror, definitions, wrong)}${plan === null ? NOTHING : stepsHtml(maskedPlan(plan, definitions), { definitions, present: presentIn(config, source) }, sentArticles(maskedPlan(plan, definitions), mirror, source, definitions))}`;
   return { title: 'Restore plan', body, isWorking, ...(isWorking ? { everySeconds: SOON_SECONDS } : {}) };
 }
 
-function stateHtml(restore: PageRestore, mirror: Mirror, definitions: DefinitionOf): HtmlPart {
+function stateHtml(
+  restore: PageRestore,
+  mirror: Mirror,
+  definitions: DefinitionOf,
+  wrong?: TidemarkError,
+): HtmlPart {
   const { state, plan, source, exitCode, message } = restore;
   const said = notesHtml(message);
   if (state === 'planning')
@@ -85,10 +98,13 @@ function stateHtml(restore: PageRestore, mirror: Mirror, definitions: Definition
   if (state === 'planned' && plan !== null) {
     const query = new URLSearchParams([...new URLSearchParams(restore.query), [WITH_CHILDREN, 'on']]);
     const again = actionForm('plan', [['query', query.toString()]], markup`<button>${PLAN_THESE}</button>`);
-    return [said, unselectedHtml(plan, definitions, again), confirmHtml(restore, plan, definitions)];
+    return [said, unselectedHtml(plan, definitions, again), confirmHtml(restore, plan, definitions, wrong)];
   }
-  if (plan === null) return [markup`<p>${badge('bad', 'No plan')}</p>`, said];
-  const own = mirror.restores.list({ limit: RESTORES_SHOWN }).find(({ planHash }) => planHash === plan.hash);
+  const again = actionForm('plan', [['query', restore.query]], markup`<button>Make the plan again</button>`);
+  if (plan === null) return [markup`<p>${badge('bad', 'No plan')}</p>`, said, again];
+  const own = mirror.restores
+    .list({ limit: RESTORES_SHOWN })
+    .find(({ planHash, startedAt }) => planHash === plan.hash && startedAt >= (restore.appliedAt ?? ''));
   const journal =
     own === undefined
       ? markup`<p>Nothing was sent.</p>`
@@ -116,9 +132,11 @@ ${actionForm(
   markup`<button>Sync now</button>`,
 )}`;
   const missing =
-    report === null || exitCode === EXIT.done || isHandAlone
+    exitCode === EXIT.done || isHandAlone
       ? NOTHING
-      : markup`${nextHtml(report)}${actionForm('plan', [['query', restore.query]], markup`<button>Plan what is missing</button>`)}`;
+      : report === null
+        ? again
+        : markup`${nextHtml(report)}${actionForm('plan', [['query', restore.query]], markup`<button>Plan what is missing</button>`)}`;
   return [markup`<p>${result}</p>`, journal, left, said, missing, next];
 }
 
@@ -147,7 +165,12 @@ function appliedText({ steps, summary: { applied, failed, blocked, manual } }: R
   return [`${count(applied)} of ${plural(steps.length, 'step')} applied`, ...others].join(', ');
 }
 
-function confirmHtml({ id, source }: PageRestore, plan: Plan, definitions: DefinitionOf): HtmlPart {
+function confirmHtml(
+  { id, source }: PageRestore,
+  plan: Plan,
+  definitions: DefinitionOf,
+  wrong?: TidemarkError,
+): HtmlPart {
   const steps = plan.steps.filter(isExecutable).length;
   if (plan.refused.length > 0) {
     const reasons = plan.refused.map(({ reason, hint }) => markup`<li>${reason}${hintHtml(hint)}</li>`);
@@ -161,7 +184,7 @@ function confirmHtml({ id, source }: PageRestore, plan: Plan, definitions: Defin
       'Apply it',
       NOTHING,
       markup`<p>Nothing is sent. ${ids} will be recorded: drift lists the records as added and removed until it is recorded that they are the same.</p>`,
-      applyForm(id, `To record ${ids} for ${source}, type ${continued} or ${source}`),
+      applyForm(id, `To record ${ids} for ${source}, type ${continued} or ${source}`, wrong),
     );
   }
   if (steps === 0)
@@ -179,12 +202,16 @@ function confirmHtml({ id, source }: PageRestore, plan: Plan, definitions: Defin
     lackingHtml(plan, definitions),
     warnings,
     markup`<p>${plural(steps, 'request')} will change the service.${rest} The service is read again first: if it has changed, nothing is sent.</p>`,
-    applyForm(id, label),
+    applyForm(id, label, wrong),
   );
 }
 
-function applyForm(id: string, label: string): Html {
-  return actionForm(
+function applyForm(id: string, label: string, wrong?: TidemarkError): Html {
+  const error =
+    wrong === undefined
+      ? NOTHING
+      : markup`<div class="warning" role="alert">! ${capital(wrong.message)}${hintHtml(wrong.hint ?? '')}</div>`;
+  const form = actionForm(
     'apply',
     [
       ['plan', id],
@@ -193,6 +220,7 @@ function applyForm(id: string, label: string): Html {
     markup`<label class="grow">${label}<input name="confirm" required autocomplete="off" spellcheck="false" maxlength="200"></label>
 <button>Apply</button>`,
   );
+  return markup`${error}${form}`;
 }
 
 function stepsHtml(

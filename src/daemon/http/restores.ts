@@ -53,6 +53,21 @@ export interface PageRestore extends RestoreCommand, Actor {
   message: string;
   /** Of `apply`. */
   exitCode: number | null;
+  /** When `apply` began, ISO 8601; null before. Plans that do the same have the same hash: the restore of this one began later. */
+  appliedAt: string | null;
+}
+
+/** A text that does not confirm the plan: nothing was sent, and it can be typed again. */
+export class WrongConfirmation extends TidemarkError {
+  readonly restore: PageRestore;
+
+  constructor(restore: PageRestore, number: number, isOfIds: boolean) {
+    const what = isOfIds ? 'ids that are recorded' : 'steps that are sent';
+    super('usage', `nothing was sent: ${number} or ${restore.source} confirms this plan`, {
+      hint: `type the number of ${what}, or the name of the source`,
+    });
+    this.restore = restore;
+  }
 }
 
 export class PageRestores {
@@ -109,7 +124,7 @@ export class PageRestores {
     const id = randomBytes(8).toString('hex');
     const madeAt = isoTime(this.#clock.now());
     const restore: PageRestore = {
-      ...{ id, source, args, query, by, via, madeAt, message: '', exitCode: null },
+      ...{ id, source, args, query, by, via, madeAt, message: '', exitCode: null, appliedAt: null },
       state: 'planning',
       plan: null,
     };
@@ -141,15 +156,10 @@ export class PageRestores {
     const steps = plan.steps.filter(isExecutable).length;
     const number = steps === 0 ? continuedIds(plan) : steps;
     if (confirmation !== String(number) && confirmation !== restore.source)
-      throw new TidemarkError(
-        'usage',
-        `nothing was sent: ${number} or ${restore.source} confirms this plan`,
-        {
-          hint: `go back and type the number of ${steps === 0 ? 'ids that are recorded' : 'steps that are sent'}, or the name of the source`,
-        },
-      );
+      throw new WrongConfirmation(restore, number, steps === 0);
     this.#requireFree();
     restore.state = 'applying';
+    restore.appliedAt = isoTime(this.#clock.now());
     this.#begin(restore, async (file) => {
       await writeFile(file, `${JSON.stringify(planDocument(plan))}\n`, { mode: 0o600 });
       const { code, stderr } = await this.#run(

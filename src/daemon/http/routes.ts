@@ -8,7 +8,8 @@ import { createApplication } from '../../server/listener.ts';
 import type { Replica } from '../../server/replica/replica.ts';
 import { unreadRestores } from '../../state/runs.ts';
 import { createActions } from '../dashboard/actions.ts';
-import { refusalPage } from '../dashboard/layout.ts';
+import { answerPage, refusalPage } from '../dashboard/layout.ts';
+import { plannedRestorePage } from '../dashboard/restores.ts';
 import { allSourcesPage, createDashboard, restoreOf } from '../dashboard/routes.ts';
 import { INSTANCE_HEADER, instanceOf } from '../lockfile.ts';
 import type { DaemonCells } from '../cells.ts';
@@ -119,6 +120,11 @@ export function createRoutes(
         log,
         actorOf: (context) => access.actorOf(callerOf(context), clock.now()),
         refused: (context, refusal) => refusalPage(ownPages, context, refusal),
+        confirmAgain: (context, wrong) => {
+          const facts = { mirror: view.mirror(), config: view.config(), now: clock.now() };
+          const content = plannedRestorePage(wrong.restore, facts, wrong);
+          return answerPage(ownPages, context, { content, current: '/restores' }, 400);
+        },
         source,
         restores,
         commandOf: async (query) => (await restoreOf({ view, drift, clock, restores }, query)).command,
