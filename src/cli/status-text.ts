@@ -24,7 +24,7 @@ import {
 import type { HealthSnapshot } from '../daemon/health/health-facts.ts';
 import type { HealthCode } from '../daemon/health/reason.ts';
 import { retryingChannels } from '../daemon/notices/known-channels.ts';
-import { ahead, backupInterval, dueTimePrefix } from '../daemon/http/wording.ts';
+import { ahead, backupInterval, dueTimePrefix, runningRestoreText } from '../daemon/http/wording.ts';
 import { parseCron } from '../daemon/schedule/cron.ts';
 import type { ScheduleView } from '../daemon/view.ts';
 import type { LockHolder } from '../mirror/lock.ts';
@@ -83,6 +83,7 @@ export function statusText(context: CommandContext, facts: StatusFacts): string 
     ...(twice === undefined ? [] : wrapText(`(${twice})`, width ?? Infinity)),
     ...(excluded === null ? [] : wrapText(`(${excluded})`, width ?? Infinity)),
     ...(left === null ? [] : wrapText(left, width ?? Infinity)),
+    ...restoringLines(snapshot).map((line) => `\n${line}`),
     ...needsLines(facts),
     ...retryingChannels(facts.config, mirror, snapshot.now).map((line) => `\n${line}`),
     ...(isVerbose ? snapshot.sourceStatuses : own)
@@ -128,6 +129,14 @@ function answerLines(
     const indent = 2 + 12 + longest + 2;
     const [first = '', ...rest] = wrapText(escapeControlCharacters(whole), (width ?? Infinity) - indent);
     return [head + first, ...rest.map((each) => ' '.repeat(indent) + each)];
+  });
+}
+
+/** A line for each restore that is being applied; with several sources, it names its own. */
+function restoringLines({ restoring, sourceStatuses, now }: HealthSnapshot): string[] {
+  return restoring.map((each) => {
+    const name = sourceStatuses.length > 1 ? `${each.source}: ` : '';
+    return `${name}${runningRestoreText(each, now)}`;
   });
 }
 

@@ -62,6 +62,7 @@ import {
   withKilledDaemon,
 } from './status-machine.ts';
 import { statusText } from './status-text.ts';
+import { runningRestoreText } from '../daemon/http/wording.ts';
 import { renderTable } from '../report/table.ts';
 import { noteUnmaskedKeys } from './unmasked-keys.ts';
 
@@ -322,6 +323,8 @@ interface MirrorLine {
   readonly upkeep: SyncedBy;
   /** False if a directory of its backups could not be read. */
   readonly areBackupsRead: boolean;
+  /** What is said of the restore that is being applied. */
+  readonly restoring: readonly string[];
   readonly reason: readonly string[];
   readonly exitCode: ExitCode;
 }
@@ -389,10 +392,12 @@ async function statusOfMirrors(context: CommandContext, configs: readonly Config
   const next = lines.every(({ upkeep }) => upkeep === 'once')
     ? 'Next: what is due, when `daemon --once` is called\n'
     : 'Next: no daemon is running; `tidemark daemon` starts what is scheduled\n';
+  const restoring = ordered.flatMap((line) => line.restoring);
+  const shown = restoring.length === 0 ? '' : `${restoring.join('\n')}\n\n`;
   const killed = killedReasons(configs, context.pid, systemClock.now());
   await print(
     context,
-    `${head}\n\n${table}\n\n${isFollowed ? '' : next}Details: tidemark status --source NAME\n`,
+    `${head}\n\n${table}\n\n${shown}${isFollowed ? '' : next}Details: tidemark status --source NAME\n`,
   );
   printReason(context, [...killed, ...diskReasons(configs), ...ordered.flatMap(({ reason }) => reason)]);
   return combinedExitCode(lines.map(({ exitCode: code }) => code));
@@ -437,6 +442,7 @@ async function mirrorLine(
       answers: fiveAnswers(snapshot, drift, { config, upkeep }),
       upkeep,
       areBackupsRead: (backups?.problems ?? []).length === 0,
+      restoring: snapshot.restoring.map((each) => `${source}: ${runningRestoreText(each, now)}`),
       reason: [
         ...alteredReason(snapshot).map((line) => (line.startsWith(' ') ? line : `${source}: ${line}`)),
         ...own.flatMap((each) => statusReason(each, config, upkeep)),
@@ -453,6 +459,7 @@ async function mirrorLine(
       answers: [],
       upkeep: 'nobody',
       areBackupsRead: true,
+      restoring: [],
       reason,
       exitCode: exitCodeFor(code),
     };

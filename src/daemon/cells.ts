@@ -218,6 +218,7 @@ function mergedSnapshot(
     lastJobs: mergedJobs(known.map(({ name, snapshot }) => ({ name, jobs: snapshot.lastJobs }))),
     drillScores,
     pending: known.flatMap(({ snapshot }) => snapshot.pending),
+    restoring: known.flatMap(({ snapshot }) => snapshot.restoring),
   };
 }
 

@@ -2,7 +2,20 @@
  * Restores and their journal. What is written before a request and after its answer has reached the disk
  * when it returns, so that it is known after a power cut too (design.md, invariant 6).
  */
-import { and, asc, desc, eq, getTableColumns, gte, isNotNull, isNull, lte, or, sql } from 'drizzle-orm';
+import {
+  and,
+  asc,
+  desc,
+  eq,
+  getTableColumns,
+  gte,
+  isNotNull,
+  isNull,
+  lte,
+  notInArray,
+  or,
+  sql,
+} from 'drizzle-orm';
 import { isKind } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Actor } from '../core/actor.ts';
@@ -97,6 +110,15 @@ export interface JournalEntry {
  * `disk`: outlives a power cut; `process`: outlives the process, and a power cut once the journal has settled.
  */
 export type Durability = 'disk' | 'process';
+
+/** Of the steps that are sent: those that are blocked, or for a person to do, do not count. */
+export interface RestoreProgress {
+  readonly steps: number;
+  /** Steps that have an outcome: applied, failed or skipped. */
+  readonly ended: number;
+  /** When the last of them was sent or ended, ISO 8601; null before the first. */
+  readonly lastAt: string | null;
+}
 
 interface RestoreFilter {
   readonly source?: string;
@@ -211,6 +233,12 @@ export class RestoreStore {
       // As a text it is what no step overwrote: nothing is undone by it.
       inverse: inverse === null ? null : (storedValue(inverse) ?? textOf(inverse)),
     }));
+  }
+
+  /** How far a restore is, as far as its journal knows. */
+  progress(restore: number): RestoreProgress {
+    const row = this.#access.read((connection) => PROGRESS(connection).get({ restore }));
+    return { steps: row?.steps ?? 0, ended: row?.ended ?? 0, lastAt: row?.lastAt ?? null };
   }
 
   /** When each restore of a source was begun and resumed, in that order, whatever the clock said. */
@@ -481,6 +509,19 @@ const STEPS = prepared((db) =>
     .orderBy(asc(restoreSteps.step))
     .prepare(),
 );
+
+const PROGRESS = prepared((db) => {
+  const { restore, outcome, sentAt, endedAt } = restoreSteps;
+  return db
+    .select({
+      steps: sql<number>`count(*)`,
+      ended: sql<number>`sum(${outcome} NOT IN ('planned', 'sent'))`,
+      lastAt: sql<string | null>`max(coalesce(${endedAt}, ${sentAt}))`,
+    })
+    .from(restoreSteps)
+    .where(and(eq(restore, param('restore')), notInArray(outcome, ['blocked', 'manual'])))
+    .prepare();
+});
 
 const CREATIONS = prepared((db) => {
   const { restore, step, outcome, newId } = restoreSteps;

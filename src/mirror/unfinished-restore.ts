@@ -1,7 +1,7 @@
 /** Restores that have not ended: one that is running, or one that was stopped or killed. */
 import { type LockHolder, withWriter, writerOf } from './lock.ts';
 import type { Mirror } from './mirror.ts';
-import type { RestoreRow } from './restores.ts';
+import type { RestoreProgress, RestoreRow } from './restores.ts';
 
 /**
  * The source's latest restore, if its process died or was stopped before all was sent; null too while one applies it. Not to
@@ -23,6 +23,28 @@ export function latestUnfinished(
   // Where the lock cannot be tried, nobody can continue it either.
   if (isAtWork === undefined || !isUnended(row)) return { row: null, isAtWork: false };
   return { row: { ...row, backupMadeAt: mirror.restores.backupSinceResumed(row.restore) }, isAtWork };
+}
+
+/** A restore that a process applies now. */
+export interface RunningRestore extends RestoreProgress {
+  readonly source: string;
+  readonly restore: number;
+  /** When it was begun, or resumed last, ISO 8601. */
+  readonly since: string;
+  readonly process: Pick<LockHolder, 'pid' | 'host'>;
+}
+
+/** @param unfinished the source's, as of `latestUnfinished`. Null where no process applies it */
+export function runningRestore(
+  mirror: Mirror,
+  { row, isAtWork }: ReturnType<typeof latestUnfinished>,
+): RunningRestore | null {
+  const writer = row === null || !isAtWork ? null : writerOf(mirror.path);
+  if (row === null || writer === null) return null;
+  const { restore, source, startedAt } = row;
+  const since = mirror.restores.begins(source).findLast((each) => each.restore === restore)?.at ?? startedAt;
+  const { pid, host } = writer;
+  return { source, restore, since, process: { pid, host }, ...mirror.restores.progress(restore) };
 }
 
 /** A restore as it is now, and whether a process applies it: undefined if that is not known. Not to be called within `atOnce`. */

@@ -21,6 +21,7 @@ import type {
 } from '../mirror/run-rows.ts';
 import type { SchemaChange } from '../mirror/schema-changes.ts';
 import { withWriter } from '../mirror/lock.ts';
+import { latestUnfinished, type RunningRestore, runningRestore } from '../mirror/unfinished-restore.ts';
 import { heldUntilText, movedLine } from '../sync/removals.ts';
 import { deniedAdvice, parentMissing } from '../sync/sweep.ts';
 import { errorDocument, runDocument, type RunProgress } from './documents.ts';
@@ -420,6 +421,9 @@ export function sourceDocuments(
     const isAtWork = known.isAtWork && status.lastRun !== null && !isStuck(status.lastRun, now);
     return {
       ...sourceSummary(known.status, hasOthers, living, isAtWork),
+      running_restore: runningRestoreDocument(
+        runningRestore(mirror, latestUnfinished(mirror, status.source)),
+      ),
       moved: moveDocument(recentMove(mirror, status.source, now)),
       schema_changes: recentSchemaChanges(mirror, status.source, now).map(schemaChangeDocument),
       collections: collections.map((each) => collectionDocument(each, sizes, leftOut)),
@@ -447,6 +451,7 @@ export function sourceSummary(
     last_complete_run: runOf(status.lastComplete),
     held_removals: status.held,
     restored_since: status.unreadRestore?.restore ?? null,
+    running_restore: null,
     sampled: status.sampledKinds.map(({ kind, read, of }) => ({ kind, read, of })),
     not_read: status.unasked.map(({ kind, reason, collections, records, run }) => ({
       ...{ kind, reason, collections, records, run },
@@ -457,6 +462,12 @@ export function sourceSummary(
     next_steps: nextSteps(status, hasOthers, isAtWork),
     collections: null,
   };
+}
+
+function runningRestoreDocument(running: RunningRestore | null): object | null {
+  if (running === null) return null;
+  const { restore, since, steps, ended, lastAt } = running;
+  return { restore, since, steps, ended_steps: ended, last_at: lastAt };
 }
 
 function schemaChangeDocument({ run, at, kind, field, change, before, after }: DatedSchemaChange): object {

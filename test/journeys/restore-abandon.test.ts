@@ -64,6 +64,35 @@ async function killed(story: Story, method = 'PATCH'): Promise<void> {
   story.proxy.setRules([]);
 }
 
+it('a restore that is being applied is shown with how far it is, by status and on the overview', async () => {
+  const story = await damaged();
+  await interrupted(story, async () => {
+    const { stdout } = await story.expectRun(0, 'status');
+    expect(stdout).toMatch(
+      /^restore 1 began just now and is running \(process \d+ on .*\): 0 of 2 steps done; last request just now$/m,
+    );
+    const json = JSON.parse((await story.expectRun(0, 'status', '--json')).stdout) as object;
+    expect(json).toMatchObject({
+      sources: [{ running_restore: { restore: 1, steps: 2, ended_steps: 0 } }],
+    });
+    const daemon = startHere(['daemon'], {
+      env: { ...story.env, TIDEMARK_HTTP_LISTEN: '127.0.0.1:0', TIDEMARK_SCHEDULES_SYNC_CRON: '0 0 1 1 *' },
+      cwd: story.directory,
+    });
+    const page = async (): Promise<string> => {
+      const card = JSON.parse(readFileSync(story.file('mirror.db.daemon'), 'utf8')) as { url: string };
+      return (await fetch(card.url, { headers: { accept: 'text/html' } })).text();
+    };
+    const shown = async (): Promise<string> => (await page().catch(() => '')).replaceAll(/<[^>]*>/g, '');
+    await expect.poll(shown, { timeout: 30_000 }).toMatch(/Restore 1 began .*: 0 of 2 steps done/);
+    daemon.stop();
+    await daemon.ended;
+  });
+  const { stdout } = await story.run('status');
+  expect(stdout).not.toContain('is running');
+  expect(stdout).toContain('restore 1 was interrupted');
+});
+
 type Journaled = RestoreJson['steps'][number] & { readonly kind: string; readonly id: string };
 
 describe('restore --abandon', () => {

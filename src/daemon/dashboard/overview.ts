@@ -31,7 +31,7 @@ import {
   verdictText,
 } from '../health/status-answers.ts';
 import type { HealthSnapshot } from '../health/health-facts.ts';
-import { ahead, backupInterval, dueTimePrefix } from '../http/wording.ts';
+import { ahead, backupInterval, dueTimePrefix, runningRestoreText } from '../http/wording.ts';
 import type { DaemonView, RunningJob } from '../view.ts';
 import { jobButtons } from './actions.ts';
 import { changeChart } from './charts.ts';
@@ -96,14 +96,14 @@ export function overviewPage(facts: OverviewFacts): PageContent {
   const body = markup`<div>${verdictHtml(snapshot, counts, needs.length)}
 <p class="faint">${summaryLine(view, snapshot)}</p>${canAct ? jobButtons('/') : NOTHING}</div>
 ${answersHtml(snapshot, counts)}
-${activitySection(view, now)}${needsHtml(needs, now)}
+${activitySection(view, snapshot)}${needsHtml(needs, now)}
 ${history}
 <div class="two">${kindsSection(view, snapshot)}
 <div>${scheduleSection(view, snapshot)}${jobsSection(snapshot, ownerOf(view.config()))}
 ${backupsSection(view.config().backup, facts.backups, now)}</div></div>
 ${noticesSection(snapshot)}`;
   const open = needs.length > 0 ? `(${needs.length}) Overview` : 'Overview';
-  const isWorking = view.running().length + view.queued().length > 0;
+  const isWorking = view.running().length + view.queued().length + snapshot.restoring.length > 0;
   return { title: snapshot.health.state === 'failing' ? '✕ Failing' : open, body, isWorking };
 }
 
@@ -132,7 +132,11 @@ function workText(view: DaemonView, now: number): string {
 }
 
 /** The running job, kind by kind, and what waits; the script keeps the numbers current. */
-function activitySection(view: DaemonView, now: number): HtmlPart {
+function activitySection(view: DaemonView, { restoring, now }: HealthSnapshot): HtmlPart {
+  const restores = restoring.map((each) => {
+    const of = view.config().sources.length > 1 ? markup` (${nameHtml(each.source)})` : NOTHING;
+    return markup`<p><strong>${capital(runningRestoreText(each, now))}</strong>${of}, <a href="/restores/${each.restore}">journal</a></p>`;
+  });
   const running = view.running().map((job) => {
     const { name, source, startedAt, progress } = job;
     const of = source === null ? NOTHING : markup` of ${nameHtml(source)}`;
@@ -144,8 +148,15 @@ function activitySection(view: DaemonView, now: number): HtmlPart {
     const what = waitsFor === undefined ? '' : ` for ${limitHolderText(waitsFor)}`;
     return markup`<li>${name}${of} is waiting${what}</li>`;
   });
-  if (running.length === 0 && waiting.length === 0) return NOTHING;
-  return section('activity', 'Running now', NOTHING, running, markup`<ul class="faint">${waiting}</ul>`);
+  if (running.length === 0 && waiting.length === 0 && restores.length === 0) return NOTHING;
+  return section(
+    'activity',
+    'Running now',
+    NOTHING,
+    restores,
+    running,
+    markup`<ul class="faint">${waiting}</ul>`,
+  );
 }
 
 function progressHtml(

@@ -35,7 +35,7 @@ import {
   readLastJobs,
   withUnwritten,
 } from '../last-jobs.ts';
-import { latestUnfinished } from '../../mirror/unfinished-restore.ts';
+import { latestUnfinished, type RunningRestore, runningRestore } from '../../mirror/unfinished-restore.ts';
 import { type SourceStatus, readSourceStatuses } from '../../state/source-status.ts';
 
 /** What is known of the mirror at one time. It stays true without the file, until somebody writes to the mirror. */
@@ -48,6 +48,8 @@ interface MirrorFacts {
   readonly drillScores: ReadonlyMap<string, DrillScores>;
   /** Notices that wait for their delivery. */
   readonly pending: readonly Delivery[];
+  /** Restores that are being applied, of the configured sources. */
+  readonly restoring: readonly RunningRestore[];
 }
 
 /** What health needs beside it. */
@@ -144,6 +146,7 @@ export function readHealthInputs(
   const config = view.config();
   const configured = shown.sources ?? config.sources.map(({ name }) => name);
   const restores = new Map(configured.map((source) => [source, latestUnfinished(mirror, source)]));
+  const restoring = [...restores.values()].flatMap((each) => runningRestore(mirror, each) ?? []);
   return mirror.atOnce((): HealthInputs => {
     const sourceStatuses = readSourceStatuses(mirror, configured, {
       now,
@@ -171,6 +174,7 @@ export function readHealthInputs(
         sourceStatuses.map(({ source, lastComplete }) => [source, firstSyncOf(mirror, source, lastComplete)]),
       ),
       restores,
+      restoring,
       driftWaits: driftWaitsOf(config, mirror),
       contradictions: contradictionsOf(config, mirror),
       damage: shown.finder?.damage(mirror) ?? null,
@@ -324,6 +328,7 @@ export function snapshotWithout(view: HealthView, error: unknown, now: number): 
     lastJobs: NO_JOBS,
     drillScores: new Map<string, DrillScores>(),
     pending: [],
+    restoring: [],
   };
   return { now, health, mirror: null, madeGood: new Set(), ...nothing };
 }

@@ -1,6 +1,7 @@
 /** Short forms for people: ages, how long a job took. */
-import { duration, elapsed } from '../../core/wording.ts';
+import { count, duration, elapsed, plural } from '../../core/wording.ts';
 import type { JobTrigger } from '../../mirror/daemon-store.ts';
+import type { RunningRestore } from '../../mirror/unfinished-restore.ts';
 import type { ScheduleView } from '../view.ts';
 
 /** How long ago, or ahead, an ISO 8601 time is: `just now`, `3 min ago`, `in 5 h`. */
@@ -40,6 +41,15 @@ export function tookMs({
 }): number | null {
   // A clock that stepped back makes no run end before it began.
   return finishedAt === null ? null : Math.max(Date.parse(finishedAt) - Date.parse(startedAt), 0);
+}
+
+/** How far a restore is that is being applied, and since when nothing was journaled: it may hang. */
+export function runningRestoreText(
+  { restore, since, process, steps, ended, lastAt }: RunningRestore,
+  nowMs: number,
+): string {
+  const last = lastAt === null ? '' : `; last request ${age(lastAt, nowMs)}`;
+  return `restore ${restore} began ${age(since, nowMs)} and is running (process ${process.pid} on ${process.host}): ${count(ended)} of ${plural(steps, 'step')} done${last}`;
 }
 
 /** How often backups are made: `every 24 h`, `after every complete run`. */
