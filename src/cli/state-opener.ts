@@ -2,6 +2,7 @@
 import { isAbsolute, relative, resolve, sep } from 'node:path';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { Config } from '../config/config.ts';
+import { mirrorConfigs } from '../config/mirrors.ts';
 import { definitionsFor } from '../config/source.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
@@ -17,7 +18,7 @@ import type { ReportOptions } from '../report/options.ts';
 import { LATEST, type Reference } from '../state/reference.ts';
 import { relativeTo } from '../state/export-state.ts';
 import type { LoadedState } from '../state/state.ts';
-import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
 import { printNote, type CommandContext } from './context.ts';
 import type { Wanted } from './live-opener.ts';
 import { openForReading } from './verification-note.ts';
@@ -217,20 +218,28 @@ function beside(state: LoadedState, source: string | null, wanted: Wanted): Want
   return isOther ? wanted : { ...wanted, against: state };
 }
 
-/** The names of the snapshots of the configured mirror, to propose one: none where it cannot be read. */
+/** The names of the snapshots of the mirrors that the command may be about, to propose one: none of a mirror that cannot be read. */
 export function snapshotNames(context: CommandContext): () => readonly string[] {
   return () => {
     try {
-      const config = readConfig(context, context.options, 'unused');
-      const mirror = openConfiguredMirror(config, 'read', 'snapshots', context.pid);
-      try {
-        return mirror.snapshots.list().map(({ name }) => name);
-      } finally {
-        mirror.close();
-      }
+      const configs = mirrorConfigs(readLoadedConfig(context, context.options, 'unused'));
+      return [...new Set(configs.flatMap((config) => namesIn(context, config)))];
     } catch {
       // The mistake that is being reported comes first: it is the reference.
       return [];
     }
   };
+}
+
+function namesIn(context: CommandContext, config: Config): string[] {
+  try {
+    const mirror = openConfiguredMirror(config, 'read', 'snapshots', context.pid);
+    try {
+      return mirror.snapshots.list().map(({ name }) => name);
+    } finally {
+      mirror.close();
+    }
+  } catch {
+    return [];
+  }
 }

@@ -76,7 +76,11 @@ export function parseReference(text: string, now: number, choice: ReferenceChoic
       throw unknown(text, undefined, 'write file:PATH with the path of an export');
   }
   const time = parsePastTime(text, now);
-  if (time === undefined) throw unknown(text, nearest(text, choice), `write ${formsFor(choice)}`);
+  if (time === undefined) {
+    const near = nearest(text, choice);
+    // There is a snapshot of exactly this name.
+    throw unknown(text, near, `write ${near === `snapshot:${text}` ? near : formsFor(choice)}`);
+  }
   const { epochMs, note, exactToMs } = time;
   const endMs = epochMs + (exactToMs ?? 0);
   return {

@@ -236,6 +236,15 @@ describe('sources with mirrors of their own', () => {
     );
   });
 
+  it('have snapshots whose names are proposed, whichever mirror has them', async () => {
+    const { run } = await world();
+    await run(0, 'sync', '--quiet');
+    await run(0, 'snapshots', 'pin', 'good', 'run:1', '--source', 'beta');
+    const { stderr } = await run(4, 'restore', 'good');
+    expect(stderr).toContain('did you mean snapshot:good?');
+    expect(stderr).toContain('write snapshot:good\n');
+  });
+
   it('go on where one of them fails, and say which', async () => {
     const { run, json, other, configs } = await world();
     await run(0, 'sync', '--quiet');

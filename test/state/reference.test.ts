@@ -125,6 +125,8 @@ describe('a reference', () => {
     const snapshots = () => ['day-one', 'before-migration'];
     const of = (text: string) => refusal(() => parseReference(text, NOW, { snapshots })).message;
     expect(of('day-one')).toContain('did you mean snapshot:day-one?');
+    const { hint } = refusal(() => parseReference('day-one', NOW, { snapshots }));
+    expect(hint).toBe('write snapshot:day-one');
     expect(of('before-migraton')).toContain('did you mean snapshot:before-migration?');
   });
 
