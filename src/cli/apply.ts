@@ -1,15 +1,17 @@
 /** `tidemark apply PLAN`: sends a plan that `restore --out` saved, if live is still what it was made against. */
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
+import process from 'node:process';
 import type { Kind } from '../catalog/kinds.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { type Actor, commandActor } from '../core/actor.ts';
-import { TidemarkError, type ExitCode, type ErrorCode } from '../core/errors.ts';
+import { EXIT, TidemarkError, type ExitCode, type ErrorCode } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import { systemCodeOf } from '../core/errors.ts';
 import { planCommand } from '../core/hints.ts';
 import { systemClock } from '../core/clock.ts';
 import { localTime, plural } from '../core/wording.ts';
+import type { ApplyOrder } from '../daemon/http/restores.ts';
 import { acceptedText } from '../diff/drift.ts';
 import { newlyFound } from '../diff/found-again.ts';
 import { fieldLine, nameText } from '../report/value-text.ts';
@@ -48,7 +50,7 @@ export async function apply(
 }
 
 /** As `apply`, for an actor that is known. */
-export async function applySaved(
+async function applySaved(
   context: CommandContext,
   options: ApplyCommandOptions,
   actor: Actor,
@@ -78,6 +80,36 @@ export async function applySaved(
         savedAs: options.plan,
       },
     );
+  });
+}
+
+/**
+ * `tidemark daemon-apply`: the child process in which the daemon applies a plan of the dashboard. As `apply --yes`, for whom the
+ * daemon names over the channel: how the dashboard knew them is recorded too, which no option sets.
+ * @throws TidemarkError `usage` where no daemon has started it
+ */
+export async function daemonApply(
+  context: CommandContext,
+  { plan }: { readonly plan: string },
+): Promise<ExitCode> {
+  if (!process.connected) {
+    throw new TidemarkError('usage', 'daemon-apply is what the daemon starts for the dashboard', {
+      hint: 'apply a plan with `tidemark apply FILE`',
+    });
+  }
+  const actor = await orderedBy();
+  return actor === null ? EXIT.interrupted : await applySaved(context, { plan, yes: true }, actor);
+}
+
+/** Null where the daemon ended before it said for whom. */
+async function orderedBy(): Promise<Actor | null> {
+  return await new Promise((resolve) => {
+    process.once('message', ({ actor }: ApplyOrder) => {
+      resolve(actor);
+      // An open channel would keep this process from exiting.
+      process.disconnect();
+    });
+    process.once('disconnect', () => resolve(null));
   });
 }
 

@@ -381,7 +381,7 @@ const DAEMON_COMMANDS: readonly CommandRow[] = [
     description: 'Applies a plan of the dashboard for the daemon that starts it',
     arguments: [{ name: '<plan>', key: 'plan', description: 'plan file of the dashboard', values: 'file' }],
     outlivesOutput: () => true,
-    load: async () => (await import('./daemon-apply.ts')).daemonApply,
+    load: async () => (await import('./apply.ts')).daemonApply,
   },
   {
     name: 'fleet-cell',
