@@ -137,7 +137,7 @@ async function print(root: string): Promise<void> {
   const used = new Set(files.flatMap(({ uses }) => uses));
   const single = files.filter(({ path }) => importers.get(path)?.length === 1);
   const unused = files.flatMap(({ path, exports }) =>
-    used.has(`${path}#*`) || path.startsWith('mirror/schema/') // drizzle-kit reads the schema
+    used.has(`${path}#*`) || /^(mirror\/schema\/|fleet\/registry\/schema\.ts$)/.test(path) // drizzle-kit reads the schemas
       ? []
       : exports.map((name) => `${path}#${name}`).filter((name) => !used.has(name)),
   );

@@ -82,8 +82,7 @@ export const groups = registrySchema.table(
   (table) => [unique('groups_origin_secret').on(table.origin, table.secret)],
 );
 
-export const CELL_STATES = ['active', 'quarantined', 'checked_out', 'retired'] as const;
-export type CellState = (typeof CELL_STATES)[number];
+export type CellState = 'active' | 'quarantined' | 'checked_out' | 'retired';
 
 /** One source with its own mirror file, its own schedule state and its own prefix of backups. */
 export const cells = registrySchema.table(
