@@ -55,7 +55,7 @@ const FIELD_PATTERN =
 
 /**
  * The instant that the text of a field means, in milliseconds; undefined where it is not a time in the extended form, or 15 hours
- * or more from UTC. Views (`mirror/kind-views.ts`) convert the same texts, by what SQLite understands.
+ * or more from UTC. Views (`mirror/view-columns.ts`) convert the same texts, by what SQLite understands.
  */
 export function timeOfField(text: string): number | undefined {
   return FIELD_PATTERN.test(text) ? parseTime(text)?.epochMs : undefined;

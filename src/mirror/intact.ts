@@ -13,7 +13,7 @@ import {
   type StoredRevision,
   textOf,
 } from './history.ts';
-import { bodyNames } from './kind-views.ts';
+import { bodyNames } from './view-columns.ts';
 import { param, prepared } from './query.ts';
 import { collectionOf } from './run-rows.ts';
 import { collections } from './schema/source-tables.ts';

@@ -7,158 +7,26 @@
  */
 import { createHash } from 'node:crypto';
 import { CATALOG, definitionOf, familyKinds } from '../catalog/catalog.ts';
-import type { FieldDefinition, ScopeKey } from '../catalog/definition.ts';
-import { type KindColumn, kindColumns, projectPointer, secretMembers } from '../catalog/kind-columns.ts';
+import type { ScopeKey } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import type { Kind } from '../catalog/kinds.ts';
 import { splitPointer } from '../core/json-pointer.ts';
-import type { Connection, Statement } from './database.ts';
-import { RECORDS, RECORDS_QUERY, fromBody, withoutHalves } from './decodable.ts';
+import type { Connection } from './database.ts';
 import { FIRST_READINGS, isFirstReading } from './first-readings.ts';
 import { RUNS, runListsQuery } from './run-views.ts';
-
-/** The body as received; `r.body` has no half of a surrogate pair. */
-const RECEIVED = 'r.received';
-
-/** The columns of a kind's view, each with its value in SQL. */
-function viewColumns(definition: ResourceDefinition): (readonly [name: string, value: string])[] {
-  const columns = kindColumns(definition).map(
-    ({ name, value }) =>
-      [
-        name,
-        typeof value === 'object'
-          ? fieldValue(value, secretMembers(definition, value.name))
-          : ownValue(definition, value),
-      ] as const,
-  );
-  return [...columns, ['first_seen_at', FIRST_SEEN], ['last_changed_at', LAST_CHANGED], ['body', RECEIVED]];
-}
-
-function ownValue(definition: ResourceDefinition, value: Exclude<KindColumn['value'], object>): string {
-  const isNamedBy = (key: ScopeKey): boolean => SCOPE_KIND[key] === definition.kind;
-  switch (value) {
-    case 'id':
-      return 'r.remote_id';
-    case 'name':
-      return fromBody((body) => nameValue(definition.nameFrom, body));
-    case 'organization_id':
-      return isNamedBy(value) ? 'r.remote_id' : `c.${value}`;
-    case 'organization':
-      return isNamedBy('organization_id')
-        ? fromBody((body) => nameValue(definition.nameFrom, body))
-        : `c.${value}`;
-    case 'project_id': {
-      const pointer = projectPointer(definition);
-      if (pointer !== undefined) return textValue(splitPointer(pointer));
-      return isNamedBy(value) ? 'r.remote_id' : `c.${value}`;
-    }
-    case 'source':
-    case 'role_id':
-      return `c.${value}`;
-  }
-}
-
-/**
- * Booleans are 1 and 0, objects and arrays JSON text. Absent and null are NULL, and but for columns of text so is what is of
- * another type than documented: a plain CAST would make a number of any text.
- */
-function fieldValue({ name, type }: FieldDefinition, secrets: readonly string[]): string {
-  const path = jsonPath([name]);
-  const value = `${RECEIVED} ->> ${path}`;
-  switch (type) {
-    case 'integer':
-      return `CAST(iif(json_type(${RECEIVED}, ${path}) IN ('integer', 'real') AND ${value} = CAST(${value} AS INTEGER), ${value}, NULL) AS INTEGER)`;
-    case 'boolean':
-      return `CAST(CASE json_type(${RECEIVED}, ${path}) WHEN 'true' THEN 1 WHEN 'false' THEN 0 END AS INTEGER)`;
-    case 'number':
-      return `CAST(iif(json_type(${RECEIVED}, ${path}) IN ('integer', 'real'), ${value}, NULL) AS REAL)`;
-    case 'timestamp':
-      return `CAST((SELECT utc FROM ${TIMES} WHERE json = r.body -> ${path}) AS TEXT)`;
-    case 'string':
-    case 'uuid':
-    case 'any':
-    case 'object':
-    case 'array':
-      return secrets.length === 0 ? textValue([name]) : listValue(name, secrets);
-  }
-}
-
-/**
- * A view that the others read for a time that is given to it as JSON. A time with another offset (`+02:00`, `+0200`, `+02`) is
- * shown in UTC, so that times compare as text; its milliseconds are cut as in Parquet, where SQLite would round. Which texts
- * are times: `timeOfField` of core/parse-time.ts. What is of another type than text has no row.
- */
-const TIMES = 'utc_times';
-
-const TIMES_QUERY = `SELECT json, CASE WHEN t GLOB '*[0-9][+-][0-9][0-9]:[0-9][0-9]' AND substr(t, 11) GLOB '[T ][0-9][0-9]:[0-9][0-9]*'
-    AND substr(t, 12, 2) < '24' AND length(t) < 36 AND t NOT GLOB '*.*[^0-9]*[+-]*' AND date(substr(t, 1, 10), '+0 days') = substr(t, 1, 10)
-    THEN ifnull(strftime('%Y-%m-%dT%H:%M:%fZ', iif(t GLOB '*.[0-9][0-9][0-9][0-9]*', substr(t, 1, 23) || substr(t, -6), t)), v) ELSE v END AS utc
-  FROM (SELECT json, CASE WHEN u GLOB '*:*[+-][0-9][0-9][0-9][0-9]' THEN substr(u, 1, length(u) - 2) || ':' || substr(u, -2)
-      WHEN u GLOB '*:*[+-][0-9][0-9]' THEN u || ':00' ELSE u END AS t, v
-    FROM (SELECT json, value AS v, replace(upper(value), ',', '.') AS u FROM json_each WHERE key IS NULL AND type = 'text'))`;
-
-/** A list of objects without these members; as received where it is of another type. A name that is there twice is removed twice. */
-function listValue(name: string, without: readonly string[]): string {
-  const path = jsonPath([name]);
-  const paths = [...without, ...without].map((each) => jsonPath([each])).join(', ');
-  const read = (body: string): string =>
-    `iif(json_type(${body}, ${path}) = 'array', (SELECT json_group_array(json(iif(e.type = 'object', json_remove(${body} -> e.fullkey, ${paths}), ${body} -> e.fullkey))) FROM json_each(${body}, ${path}) e), nullif(${body} ->> ${path}, 'null'))`;
-  return fromBody(read);
-}
-
-/**
- * A function that returns the name in a body, as the views show it; null where it has none. It keeps one statement per kind
- * prepared.
- */
-export function bodyNames(connection: Connection): (kind: Kind, body: string) => string | null {
-  const statements = new Map<Kind, Statement<[string], string | null>>();
-  return (kind, body) => {
-    let statement = statements.get(kind);
-    if (statement === undefined) {
-      statement = connection
-        .prepare<[string], string | null>(
-          `SELECT iif(json_valid(body), ${nameValue(definitionOf(kind).nameFrom, 'body')}, NULL) FROM (SELECT ${withoutHalves('received')} AS body FROM (SELECT ? AS received))`,
-        )
-        .pluck();
-      statements.set(kind, statement);
-    }
-    return statement.get(body) ?? null;
-  };
-}
-
-/** The first of these members that holds a text or a number, as `nameIn` of `diff`. */
-function nameValue(pointers: readonly string[], body: string): string {
-  return nameAt(
-    pointers.map((pointer) => jsonPath(splitPointer(pointer))),
-    body,
-  );
-}
-
-function nameAt(paths: readonly string[], body: string): string {
-  const values = paths.map(
-    (path) =>
-      `nullif(CASE json_type(${body}, ${path}) WHEN 'text' THEN ${body} ->> ${path} WHEN 'integer' THEN ${body} -> ${path} WHEN 'real' THEN ${body} -> ${path} END, '')`,
-  );
-  return `CAST(${values.length > 1 ? `coalesce(${values.join(', ')})` : (values[0] ?? 'NULL')} AS TEXT)`;
-}
-
-/** Of another type than text, the JSON as received: as SQL's own value, `1.10` would be `1.1` and `true` be 1. */
-function textValue(names: readonly string[]): string {
-  return `CAST((SELECT iif(x GLOB '"*', x ->> '$', nullif(x, 'null')) FROM (SELECT r.body -> ${jsonPath(names)} AS x)) AS TEXT)`;
-}
-
-function jsonPath(names: readonly string[]): string {
-  return textLiteral(memberPath(names));
-}
-
-function memberPath(names: readonly string[]): string {
-  return `$${names.map((name) => `."${name}"`).join('')}`;
-}
-
-function textLiteral(text: string): string {
-  return `'${text.replaceAll("'", "''")}'`;
-}
+import {
+  RECEIVED,
+  RECORDS,
+  RECORDS_QUERY,
+  TIMES,
+  TIMES_QUERY,
+  fromBody,
+  memberPath,
+  nameAt,
+  nameValue,
+  textLiteral,
+  viewColumns,
+} from './view-columns.ts';
 
 /** Of a collection that is listed by project: the organization of that project, also of one that is gone. */
 const ORGANIZATION_OF_PROJECT = `(SELECT pl.organization_id FROM collections pl JOIN records p ON p.collection = pl.id
@@ -224,13 +92,6 @@ const PLACE = `c.source AS "source",
     ELSE c.organization END AS TEXT) AS "organization",
   CAST(CASE c.kind WHEN '${SCOPE_KIND.project_id}' THEN r.remote_id ELSE c.project_id END AS TEXT) AS "project_id",
   c.role_id AS "role_id"`;
-
-const FIRST_SEEN = `(SELECT n.finished_at FROM runs n
-    WHERE n.run = ifnull((SELECT min(v.run) FROM revisions v WHERE v.record = r.record), r.run))`;
-
-/** A rewritten revision has the content of the one before it. */
-const LAST_CHANGED = `(SELECT n.finished_at FROM runs n WHERE n.run = iif(r.change = 4,
-    (SELECT max(v.run) FROM revisions v WHERE v.record = r.record AND v.change <> 4), r.run))`;
 
 /** The lists are worked out once, not for each of their records. CROSS JOIN keeps SQLite from reading the records of all kinds first. */
 function kindQuery(definition: ResourceDefinition): string {

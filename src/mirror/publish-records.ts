@@ -4,7 +4,7 @@ import { TidemarkError } from '../core/errors.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
 import type { RunShapes } from './field-shapes-store.ts';
-import { bodyNames } from './kind-views.ts';
+import { bodyNames } from './view-columns.ts';
 import { param, paramsOf, prepared } from './query.ts';
 import { ENCODING, keepAgainst, keepWhole, readReplaced } from './replaced-body.ts';
 import { records, revisions } from './schema/record-tables.ts';

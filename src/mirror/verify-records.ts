@@ -6,7 +6,7 @@ import { plural } from '../core/wording.ts';
 import type { AuditedTable } from './audited-rows.ts';
 import type { Connection } from './database.ts';
 import { scanBody, volatileMark } from './classify-record.ts';
-import { bodyNames } from './kind-views.ts';
+import { bodyNames } from './view-columns.ts';
 import { hasItsHash } from './intact.ts';
 import { type LatestRevision, type StoredRevision, textsOf } from './history.ts';
 import { prepared } from './query.ts';
