@@ -12,28 +12,26 @@ import { organization, planOf, record, svc, withBody } from './states.ts';
 
 const text = readFileSync(new URL('../contract/interface.md', import.meta.url), 'utf8');
 
-/** The fields of the "Request" column of a POST (or else PATCH) row, up to what follows on the list. */
-function requestFields(row: RegExp): string[] {
-  const line = text.split('\n').find((each) => row.test(each)) ?? '';
-  const list = /body:? ([a-z0-9_, ]+)/.exec(line.split('|')[4] ?? '')?.[1] ?? '';
-  return list.split(',').map((name) => name.trim().split(' ')[0] ?? '');
+/** The fields of the "Request" column of a kind's POST (or else PATCH) row, up to what follows on the list; none without such a row. */
+function requestFields(kind: Kind): string[] {
+  const lines = text.split('\n');
+  const row =
+    lines.find((line) => new RegExp(`^\\| POST \\| \\S*/${kind}/ \\|`).test(line)) ??
+    lines.find((line) => new RegExp(`^\\| PATCH \\| \\S*/${kind}/:\\w+/ \\|`).test(line));
+  const list = /body:? ([a-z0-9_, ]+)/.exec(row?.split('|')[4] ?? '')?.[1];
+  return list?.split(',').map((name) => name.trim().split(' ')[0] ?? '') ?? [];
 }
 
-const COMPONENT = requestFields(/^\| POST \| \.\.\.\/pipeline_destinations\/ \|/);
+const COMPONENT = requestFields('pipeline_destinations');
 const TAKEN: Partial<Record<Kind, readonly string[]>> = {
-  organizations: requestFields(/^\| POST \| \/api\/organizations\/ \|/),
-  batch_exports: requestFields(/^\| POST \| \.\.\.\/batch_exports\/ \|/),
-  domains: requestFields(/^\| POST \| \.\.\.\/domains\/ \|/),
-  invites: requestFields(/^\| POST \| \.\.\.\/invites\/ \|/),
-  members: requestFields(/^\| PATCH \| \.\.\.\/members\//),
-  pipeline_destinations: COMPONENT,
+  ...Object.fromEntries(CATALOG.map(({ kind }) => [kind, requestFields(kind)])),
   // interface.md, Pipeline frontend apps: "same body as for destinations".
   pipeline_frontend_apps: COMPONENT,
 };
 
 describe('the fields of requests', () => {
   it('are found in the contract', () => {
-    expect(TAKEN).toEqual({
+    expect(TAKEN).toMatchObject({
       organizations: ['name', 'logo_media_id', 'is_member_join_email_enabled', 'enforce_2fa'],
       batch_exports: [
         ...['name', 'model', 'destination', 'interval', 'paused', 'last_paused_at', 'start_at', 'end_at'],
