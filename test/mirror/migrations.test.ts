@@ -104,14 +104,14 @@ describe('the views of kinds', () => {
     const older = `SELECT r.remote_id AS old FROM records r`;
     const digest = createHash('sha256').update(older).digest('hex').slice(0, 16);
     const made = (name: string): string => `CREATE VIEW ${name} AS /* from the catalog ${digest} */ ${older}`;
-    file.exec(`DROP VIEW roles; ${made('roles')}; ${made('feature_flags')}`);
+    file.exec(`DROP VIEW roles; ${made('roles')}; ${made('former_kind')}`);
     file.close();
     // Whoever reads takes them as they are: a Tidemark made them, if another one.
     expect((await open({ path: mirror.path, mode: 'read' }).verify()).problems).toEqual([]);
     open({ path: mirror.path }).close();
     const again = new Database(mirror.path, { readonly: true });
     expect(again.prepare(`SELECT sql FROM sqlite_master WHERE name = 'roles'`).pluck().get()).toBe(text);
-    expect(again.prepare(`SELECT 1 FROM sqlite_master WHERE name = 'feature_flags'`).get()).toBeUndefined();
+    expect(again.prepare(`SELECT 1 FROM sqlite_master WHERE name = 'former_kind'`).get()).toBeUndefined();
     again.close();
     expect((await open({ path: mirror.path }).verify()).problems).toEqual([]);
   });
