@@ -110,7 +110,6 @@ export function showProgress(
   const painter = new Painter(context.stderr);
   const progress = new RunProgress();
   const pace = new PaceMeter();
-  const over = new AbortController();
   const silence = silenceOf(clock, progress, options.stats);
 
   const frame = (): void => {
@@ -134,9 +133,25 @@ export function showProgress(
     painter.paint(progressLines(silentMs === null ? view : { ...view, silentMs }, columns, rows));
   };
 
+  const { stopped, stop } = untilInterrupted(
+    context,
+    painter,
+    () => 'ending the run (Ctrl-C again to quit at once)',
+  );
+  void drawUntilStopped(clock, stopped, frame);
+  return { events: progress.events, clear: () => painter.clear(), stop };
+}
+
+/** What ends a drawing, once: `stop`, or an interruption of the command, for which a line says what happens next. */
+export function untilInterrupted(
+  context: Pick<CommandContext, 'stderr' | 'signal'>,
+  painter: Painter,
+  next: () => string,
+): { readonly stopped: AbortSignal; readonly stop: () => void } {
+  const over = new AbortController();
   const onAbort = (): void => {
     stop();
-    context.stderr.write('tidemark: ending the run (Ctrl-C again to quit at once)\n');
+    context.stderr.write(`tidemark: ${next()}\n`);
   };
   const stop = (): void => {
     if (over.signal.aborted) return;
@@ -145,8 +160,7 @@ export function showProgress(
     painter.clear();
   };
   context.signal.addEventListener('abort', onAbort);
-  void drawUntilStopped(clock, over.signal, frame);
-  return { events: progress.events, clear: () => painter.clear(), stop };
+  return { stopped: over.signal, stop };
 }
 
 /** Draws until stopped; nothing can fail in it but the wait, which the stop ends. */

@@ -31,6 +31,7 @@ import {
   isSilent,
   Painter,
   drawUntilStopped,
+  untilInterrupted,
   loggingAbove,
   repeatLine,
   silenceOf,
@@ -221,7 +222,6 @@ function showRestoreProgress(
 ): RestoreProgress {
   const { clock } = options;
   const painter = new Painter(context.stderr);
-  const over = new AbortController();
   const underWay = new Map<number, PlanStep>();
   const lookedUp = new Set<number>();
   const state = { restore: 0, steps: 0, done: 0, failed: 0, since: clock.monotonicMs() };
@@ -243,22 +243,12 @@ function showRestoreProgress(
     };
     painter.paint(restoreProgressLines(view, painter.size.columns));
   };
-  const onAbort = (): void => {
-    stop();
-    context.stderr.write(`tidemark: ${leavingText(state.restore)}\n`);
-  };
-  const stop = (): void => {
-    if (over.signal.aborted) return;
-    over.abort();
-    context.signal.removeEventListener('abort', onAbort);
-    painter.clear();
-  };
-  context.signal.addEventListener('abort', onAbort);
-  if (options.isDrawn) void drawUntilStopped(clock, over.signal, frame);
+  const { stopped, stop } = untilInterrupted(context, painter, () => leavingText(state.restore));
+  if (options.isDrawn) void drawUntilStopped(clock, stopped, frame);
   else
     void repeatLine(
       clock,
-      over.signal,
+      stopped,
       () => {
         const view = { ...state, underWay: [...underWay.values()], lookedUp, silentMs: silence() };
         context.stderr.write(`tidemark: ${restoreProgressText(view)}\n`);
