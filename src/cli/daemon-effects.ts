@@ -36,9 +36,12 @@ export function daemonLog(
 ): Logger {
   const isQuiet = context.options.quiet === true;
   const least = context.options.logLevel ?? (isQuiet ? 'warn' : configured);
-  return isOnce && isQuiet && context.stderr.isTTY !== true
-    ? plainLog(context, least)
-    : serverLog(context, least);
+  return isPlainLog(context, isOnce) ? plainLog(context, least) : serverLog(context, least);
+}
+
+/** True where the log is plain lines although no terminal reads it. */
+export function isPlainLog({ options, stderr }: CommandContext, isOnce: boolean): boolean {
+  return isOnce && options.quiet === true && stderr.isTTY !== true;
 }
 
 // The error for a running daemon that cannot be asked.

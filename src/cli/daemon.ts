@@ -15,9 +15,9 @@ import type { StartHttp } from '../daemon/http-endpoint.ts';
 import type { RunCommand } from '../daemon/http/restores.ts';
 import { openNoticeService } from '../daemon/notices/notice-service.ts';
 import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
-import { type CommandContext, printNote } from './context.ts';
+import type { CommandContext } from './context.ts';
 import { daemonCheck } from './daemon-check.ts';
-import { daemonEffects, daemonLog } from './daemon-effects.ts';
+import { daemonEffects, daemonLog, isPlainLog } from './daemon-effects.ts';
 import { hostname } from 'node:os';
 import { findDaemon } from '../daemon/lockfile.ts';
 
@@ -57,17 +57,17 @@ export async function daemon(context: CommandContext, options: DaemonCommandOpti
         observers: noticing.observersOf,
         backup: backupWork(env, context.isOneProcess ? backUpInOneProcess : null),
       });
-    const running = await (isOnce ? startUnlessServed(context, first, start) : start()).catch(
-      async (thrown: unknown) => {
-        await noticing.startFailed({
-          error: asTidemarkError(thrown),
-          isOnce,
-          effects,
-          signal: context.signal,
-        });
-        throw thrown;
-      },
-    );
+    const running = await (
+      isOnce ? startUnlessServed(context, { loaded: first, log, start }) : start()
+    ).catch(async (thrown: unknown) => {
+      await noticing.startFailed({
+        error: asTidemarkError(thrown),
+        isOnce,
+        effects,
+        signal: context.signal,
+      });
+      throw thrown;
+    });
     if (running === null) return EXIT.done;
     living.daemon = running;
     if (living.isReloadAsked) running.reload();
@@ -80,6 +80,7 @@ export async function daemon(context: CommandContext, options: DaemonCommandOpti
     if (context.signal.aborted) stop();
     else context.signal.addEventListener('abort', stop, { once: true });
     const code = await running.done;
+    if (isOnce) logExitCode(context, log, code);
     // What did not end in time holds the process; the mirror is as safe as after a crash.
     if (running.hasLeftWork()) context.leave?.(code);
     return code;
@@ -88,14 +89,25 @@ export async function daemon(context: CommandContext, options: DaemonCommandOpti
   }
 }
 
+/** Why it ends so is in the lines before; `program.ts` would say it in plain text among lines of JSON. */
+function logExitCode(context: CommandContext, log: Logger, code: ExitCode): void {
+  if (code === EXIT.done || code === EXIT.differences || !log.isLevelEnabled('error')) return;
+  if (isPlainLog(context, true)) return;
+  log.error({ exitCode: code }, `ended with ${code}: the lines before say why`);
+  context.onReasonPrinted?.();
+}
+
 /** The daemon that was in the way may have ended before this process looked whether it runs. */
 const START_ATTEMPTS = 5;
 
 /** A tick of cron may come while the one before still runs. Null where each mirror has a daemon, which is said. */
 async function startUnlessServed(
   context: CommandContext,
-  loaded: LoadedConfig,
-  start: () => Promise<Daemon>,
+  {
+    loaded,
+    log,
+    start,
+  }: { readonly loaded: LoadedConfig; readonly log: Logger; readonly start: () => Promise<Daemon> },
 ): Promise<Daemon | null> {
   for (let attempt = 1; ; attempt += 1) {
     try {
@@ -104,7 +116,7 @@ async function startUnlessServed(
       const error = asTidemarkError(thrown);
       if (error.code !== 'mirror_locked') throw thrown;
       if (areServed(context, loaded)) {
-        printNote(context, [`${error.message}: it does what is due, and this one has nothing to do`]);
+        log.info({}, `${error.message}: it does what is due, and this one has nothing to do`);
         return null;
       }
       if (attempt === START_ATTEMPTS) throw thrown;

@@ -2,7 +2,7 @@
 import { hostname } from 'node:os';
 import { NOT_SENT } from '../config/checking.ts';
 import type { Config } from '../config/config.ts';
-import { areBackupsEncrypted, ownerOf } from '../config/mirrors.ts';
+import { configuredBackups, ownerOf } from '../config/mirrors.ts';
 import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
 import { LATEST_BACKUP, namingBackup, RESTORE_HINT } from '../core/hints.ts';
@@ -95,12 +95,12 @@ export async function doctor(
         ...{ message, next: '`tidemark notify test` tries the channels' },
       })),
     ]);
-    const isEncrypted = areBackupsEncrypted(config);
+    const backups = configuredBackups(config);
     const isRestoreAdvised = found.some(({ next }) => next.includes(RESTORE_HINT));
     const backup = isRestoreAdvised ? await backupToName(context, config) : LATEST_BACKUP;
     const problems = found.map((problem) => ({
       ...problem,
-      next: namingBackup(problem.next, backup, isEncrypted),
+      next: namingBackup(problem.next, backup, backups),
     }));
     if (context.options.json === true) {
       await print(

@@ -4,7 +4,7 @@ import { backupOfUnreadable, backupsOfMissing } from '../backup/earlier.ts';
 import { mirrorId } from '../backup/plain-backup.ts';
 import type { Config } from '../config/config.ts';
 import { maskedMessage } from '../config/known-secrets.ts';
-import { areBackupsEncrypted, mirrorConfigs } from '../config/mirrors.ts';
+import { configuredBackups, mirrorConfigs } from '../config/mirrors.ts';
 import { systemClock } from '../core/clock.ts';
 import { type ErrorCode, TidemarkError } from '../core/errors.ts';
 import { LATEST_BACKUP, namingBackup, RESTORE_HINT } from '../core/hints.ts';
@@ -20,10 +20,10 @@ import type { CommandContext } from './context.ts';
  * do. Any other error is returned as it is.
  */
 export async function explainMissing(context: CommandContext, thrown: unknown): Promise<unknown> {
-  if (thrown instanceof TidemarkError && DAMAGED.has(thrown.code))
-    return withMaskedNames(context, await withNamedBackup(context, thrown));
-  if (thrown instanceof TidemarkError && ECHOING.has(thrown.code)) return withMaskedNames(context, thrown);
-  if (!(thrown instanceof NoMirror)) return thrown;
+  if (!(thrown instanceof TidemarkError)) return thrown;
+  const named = (): Promise<TidemarkError> => withNamedBackup(context, thrown);
+  if (ECHOING.has(thrown.code)) return withMaskedNames(context, await named());
+  if (!(thrown instanceof NoMirror)) return await named();
   let configs: readonly Config[];
   try {
     configs = mirrorConfigs(readLoadedConfig(context, context.options, 'unused'));
@@ -33,14 +33,17 @@ export async function explainMissing(context: CommandContext, thrown: unknown): 
   }
   const config = configs.find(({ mirror }) => realMirrorPath(mirror) === thrown.path);
   const missing = config === undefined ? null : await missingMirror(context, config);
-  if (missing === null) return thrown;
+  if (missing === null) return await named();
   return new TidemarkError('mirror_missing', missing.message, { hint: missing.hint, cause: thrown });
 }
 
-const DAMAGED: ReadonlySet<ErrorCode> = new Set(['mirror_corrupt', 'mirror_foreign']);
-
-/** They may repeat what was typed. */
-const ECHOING: ReadonlySet<ErrorCode> = new Set(['usage', 'reference_unknown']);
+/** They may repeat what was typed, or what the mirror has. */
+const ECHOING: ReadonlySet<ErrorCode> = new Set([
+  'usage',
+  'reference_unknown',
+  'mirror_corrupt',
+  'mirror_foreign',
+]);
 
 /** It may name a record, as the mirror has it, or what was typed: without what no report shows of the configuration. */
 function withMaskedNames(context: CommandContext, error: TidemarkError): TidemarkError {
@@ -65,15 +68,16 @@ async function withNamedBackup(context: CommandContext, error: TidemarkError): P
   try {
     const configs = mirrorConfigs(readLoadedConfig(context, context.options, 'unused'));
     const [only, ...others] = configs;
+    if (only === undefined) return error;
     // Which of several is damaged, the error does not say.
-    if (only === undefined || others.length > 0) return error;
+    if (others.length > 0 && only.backup !== null) return error;
     config = only;
   } catch {
     return error;
   }
   const name = await backupToName(context, config);
   return new TidemarkError(code, message, {
-    hint: namingBackup(hint, name, areBackupsEncrypted(config)),
+    hint: namingBackup(hint, name, configuredBackups(config)),
     cause: error,
   });
 }

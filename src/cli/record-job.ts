@@ -11,7 +11,7 @@ import { asTidemarkError } from '../core/errors.ts';
 import { endOf } from '../daemon/jobs/job-log.ts';
 import type { JobResult } from '../daemon/jobs/work.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
-import { areBackupsEncrypted, ownerOf } from '../config/mirrors.ts';
+import { configuredBackups, ownerOf } from '../config/mirrors.ts';
 import { LATEST_BACKUP, namingBackup } from '../core/hints.ts';
 import { channelsFor, recordJobNotices } from '../daemon/notices/notifier.ts';
 import type { JobStart } from '../mirror/daemon-store.ts';
@@ -98,6 +98,6 @@ function store(
       lookup: sourceLookup(config),
     },
     (notice) => channelsFor(notice, config.notices, ownerOf(config)),
-    (hint) => namingBackup(hint, LATEST_BACKUP, areBackupsEncrypted(config)),
+    (hint) => namingBackup(hint, LATEST_BACKUP, configuredBackups(config)),
   );
 }

@@ -2,7 +2,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { dirname, join, sep } from 'node:path';
 import { TidemarkError } from '../core/errors.ts';
-import type { MirrorPlace } from '../core/hints.ts';
+import type { ConfiguredBackups, MirrorPlace } from '../core/hints.ts';
 import {
   type BackupConfig,
   type Config,
@@ -149,7 +149,12 @@ export function ownerOf({ mirror, rateLogBeside, sources }: MirrorOwnership): st
 
 /** The mirror as hints name it. */
 export function placeOf(config: MirrorOwnership): MirrorPlace {
-  return { path: config.mirror, owner: ownerOf(config), isEncrypted: areBackupsEncrypted(config) };
+  return { path: config.mirror, owner: ownerOf(config), backups: configuredBackups(config) };
+}
+
+/** How backups are configured, as hints name them; null where they have no target. */
+export function configuredBackups(config: Partial<Pick<Config, 'backup'>>): ConfiguredBackups | null {
+  return config.backup === null ? null : { isEncrypted: areBackupsEncrypted(config) };
 }
 
 export function areBackupsEncrypted({ backup = null }: Partial<Pick<Config, 'backup'>>): boolean {

@@ -43,18 +43,20 @@ export const LATEST_BACKUP = 'latest';
 export interface MirrorPlace {
   readonly path: string;
   readonly owner: string | null;
-  /** Whether its backups are encrypted. Left out for no. */
-  readonly isEncrypted?: boolean;
+  /** How its backups are configured; null where they have no target. Left out for not encrypted. */
+  readonly backups?: ConfiguredBackups | null;
+}
+
+/** What a hint has to know of the section `backup`. */
+export interface ConfiguredBackups {
+  readonly isEncrypted: boolean;
 }
 
 /** The command that restores the mirror to its place. @param backup name of the file, or `latest` */
-export function restoreCommand(
-  { path, owner, isEncrypted = false }: MirrorPlace,
-  backup = LATEST_BACKUP,
-): string {
+export function restoreCommand({ path, owner, backups = null }: MirrorPlace, backup = LATEST_BACKUP): string {
   return withIdentity(
     `\`tidemark backup restore ${shellWord(backup)} --to ${shellWord(path)}${owner === null ? '' : ` --source ${owner}`}\``,
-    isEncrypted,
+    backups?.isEncrypted ?? false,
   );
 }
 
@@ -75,29 +77,39 @@ function withIdentity(text: string, isEncrypted: boolean): string {
 /**
  * The text, with that backup in place of the latest in commands that restore one, and with the option for the key of an encrypted one.
  * @param backup name of its file, or `latest`; null if the known ones are of other mirrors: then it is to be looked for
- * @param isEncrypted whether backups are encrypted
+ * @param backups how they are configured; null where they have no target: then the text has what else is possible
  */
-export function namingBackup(text: string, backup: string | null, isEncrypted: boolean): string {
+export function namingBackup(text: string, backup: string | null, backups: ConfiguredBackups | null): string {
+  if (backups === null) {
+    const other = text.includes('`tidemark sync`') ? NO_BACKUP_HINT : `${NO_BACKUP_HINT}, or ${ANEW_HINT}`;
+    return text.replaceAll(RESTORE_ADVICE, other);
+  }
   return backup === null
-    ? text.replaceAll(/restore a backup \(`tidemark backup restore latest [^`]*`\)/g, SEARCH_HINT)
+    ? text.replaceAll(RESTORE_ADVICE, SEARCH_HINT)
     : withIdentity(
         text.replaceAll(
           '`tidemark backup restore latest ',
           `\`tidemark backup restore ${shellWord(backup)} `,
         ),
-        isEncrypted,
+        backups.isEncrypted,
       );
 }
+
+/** `RESTORE_HINT`, perhaps with more options. */
+const RESTORE_ADVICE = /restore a backup \(`tidemark backup restore latest [^`]*`\)/g;
+
+const NO_BACKUP_HINT = 'put back a copy of the file, if you have one (no backup target is configured)';
+const ANEW_HINT = 'move it away and run `tidemark sync` for a new one, without history';
 
 const SEARCH_HINT = 'look for a backup of it (`tidemark backup list`; the known ones are of other mirrors)';
 
 /** What to do about a mirror that was there and is gone: first what is likeliest. @param backup as for `namingBackup` */
 export function goneHint(place: MirrorPlace, backup: string | null): string {
-  const restore = namingBackup(
-    `restore a backup (${restoreCommand({ ...place, isEncrypted: false })})`,
-    backup,
-    place.isEncrypted ?? false,
-  );
+  const { backups = { isEncrypted: false } } = place;
+  const restore =
+    backups === null
+      ? NO_BACKUP_HINT
+      : namingBackup(`restore a backup (${restoreCommand({ ...place, backups: null })})`, backup, backups);
   return `mount the volume that it belongs to, or put the file back; if it is lost, ${restore}. A restart of the daemon, or \`tidemark sync\`, begins a new mirror instead, without history`;
 }
 

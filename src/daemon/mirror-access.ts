@@ -4,7 +4,7 @@
  */
 import { statSync } from 'node:fs';
 import type { Config } from '../config/config.ts';
-import { areBackupsEncrypted, ownerOf, placeOf } from '../config/mirrors.ts';
+import { configuredBackups, ownerOf, placeOf } from '../config/mirrors.ts';
 import type { Actor } from '../core/actor.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { goneHint, LATEST_BACKUP, namingBackup, withSource } from '../core/hints.ts';
@@ -114,7 +114,7 @@ export class MirrorConnections {
     const config = this.#config();
     const owner = ownerOf(config);
     const whose = owner === null ? hint : withSource(hint, owner);
-    const named = namingBackup(whose, this.#backupToName(), areBackupsEncrypted(config));
+    const named = namingBackup(whose, this.#backupToName(), configuredBackups(config));
     if (named === hint) return error;
     return new TidemarkError(code, message, { hint: named, isRetryable, isOfAuditLog, cause: error });
   }

@@ -71,21 +71,21 @@ describe('a command in a hint', () => {
   });
 
   it('that restores a backup has the option for the key where the backup is encrypted', () => {
-    const place = { path: './m.db', owner: 'acme', isEncrypted: true };
+    const place = { path: './m.db', owner: 'acme', backups: { isEncrypted: true } };
     const latest = '`tidemark backup restore latest --to ./m.db --source acme --identity FILE`';
     expect(restoreCommand(place)).toBe(latest);
-    expect(namingBackup(latest, LATEST_BACKUP, true)).toBe(latest);
+    expect(namingBackup(latest, LATEST_BACKUP, { isEncrypted: true })).toBe(latest);
     expect(restoreCommand(place, 'a.zst')).not.toContain('--identity');
-    expect(restoreCommand({ ...place, isEncrypted: false }, 'a b.zst.age')).toBe(
+    expect(restoreCommand({ ...place, backups: null }, 'a b.zst.age')).toBe(
       "`tidemark backup restore 'a b.zst.age' --to ./m.db --source acme --identity FILE`",
     );
     expect(goneHint(place, LATEST_BACKUP)).toContain(`(${latest})`);
     expect(goneHint(place, 'a.zst')).toContain('(`tidemark backup restore a.zst --to ./m.db --source acme`)');
     const hint = `keep the file, and ${RESTORE_HINT}, or run \`tidemark sync\``;
-    expect(namingBackup(hint, LATEST_BACKUP, true)).toBe(
+    expect(namingBackup(hint, LATEST_BACKUP, { isEncrypted: true })).toBe(
       'keep the file, and restore a backup (`tidemark backup restore latest --to ./restored/mirror.db --identity FILE`), or run `tidemark sync`',
     );
-    expect(namingBackup(hint, 'a.zst.age', false)).toContain(
+    expect(namingBackup(hint, 'a.zst.age', { isEncrypted: false })).toContain(
       'restore a.zst.age --to ./restored/mirror.db --identity FILE`',
     );
   });
@@ -93,17 +93,30 @@ describe('a command in a hint', () => {
   it('names the backup to restore, where one is to be named', () => {
     const place = { path: './m.db', owner: null };
     const text = `keep the file, and ${RESTORE_HINT}, or ${restoreCommand(place)}`;
-    expect(namingBackup(text, LATEST_BACKUP, false)).toBe(text);
-    expect(namingBackup(`keep the file, and ${RESTORE_HINT}`, null, true)).toBe(
+    expect(namingBackup(text, LATEST_BACKUP, { isEncrypted: false })).toBe(text);
+    expect(namingBackup(`keep the file, and ${RESTORE_HINT}`, null, { isEncrypted: true })).toBe(
       'keep the file, and look for a backup of it (`tidemark backup list`; the known ones are of other mirrors)',
     );
     expect(goneHint(place, null)).toMatch(
       /if it is lost, look for a backup of it \(`tidemark backup list`; [^)]*\)\. A restart/,
     );
     expect(goneHint(place, LATEST_BACKUP)).toContain('(`tidemark backup restore latest --to ./m.db`)');
-    expect(namingBackup(text, 'a b.zst', true)).toBe(
+    expect(namingBackup(text, 'a b.zst', { isEncrypted: true })).toBe(
       "keep the file, and restore a backup (`tidemark backup restore 'a b.zst' --to ./restored/mirror.db`), or `tidemark backup restore 'a b.zst' --to ./m.db`",
     );
+  });
+
+  it('names what else is possible where no backup target is configured', () => {
+    const none = 'put back a copy of the file, if you have one (no backup target is configured)';
+    const anew = 'move it away and run `tidemark sync` for a new one, without history';
+    const hint = `keep the file, and ${RESTORE_HINT}`;
+    expect(namingBackup(hint, LATEST_BACKUP, null)).toBe(`keep the file, and ${none}, or ${anew}`);
+    expect(namingBackup(`${RESTORE_HINT}, or run \`tidemark sync\``, null, null)).toBe(
+      `${none}, or run \`tidemark sync\``,
+    );
+    const gone = goneHint({ path: './m.db', owner: null, backups: null }, LATEST_BACKUP);
+    expect(gone).toContain(`if it is lost, ${none}. A restart of the daemon, or \`tidemark sync\`, begins`);
+    expect(gone).not.toContain('backup restore');
   });
 
   it('of an interrupted restore names what was done, what continues it, what takes it back, and what leaves it', () => {

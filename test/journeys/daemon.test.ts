@@ -131,9 +131,10 @@ describe('tidemark daemon', () => {
     expect(second.stderr).toContain('another daemon is running on this mirror');
     const tick = await tidemark(['daemon', '--once'], { env });
     expect(tick.code, tick.stderr).toBe(0);
-    expect(tick.stderr).toMatch(
-      /^tidemark: another daemon is running on this mirror .+: it does what is due/,
-    );
+    const line = JSON.parse(tick.stderr) as { level: number; msg: string };
+    expect(line.level).toBe(30);
+    expect(line.msg).toMatch(/^another daemon is running on this mirror .+: it does what is due/);
+    expect((await tidemark(['daemon', '--once', '--quiet'], { env })).stderr).toBe('');
 
     running.child.kill('SIGTERM');
     const { code, stdout, stderr } = await running.ended;

@@ -1,6 +1,6 @@
 /** The facts for the health check, from the running daemon and the mirror. */
 import type { Config } from '../../config/config.ts';
-import { areBackupsEncrypted, ownerOf } from '../../config/mirrors.ts';
+import { configuredBackups, ownerOf } from '../../config/mirrors.ts';
 import { isoTime } from '../../core/clock.ts';
 import { asTidemarkError } from '../../core/errors.ts';
 import type { ChannelRow, Delivery, JobRow } from '../../mirror/daemon-store.ts';
@@ -288,10 +288,10 @@ function toRun(health: Health, view: HealthView): Health {
   const owner = ownerOf(config);
   const backup =
     config.backup === null ? LATEST_BACKUP : backupToName(view.backups.remembered(config.backup.targets));
-  const isEncrypted = areBackupsEncrypted(config);
-  if (owner === null && backup === LATEST_BACKUP && !isEncrypted) return health;
+  const backups = configuredBackups(config);
+  if (owner === null && backup === LATEST_BACKUP && backups?.isEncrypted === false) return health;
   const toRunHint = (hint: string): string => {
-    const named = namingBackup(hint, backup, isEncrypted);
+    const named = namingBackup(hint, backup, backups);
     return owner === null ? named : withSource(named, owner);
   };
   const named = <Reasons extends { readonly reasons: readonly HealthReason[] }>(whole: Reasons): Reasons => ({

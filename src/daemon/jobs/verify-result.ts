@@ -1,7 +1,7 @@
 /** A verification of the mirror and its stored result, by the daemon or the command line. */
 import { shownText } from '../../catalog/masks.ts';
 import type { Config } from '../../config/config.ts';
-import { areBackupsEncrypted } from '../../config/mirrors.ts';
+import { configuredBackups } from '../../config/mirrors.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { EXIT, TidemarkError } from '../../core/errors.ts';
 import { LATEST_BACKUP, namingBackup, RESTORE_HINT } from '../../core/hints.ts';
@@ -52,7 +52,7 @@ export function repairHint(
   problems: readonly Pick<VerifyProblem, 'about' | 'again' | 'remedy'>[],
   config: Pick<Config, 'backup'>,
 ): string {
-  return namingBackup(repairHintToName(problems), LATEST_BACKUP, areBackupsEncrypted(config));
+  return namingBackup(repairHintToName(problems), LATEST_BACKUP, configuredBackups(config));
 }
 
 /** The same where the backup to restore is named later, whenever it is shown. */

@@ -9,7 +9,7 @@ import type { Deliveries } from './deliveries.ts';
 import { channelsFor, createNotifier, type Notifier } from './notifier.ts';
 import { removedTransition, type UnfinishedRestore } from './checked-transitions.ts';
 import type { Config } from '../../config/config.ts';
-import { areBackupsEncrypted } from '../../config/mirrors.ts';
+import { configuredBackups } from '../../config/mirrors.ts';
 import { asTidemarkError, isLocalError, TidemarkError } from '../../core/errors.ts';
 import { namingBackup } from '../../core/hints.ts';
 import type { Logger } from '../../core/logger.ts';
@@ -396,7 +396,7 @@ class NotifyingObserver implements JobObserver {
 
   #namingBackup(hint: string): string {
     const view = this.#view();
-    return namingBackup(hint, this.#place.backupToName(view), areBackupsEncrypted(view.config()));
+    return namingBackup(hint, this.#place.backupToName(view), configuredBackups(view.config()));
   }
 
   #sendUnstored(notice: Notice): void {

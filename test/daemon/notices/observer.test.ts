@@ -385,7 +385,9 @@ describe('the observer', () => {
     }
     expect(sent).toEqual(['mirror_gone']);
     expect(texts[0]).toContain(`${mirror} (production) is gone`);
-    expect(texts[0]).toContain(`tidemark backup restore latest --to ${mirror}`);
+    expect(texts[0]).toContain(
+      'if it is lost, put back a copy of the file, if you have one (no backup target',
+    );
     renameSync(`${mirror}.aside`, mirror);
     expect(mirrorAccess.isThere()).toBe(true);
     await observer.wake!(context);
