@@ -100,7 +100,16 @@ export class MirrorConnections {
     config: () => Config,
     { pool = new ReaderPool(), backupToName = () => LATEST_BACKUP }: ConnectionOptions = {},
   ) {
-    this.#effects = effects;
+    this.#effects = {
+      ...effects,
+      openMirror: (...mirror) => {
+        try {
+          return effects.openMirror(...mirror);
+        } catch (error) {
+          throw error instanceof TidemarkError ? this.naming(error) : error;
+        }
+      },
+    };
     this.#problems = problems;
     this.#config = config;
     this.#pool = pool;
