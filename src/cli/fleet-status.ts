@@ -24,7 +24,7 @@ export async function fleetStatus(
   context: CommandContext,
   options: CellOptions & { readonly failing?: boolean },
 ): Promise<ExitCode> {
-  const { storage } = fleetConfig(context);
+  const { storage, heartbeatMs } = fleetConfig(context);
   return withRegistry(context, async (registry) => {
     const cells = await chosenCells(registry, options.cell);
     const hasMirrors = cells.some(({ storedAt }) => storedAt !== null);
@@ -41,7 +41,7 @@ export async function fleetStatus(
       };
       await print(context, `${JSON.stringify(document)}\n`);
     } else {
-      const text = statusText(context, { cells, shown, workers, limit: options.limit ?? 50 });
+      const text = statusText(context, { cells, shown, workers, heartbeatMs, limit: options.limit ?? 50 });
       await print(context, withConfigOption(text, context.options.config));
     }
     const known = statusCode(cells, workers);
@@ -84,10 +84,14 @@ interface StatusFacts {
   readonly cells: readonly CellOverview[];
   readonly shown: readonly CellOverview[];
   readonly workers: readonly WorkerOverview[];
+  readonly heartbeatMs: number;
   readonly limit: number;
 }
 
-function statusText(context: CommandContext, { cells, shown, workers, limit }: StatusFacts): string {
+function statusText(
+  context: CommandContext,
+  { cells, shown, workers, heartbeatMs, limit }: StatusFacts,
+): string {
   const byHealth = Map.groupBy(cells, ({ health }) => health);
   const counts = [...byHealth].map(([health, own]) => {
     // Its own status only after a while.
@@ -134,7 +138,7 @@ function statusText(context: CommandContext, { cells, shown, workers, limit }: S
     ...(more > 0 ? [`… ${plural(more, 'more cell')} (--limit ${shown.length})`] : []),
     ...(unlisted.length > 0 ? [unlistedText(unlisted)] : []),
     '',
-    ...workerLines(workers),
+    ...workerLines(workers, heartbeatMs),
     '',
   ].join('\n');
 }
@@ -157,10 +161,12 @@ function ago(ms: number | null): string {
   return ms < 10_000 ? 'just now' : `${elapsed(ms)} ago`;
 }
 
-function workerLines(workers: readonly WorkerOverview[]): string[] {
+/** One that is silent for longer than the heartbeat may have died: others take its cells, though it counts as alive for a while. */
+function workerLines(workers: readonly WorkerOverview[], heartbeatMs: number): string[] {
   if (workers.length === 0) return ['no worker: `tidemark fleet work` starts one'];
   const lines = workers.map((worker) => {
-    const silent = worker.isAlive ? '' : `, not heard of for ${duration(worker.seenAgeMs)}`;
+    const isHeard = worker.isAlive && worker.seenAgeMs <= heartbeatMs;
+    const silent = isHeard ? '' : `, not heard of for ${duration(worker.seenAgeMs)}`;
     const draining = worker.isDraining ? ', draining' : '';
     return `worker ${worker.name} on ${worker.host}, version ${worker.version}: ${plural(worker.groups, 'job')}${draining}${silent}`;
   });

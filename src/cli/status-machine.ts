@@ -7,6 +7,7 @@ import type { SyncedBy } from '../daemon/health/status-answers.ts';
 import { age } from '../daemon/http/wording.ts';
 import { killedDaemon } from '../daemon/lockfile.ts';
 import { fullDisk, spaceBeside } from '../doctor/disk.ts';
+import type { JobRow } from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 
 /** On a full disk nothing can be recorded, so that the mirror does not tell why syncs fail. */
@@ -84,7 +85,9 @@ export function syncedByOf(
   const runs = mirror.runs.list({ source, isOfAllKinds: true, limit: COMMANDS });
   if (runs.length === COMMANDS && runs.every(({ trigger }) => trigger.startsWith('command')))
     return 'commands';
-  if (isCalledOnce(mirror, source) || killedBy(mirror.path, looker)?.isOnce === true) return 'once';
+  const newest = newestSync(mirror, source);
+  if (newest?.summary['fleet'] === true) return 'fleet';
+  if (newest?.summary['once'] === true || killedBy(mirror.path, looker)?.isOnce === true) return 'once';
   return mirror.daemon.jobs({ name: 'sync', source, limit: 1 }).length === 0 ? 'not yet' : 'nobody';
 }
 
@@ -92,8 +95,8 @@ function killedBy(mirror: string, { pid, now }: { readonly pid: number; readonly
   return killedDaemon(mirror, { pid, host: hostname(), now });
 }
 
-/** Whether the newest sync of a daemon, of the source, was a call of `daemon --once`. */
-function isCalledOnce(mirror: Mirror, source: string): boolean {
+/** The newest sync of the source that a daemon, or a call of `daemon --once`, has ended. */
+function newestSync(mirror: Mirror, source: string): JobRow | undefined {
   const jobs = mirror.daemon.jobs({ name: 'sync', source, limit: 2 });
-  return jobs.find(({ outcome }) => outcome !== 'running')?.summary['once'] === true;
+  return jobs.find(({ outcome }) => outcome !== 'running');
 }

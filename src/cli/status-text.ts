@@ -176,7 +176,7 @@ function needsLines(facts: StatusFacts): string[] {
         ? [ASK_DAEMON]
         : upkeep === 'once'
           ? callLines(facts)
-          : [NO_DAEMON]
+          : [upkeep === 'fleet' ? NOT_CHECKED_IN : NO_DAEMON]
       : []),
   ];
 }
@@ -203,6 +203,9 @@ const END_WORDS = {
   partial: 'was partial',
   interrupted: 'was interrupted',
 } as const;
+
+const NOT_CHECKED_IN =
+  '  → the workers of its fleet sync it once it is checked in (`tidemark fleet checkin`); or run `tidemark sync`';
 
 /** Why calls of `daemon --once` do not keep the mirror current, and what to do: no call came, or what the last one ended with. */
 function callLines({ mirror, schedules, snapshot }: StatusFacts): string[] {
@@ -410,6 +413,8 @@ function nextLine({ config, schedules, hasDaemon, snapshot, upkeep, writer }: St
     return `Next: nothing so far; \`tidemark daemon\`, or \`daemon --once\` by cron, starts what is scheduled\n  (${own.join(', ')})`;
   }
   const atWork = writer?.command.startsWith('daemon') === true ? ', one is running' : '';
+  if (upkeep === 'fleet')
+    return `Next, by the workers of the fleet once it is checked in: ${due.join(', ') || 'nothing is due'}`;
   if (upkeep === 'once') return `Next, when \`daemon --once\` is called${atWork}: ${due.join(', ')}`;
   if (upkeep === 'not yet') return `Next, by a daemon or when \`daemon --once\` is called: ${due.join(', ')}`;
   if (!hasDaemon) return `Next: no daemon is running; due: ${due.join(', ')}`;
@@ -419,7 +424,10 @@ function nextLine({ config, schedules, hasDaemon, snapshot, upkeep, writer }: St
 /** `status` sends no requests; a directory may be on a disk that hangs. */
 function backupLine(facts: StatusFacts): string {
   const { backup } = facts.config;
-  if (backup === null) return 'Backups: none configured, the mirror is on this machine only';
+  if (backup === null)
+    return facts.upkeep === 'fleet'
+      ? 'Backups: the storage of its fleet has it as it was checked out'
+      : 'Backups: none configured, the mirror is on this machine only';
   const buckets = backup.targets.filter(({ type }) => type === 's3').length;
   if (buckets === backup.targets.length) return `Backups: ${unaskedText(buckets)}`;
   const beside = buckets === 0 ? '' : `\n  ${unaskedText(buckets)}`;

@@ -44,6 +44,7 @@ export interface CellSurroundings {
   readonly effects: DaemonEffects;
   /** Runs the due jobs and ends. */
   readonly isOnce: boolean;
+  readonly isOfFleet?: boolean | undefined;
   readonly startedAt: string;
   /** Reads the configuration again where it may have changed; cells are then given theirs by `adopt`. */
   readonly refreshConfig: () => void;
@@ -100,7 +101,7 @@ export class Cell {
   constructor(config: Config, source: string | null, surroundings: CellSurroundings) {
     this.name = source ?? 'mirror';
     this.#surroundings = surroundings;
-    const { works, signal, slots, isOnce } = surroundings;
+    const { works, signal, slots, isOnce, isOfFleet } = surroundings;
     const log = source === null ? surroundings.effects.log : surroundings.effects.log.child({ source });
     const effects = { ...surroundings.effects, log };
     this.#effects = effects;
@@ -132,6 +133,7 @@ export class Cell {
     this.runner = new JobRunner({
       effects,
       isOnce,
+      isOfFleet,
       works,
       executor: executorFor({ effects, mirrorAccess: this.#mirrorAccess, problems: this.#problems }),
       mirrorAccess: this.#mirrorAccess,

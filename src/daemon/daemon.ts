@@ -38,6 +38,8 @@ import { Settings } from './settings.ts';
 interface DaemonOptions {
   /** Runs the due jobs and ends. */
   readonly isOnce: boolean;
+  /** True for a worker of a fleet. */
+  readonly isOfFleet?: boolean;
   /** Of the configuration, says only its mistakes and which channels send nothing: cron would mail the rest at each call. */
   readonly isQuiet?: boolean;
   /** Null for a daemon without HTTP. */
@@ -130,6 +132,7 @@ class RunningDaemon implements Daemon {
     this.#surroundings = {
       effects,
       isOnce: options.isOnce,
+      isOfFleet: options.isOfFleet,
       startedAt,
       refreshConfig: () => this.#settings.refresh(),
       configProblem: () => this.#settings.problem(),

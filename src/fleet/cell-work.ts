@@ -207,7 +207,7 @@ async function doWhatIsDue(config: Config, order: CellOrder, effects: CellEffect
       host,
       pid,
     },
-    { isOnce: true, startHttp: null, observers: () => [], backup: null },
+    { isOnce: true, isOfFleet: true, startHttp: null, observers: () => [], backup: null },
   );
   const stop = (): void => void daemon.stop();
   if (signal.aborted) stop();

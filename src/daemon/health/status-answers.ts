@@ -51,8 +51,13 @@ interface UnknownDrift {
 /** Below the first a drill's score is bad, below the second it is worth a look (deploy/grafana, Restorable). @internal */
 export const RESTORABLE = { some: 0.8, most: 0.95 } as const;
 
-/** Who syncs: a daemon, calls of `daemon --once` or of other commands; `not yet` before the first sync of one; nobody after a stop. */
-export type SyncedBy = 'daemon' | 'once' | 'commands' | 'not yet' | 'nobody';
+const KEPT_BY: Readonly<Partial<Record<SyncedBy, string>>> = {
+  once: '; kept by daemon --once',
+  fleet: '; kept by the workers of its fleet',
+};
+
+/** Who syncs: a daemon, calls of `daemon --once`, workers of a fleet or other commands; `not yet` before the first sync of one; nobody after a stop. */
+export type SyncedBy = 'daemon' | 'once' | 'fleet' | 'commands' | 'not yet' | 'nobody';
 
 /** What a command knows beside the mirror. */
 interface CommandFacts {
@@ -168,7 +173,7 @@ function fresh(
     return { tone: 'plain', word: 'By hand', line: `${limit}; none by schedule so far` };
   if (unattended !== '')
     return { tone: 'warn', word: 'For now', line: `${limit}${unattended} to keep it so` };
-  return { tone: 'good', word: 'Yes', line: upkeep === 'once' ? `${limit}; kept by daemon --once` : limit };
+  return { tone: 'good', word: 'Yes', line: `${limit}${KEPT_BY[upkeep] ?? ''}` };
 }
 
 /** What the mirror holds may be complete though the last attempt was not. */

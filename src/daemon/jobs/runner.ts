@@ -42,6 +42,8 @@ interface RunnerOptions {
   readonly effects: DaemonEffects;
   /** Whether it is for `daemon --once`: the summaries of its jobs say so. */
   readonly isOnce: boolean;
+  /** Whether a worker of a fleet does it: the summaries say that too. */
+  readonly isOfFleet?: boolean | undefined;
   readonly works: ReadonlyMap<JobName, JobWork>;
   readonly executor: JobExecutor;
   readonly mirrorAccess: MirrorConnections;
@@ -487,7 +489,9 @@ export class JobRunner implements SlotUser {
     const finishedAt = isoTime(effects.clock.now());
     const start = { name, source, trigger: storedTrigger(job), startedAt: current.startedAt };
     const endedWith = (result: JobResult) => {
-      const summary = this.#options.isOnce ? { ...result.summary, once: true } : result.summary;
+      const { isOnce, isOfFleet = false } = this.#options;
+      const how = { ...(isOnce ? { once: true } : {}), ...(isOfFleet ? { fleet: true } : {}) };
+      const summary = { ...result.summary, ...how };
       const end = endOf({ ...result, summary }, finishedAt);
       const row: JobRow = { job: current.number, ...start, ...end };
       const ended: EndedJob = { row, kinds: current.kinds, report: result.report };
