@@ -5,7 +5,7 @@ import type { Writable } from 'node:stream';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Clock } from '../core/clock.ts';
 import type { ExitCode, TidemarkError } from '../core/errors.ts';
-import { shellWord, withSource } from '../core/hints.ts';
+import { shellWord, withConfigOption, withOption, withSource } from '../core/hints.ts';
 import type { LogLevel } from '../core/logger.ts';
 import { escapeForTerminal, escapeControlCharacters, escapeInLines } from '../core/escape-control.ts';
 import { wrapLines } from '../core/wrap.ts';
@@ -213,13 +213,6 @@ function withParents(text: string, parents: GivenParents = {}): string {
   );
 }
 
-/** The text, with this at the end of each of its commands that is to have it, before a pipe. */
-function withOption(text: string, option: string, isToHave: (command: string) => boolean): string {
-  return text.replaceAll(/`tidemark [^`]*`/g, (command) =>
-    isToHave(command) ? command.replace(/(?: \|.*)?`$/, (end) => `${option}${end}`) : command,
-  );
-}
-
 /** True where one terminal or file has stdout and stderr: what results say in full, the reason need not say again. */
 export function isOneOutput({
   stdout,
@@ -234,16 +227,6 @@ export function isOneOutput({
 /** `printReason` of what the results on stdout name too, in the lines that begin with a space: one terminal or file has those once. */
 export function printShownReason(context: CommandContext, lines: readonly string[]): void {
   printReason(context, isOneOutput(context) ? lines.filter((line) => !line.startsWith(' ')) : lines);
-}
-
-/** As `toRun`, for commands that no source was given to. */
-export function withConfigOption(text: string, config: string | undefined): string {
-  if (config === undefined) return text;
-  return withOption(
-    text,
-    ` --config ${shellWord(config)}`,
-    (command) => !/--(?:config|help)\b/.test(command),
-  );
 }
 
 /** Lines on stderr, wrapped on a terminal. Those that begin with a space belong to the one before. */

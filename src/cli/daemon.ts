@@ -1,6 +1,7 @@
 /** `tidemark daemon`: the schedules, until it is stopped. */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
+import { resolve } from 'node:path';
 import type { Config } from '../config/config.ts';
 import { type LoadedConfig, mirrorConfigs } from '../config/mirrors.ts';
 import { definitionsFor } from '../config/source.ts';
@@ -42,7 +43,11 @@ export async function daemon(context: CommandContext, options: DaemonCommandOpti
   };
   const living: { daemon: Daemon | null; isReloadAsked: boolean } = { daemon: null, isReloadAsked: false };
   const config = (): LoadedConfig => living.daemon?.cells.config() ?? first;
-  const noticing = openNoticeService({ config, clock: systemClock, random: Math.random, log, env });
+  const noticing = openNoticeService({
+    ...{ config, clock: systemClock, random: Math.random, log, env },
+    configFile:
+      context.options.config === undefined ? undefined : resolve(context.cwd, context.options.config),
+  });
   // From the start: where nobody listens, SIGHUP ends the process.
   context.onHangup?.(() => {
     if (living.daemon === null) living.isReloadAsked = true;

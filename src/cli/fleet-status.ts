@@ -1,4 +1,5 @@
 /** `tidemark fleet status`: how every cell and worker is, and what is wrong. */
+import { withConfigOption } from '../core/hints.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { count, duration, plural, elapsed } from '../core/wording.ts';
 import { chosenCells } from '../fleet/chosen-cells.ts';
@@ -16,7 +17,7 @@ import {
 } from '../fleet/serve/health.ts';
 import { fleetStatusDocument } from '../fleet/serve/documents.ts';
 import { renderTable } from '../report/table.ts';
-import { print, printReason, type CommandContext, terminalWidth, withConfigOption } from './context.ts';
+import { print, printReason, type CommandContext, terminalWidth } from './context.ts';
 import { type CellOptions, fleetConfig, REASONS_SHOWN, withRegistry } from './fleet.ts';
 
 /** Exit 0 when every cell is fine, 3 when one is not, no worker is alive or the storage is away, 1 when nothing was ever published. */

@@ -1,4 +1,5 @@
 /** The text of `tidemark status` about one mirror: one screen of 80 columns, but for what is wrong; with `--verbose` each kind. */
+import { withConfigOption } from '../core/hints.ts';
 import { excludedKinds } from '../config/mirrored-kinds.ts';
 import { createColors } from 'picocolors';
 import { CONTRADICTING_HINT, contradictingText } from '../backup/chain.ts';
@@ -42,7 +43,7 @@ import {
 } from '../state/source-status.ts';
 import { ifDead } from '../state/runs.ts';
 import { type LiveRun, progressText } from './daemon-requests.ts';
-import { isColoured, type CommandContext, terminalWidth, toRun, withConfigOption } from './context.ts';
+import { isColoured, type CommandContext, terminalWidth, toRun } from './context.ts';
 import { age, runFailure } from './export-notes.ts';
 import { groupAlike, groupText, oldestOf } from './plan-reason.ts';
 import { pauseText, stepNow } from './status-reason.ts';

@@ -167,6 +167,23 @@ export function commandOf(command: string, source: string): string {
   return isNeeded && !/--(?:source|help)\b/.test(command) ? `${command} --source ${source}` : command;
 }
 
+/** The text, with this at the end of each of its commands that is to have it, before a pipe. */
+export function withOption(text: string, option: string, isToHave: (command: string) => boolean): string {
+  return text.replaceAll(/`tidemark [^`]*`/g, (command) =>
+    isToHave(command) ? command.replace(/(?: \|.*)?`$/, (end) => `${option}${end}`) : command,
+  );
+}
+
+/** The text, with the configuration file in its commands, so that they can be run as they are. */
+export function withConfigOption(text: string, config: string | undefined): string {
+  if (config === undefined) return text;
+  return withOption(
+    text,
+    ` --config ${shellWord(config)}`,
+    (command) => !/--(?:config|help)\b/.test(command),
+  );
+}
+
 /**
  * What to do about a restore that was stopped or killed before its end.
  * @param owner the source, where each has a mirror of its own: only there a number does not tell which restore is meant

@@ -4,7 +4,7 @@
  */
 import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
 import { IMPROVEMENTS, type NoticeEvent, type TemplateValues } from '../../config/notice-events.ts';
-import { withSource } from '../../core/hints.ts';
+import { withConfigOption, withSource } from '../../core/hints.ts';
 import type { JsonValue } from '../../core/json.ts';
 import type { JobName, Notice } from '../../mirror/daemon-store.ts';
 import type { FindingSummary } from '../jobs/summaries.ts';
@@ -82,6 +82,19 @@ export function messageOf(
     link,
     incidents: [incidentKey(source, subject)],
     group: null,
+  };
+}
+
+/** The message, with the configuration file in the commands that it advises. @param file undefined for the usual place */
+export function withConfigFile(message: Message, file: string | undefined): Message {
+  if (file === undefined) return message;
+  const { hint, lines, group } = message;
+  return {
+    ...message,
+    hint: hint === null ? null : withConfigOption(hint, file),
+    lines: lines.map((line) => withConfigOption(line, file)),
+    group:
+      group === null ? null : { ...group, events: group.events.map((event) => withConfigFile(event, file)) },
   };
 }
 
@@ -347,8 +360,9 @@ interface NoticeContent {
   readonly findings: readonly FindingSummary[];
   /** True where what it is about is as it should be again: it ends an incident. */
   readonly isResolved: boolean;
-  /** True for the end of something that was perhaps never reported: it goes to programs, not to people. */
+  /** True for the end of something that was perhaps never reported: it goes to programs, to people only where `isForPeople`. */
   readonly isAssumed: boolean;
+  readonly isForPeople: boolean;
   /** The event that has reported its cause: who gets that one does not get this; null for none. */
   readonly follows: NoticeEvent | null;
 }
@@ -367,6 +381,7 @@ const EMPTY: Omit<NoticeContent, 'severity' | 'title' | 'isResolved'> = {
   since: null,
   findings: [],
   isAssumed: false,
+  isForPeople: false,
   follows: null,
 };
 

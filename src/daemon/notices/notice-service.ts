@@ -23,6 +23,8 @@ interface NoticingOptions {
   readonly random: () => number;
   readonly log: Logger;
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** Absolute path of the configuration file, where the command line named one. */
+  readonly configFile?: string | undefined;
 }
 
 interface NoticeService {
@@ -38,11 +40,11 @@ interface NoticeService {
 const PING_TIMEOUTS = { connectMs: 3_000, headersMs: 5_000, bodyMs: 2_000, totalMs: 8_000 };
 
 export function openNoticeService(options: NoticingOptions): NoticeService {
-  const { config, clock, log, env } = options;
+  const { config, clock, log, env, configFile } = options;
   const proxies = (): ProxySettings => config().proxies;
   const poster = openPoster(proxies);
   const pingPoster = openPoster(proxies, PING_TIMEOUTS);
-  const send = createSend({ poster, clock, log, env });
+  const send = createSend({ poster, clock, log, env, configFile });
   const sources = (): string[] => config().sources.map(({ name }) => name);
   const pinger = createPinger({
     pings: () => config().pings,

@@ -484,8 +484,8 @@ function isFor(
   const isRemoved = notice.event === 'source_removed';
   const usual = isRemoved ? usualEnd(notice.subject).event : null;
   if (!on.some((event) => event === notice.event || event === usual)) return false;
-  const { severities, isAssumed, follows } = contentOf(notice);
-  if (isAssumed && PEOPLE.has(type)) return false;
+  const { severities, isAssumed, isForPeople, follows } = contentOf(notice);
+  if (isAssumed && !isForPeople && PEOPLE.has(type)) return false;
   // Of a notice that an earlier version stored, it is not there.
   if (typeof follows === 'string' && on.includes(follows)) return false;
   if (isRemoved && reportedTo.length > 0) return reportedTo.includes(name);

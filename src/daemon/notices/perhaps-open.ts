@@ -325,7 +325,8 @@ function endNotice(
       lines: [`whatever was reported of it before ${mark.since} is over`],
       job,
       run,
-      isAssumed: !isOfStart && mark.detail['isTold'] !== true && (isCutShort(mark) || !isForPeople(subject)),
+      isAssumed: !isOfStart && mark.detail['isTold'] !== true,
+      isForPeople: !isCutShort(mark) && isForPeople(subject),
     },
   );
 }

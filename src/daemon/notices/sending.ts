@@ -7,7 +7,7 @@ import { sendEmail } from './channels/email.ts';
 import { sendOpsgenie, sendPagerDuty } from './channels/incident.ts';
 import type { Sender, SendingEffects } from './channels/shared.ts';
 import { sendWebhook } from './channels/webhook.ts';
-import type { Message } from './message.ts';
+import { type Message, withConfigFile } from './message.ts';
 
 /** A sender for each row of `config/channels.ts`. */
 const SENDERS: { readonly [T in ChannelType]: Sender<T> } = {
@@ -39,6 +39,6 @@ export function createSend(effects: SendingEffects): Send {
     }
     // By its type it is the channel that this sender takes.
     const sender = SENDERS[channel.type] as Sender<ChannelType>;
-    await sender(channel, message, signal, effects);
+    await sender(channel, withConfigFile(message, effects.configFile), signal, effects);
   };
 }

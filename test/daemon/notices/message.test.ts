@@ -8,6 +8,7 @@ import {
   messageOf,
   noticeDocument,
   noticeOf,
+  withConfigFile,
 } from '../../../src/daemon/notices/message.ts';
 import { requireAccepted, scrubbed } from '../../../src/daemon/notices/channels/shared.ts';
 import { NOTICE_EVENTS } from '../../../src/config/notice-events.ts';
@@ -42,6 +43,14 @@ function drifted(threshold: 'high' | 'low'): Message {
 }
 
 describe('a message', () => {
+  it('has the configuration file in the commands that it advises, where the daemon was started with one', () => {
+    const sent = message('x', ['`tidemark verify` says more'], { hint: '`tidemark runs show 7` shows more' });
+    expect(withConfigFile(sent, undefined)).toEqual(sent);
+    const named = withConfigFile(sent, '/etc/my tidemark.yaml');
+    expect(named.hint).toBe("`tidemark runs show 7 --config '/etc/my tidemark.yaml'` shows more");
+    expect(named.lines).toEqual(["`tidemark verify --config '/etc/my tidemark.yaml'` says more"]);
+  });
+
   it('of drift leaves out what matters less to its channel, counts and title included', () => {
     const all = drifted('low');
     expect(all.title).toBe('production: 34 new findings of drift (1 critical, 3 high, 30 low)');

@@ -9,6 +9,7 @@ import { Deliveries } from '../../../src/daemon/notices/deliveries.ts';
 import { contentOf } from '../../../src/daemon/notices/message.ts';
 import { createNotifier, type Notifier } from '../../../src/daemon/notices/notifier.ts';
 import { cutShortStates, restoredStates } from '../../../src/daemon/notices/perhaps-open.ts';
+import { transitionsOf } from '../../../src/daemon/notices/transitions.ts';
 import type { JobRow } from '../../../src/mirror/daemon-store.ts';
 import type { Mirror } from '../../../src/mirror/mirror.ts';
 import { openMirror } from '../../../src/mirror/open.ts';
@@ -18,7 +19,7 @@ import { environment, scratch } from '../../journeys/harness.ts';
 import { FakeService } from '../../journeys/service.ts';
 import { ORG, open, sync } from '../../mirror/fixture.ts';
 import { email, pagerduty, slack, webhook } from './channel.ts';
-import { driftJob, finding, job } from './seen.ts';
+import { driftJob, finding, job, seen } from './seen.ts';
 
 const CHANNELS: readonly ChannelConfig[] = [
   pagerduty('http://pager'),
@@ -74,6 +75,15 @@ const verified = (problems: number): JobRow =>
   });
 
 describe('a mirror restored from a backup', () => {
+  it('has only ends of which nobody knows whether they end anything, also those that people get', () => {
+    const states = restoredStates(['production'], 0, '2026-03-01T11:00:00.000Z');
+    const { notices } = transitionsOf(states, seen(job('sync', 'done')));
+    expect(notices.map(({ event }) => event)).toEqual(
+      expect.arrayContaining(['run_recovered', 'verify_recovered', 'mirror_back']),
+    );
+    for (const notice of notices) expect(contentOf(notice).isAssumed).toBe(true);
+  });
+
   it.each(['over a damaged one', 'on an empty place'])(
     '%s: the next good jobs end what was open',
     async (where) => {

@@ -18,6 +18,8 @@ export interface SendingEffects {
   readonly log: Logger;
   /** Of this process; commands get only a few harmless variables. */
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** Absolute path of the configuration file, where the command line named one: the commands in a message need it too. */
+  readonly configFile?: string | undefined;
   /** Called for a message that only some recipients get, with each of the others and what the server said. It is logged too. */
   readonly onRefused?: (channel: string, recipients: readonly string[]) => void;
 }
