@@ -142,7 +142,7 @@ export type ServiceForm = 'systemd' | 'cron' | 'compose';
 /** How often cron starts `tidemark daemon --once`. */
 export const CRON_MINUTES = 15;
 
-interface ServiceFacts {
+export interface ServiceFacts {
   /** Absolute path of the configuration. */
   readonly config: string;
   /** Words of the program, such as `/usr/bin/node /opt/tidemark/dist/main.js`. */
@@ -153,6 +153,8 @@ interface ServiceFacts {
   readonly user: { readonly name: string; readonly uid: number; readonly gid: number };
   /** Absolute paths of secret files that are not below the configuration's directory. */
   readonly secretFiles: readonly string[];
+  /** Likewise those of directories for backups. */
+  readonly backupDirectories?: readonly string[];
 }
 
 /** Variables for what does not see those of the shell. */
@@ -206,7 +208,10 @@ WantedBy=${facts.isSystem ? 'multi-user.target' : 'default.target'}
 */${CRON_MINUTES} * * * * ${facts.isSystem ? `${facts.user.name} ` : ''}${command.replaceAll('%', '\\%')}
 `;
   }
-  const mounts = facts.secretFiles.map((file) => `      - ${inCompose(`${file}:${file}:ro`)}\n`);
+  const mounts = [
+    ...(facts.backupDirectories ?? []).map((place) => `${place}:${place}`),
+    ...facts.secretFiles.map((file) => `${file}:${file}:ro`),
+  ].map((mount) => `      - ${inCompose(mount)}\n`);
   return `${WRITTEN_BY_INIT}. No registry has the image: \`${BUILD_IMAGE}\`, in a checkout of the repository.
 name: ${composeProject(directory)}
 services:
@@ -226,7 +231,7 @@ services:
     # Variables that the configuration names, a line each, as NAME=value.
     env_file: [{ path: ${inCompose(`${directory}/${ENVIRONMENT_FILE}`)}, required: false }]
     volumes:
-      # Configuration, secrets and mirror; a backup directory elsewhere needs a line of its own.
+      # Configuration, secrets and mirror; a backup directory elsewhere has, and needs, a line of its own.
       # Restart the container after a secret file with a line of its own was replaced.
       - ${inCompose(`${directory}:${directory}`)}
 ${mounts.join('')}    user: "${facts.user.uid}:${facts.user.gid}"

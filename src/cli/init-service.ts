@@ -12,6 +12,7 @@ import { printNote, type CommandContext } from './context.ts';
 import { answered, canAsk, mistakeIn, newFileMistake, refuse, type InitOptions } from './init-answers.ts';
 import {
   CRON_MINUTES,
+  type ServiceFacts,
   serviceText,
   WRITTEN_BY_INIT,
   BUILD_IMAGE,
@@ -24,8 +25,8 @@ import { askChoice, askText } from './prompt.ts';
 export interface ServiceAnswer {
   readonly form: ServiceForm;
   readonly path: string;
-  /** Its text. `secretFiles`: absolute paths of those that are not below the configuration's directory. */
-  readonly text: (secretFiles: readonly string[]) => string;
+  /** Its text. Absolute paths of what is not below the configuration's directory. */
+  readonly text: (outside: Pick<ServiceFacts, 'secretFiles' | 'backupDirectories'>) => string;
   /** Whether a file that `init` wrote is replaced. */
   readonly isReplacing: boolean;
   readonly next: string;
@@ -83,13 +84,13 @@ export async function serviceFor(
   if (service !== undefined) printNote(context, [`--service ${form} will write ${path}`]);
   const { uid, gid, username } = userInfo();
   const isSystem = form === 'systemd' ? !isUserUnit(path) : path.startsWith('/etc/');
-  const text = (secretFiles: readonly string[]): string =>
+  const text: ServiceAnswer['text'] = (outside) =>
     serviceText(form, {
       config: output,
       program: context.entry === '' ? ['tidemark'] : [context.execPath, lastingEntry(context.entry)],
       isSystem,
       user: { name: username, uid, gid },
-      secretFiles,
+      ...outside,
     });
   return { form, path, text, isReplacing, next: nextFor(form, path) };
 }
@@ -143,30 +144,20 @@ export function serviceNotes(
   {
     url,
     syncCron,
-    targets,
-    directory,
   }: {
     readonly url: string;
     readonly syncCron: string;
-    readonly targets: readonly string[];
-    /** Of the configuration. */
-    readonly directory: string;
   },
 ): string[] {
   if (service === null) return [];
   const { form, path } = service;
   const { hostname } = new URL(url);
   if (form === 'compose')
-    return [
-      ...(isLoopback(hostname)
-        ? [
-            `${hostname} is the container itself there: give baseUrl an address that the container reaches, or add \`network_mode: host\` to ${path}`,
-          ]
-        : []),
-      ...targets
-        .filter((target) => isElsewhere(target, directory))
-        .map((target) => `the container does not see ${target}: add it to the volumes in ${path}`),
-    ];
+    return isLoopback(hostname)
+      ? [
+          `${hostname} is the container itself there: give baseUrl an address that the container reaches, or add \`network_mode: host\` to ${path}`,
+        ]
+      : [];
   if (form === 'cron' && isFinerThanCron(syncCron))
     return [
       `cron starts it every ${CRON_MINUTES} minutes, the schedule ${JSON.stringify(syncCron)} is finer: it syncs every ${CRON_MINUTES} minutes, unless you change \`*/${CRON_MINUTES}\` in ${path}`,
@@ -174,9 +165,13 @@ export function serviceNotes(
   return [];
 }
 
-/** True for a backup directory that is not below that of the configuration. */
-function isElsewhere(target: string, directory: string): boolean {
-  return !isS3Address(target) && relative(directory, resolve(directory, target)).split(sep)[0] === '..';
+/** The backup directories that are not below that of the configuration, as absolute paths. */
+export function directoriesOutside(targets: readonly string[], directory: string): string[] {
+  const paths = targets
+    .filter((target) => !isS3Address(target))
+    .map((target) => resolve(directory, target))
+    .filter((path) => relative(directory, path).split(sep)[0] === '..');
+  return [...new Set(paths)];
 }
 
 /** True where the schedule is due more than once from one start by cron to the next. */

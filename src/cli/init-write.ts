@@ -22,7 +22,8 @@ import { sourceDocument } from './doctor-document.ts';
 import type { GivenKey } from './init-answers.ts';
 import { ENVIRONMENT_FILE, TOKEN_FILE } from './init-config.ts';
 import type { GivenChannel } from './init-channel.ts';
-import type { ServiceAnswer } from './init-service.ts';
+import type { BackupAnswers } from './init-backup.ts';
+import { type ServiceAnswer, directoriesOutside } from './init-service.ts';
 
 /** @throws TidemarkError `usage` where a file is in the way, or there is no directory for it */
 export function requireFree(path: string, isForced: boolean): void {
@@ -65,7 +66,7 @@ export function writeAll(
   path: string,
   text: string,
   secrets: readonly GivenKey[],
-  directories: readonly string[],
+  { targets, newDirectories }: Pick<BackupAnswers, 'targets' | 'newDirectories'>,
   service: ServiceAnswer | null,
   { pid, isForced }: Pick<CommandContext, 'pid'> & { readonly isForced: boolean },
 ): void {
@@ -94,10 +95,13 @@ export function writeAll(
       createDirectory(dirname(newFile), 0o700);
       create(newFile, `${secret.reveal()}\n`, 0o600);
     }
-    for (const directory of directories) createDirectory(directory, 0o700);
+    for (const directory of newDirectories) createDirectory(directory, 0o700);
     if (service !== null) {
       createDirectory(dirname(service.path), 0o777);
-      const content = service.text([...new Set(elsewhere)]);
+      const content = service.text({
+        secretFiles: [...new Set(elsewhere)],
+        backupDirectories: directoriesOutside(targets, dirname(path)),
+      });
       if (service.isReplacing) renameSync(createBeside(service.path, content), service.path);
       else create(service.path, content, 0o644);
     }

@@ -1,5 +1,5 @@
 /** `tidemark init`: asks for URL and key, tests them, and writes a commented configuration. */
-import { basename, dirname, resolve } from 'node:path';
+import { basename, resolve } from 'node:path';
 import type { Kind } from '../catalog/kinds.ts';
 import { profileOption } from '../config/profile.ts';
 import {
@@ -90,7 +90,7 @@ export async function init(context: CommandContext, options: InitOptions): Promi
   const { key, channels, service, backup, looked } = answers;
   const secrets = [key, ...channels.map(({ given }) => given)];
   const how = { pid: context.pid, isForced: options.force === true };
-  writeAll(output, configText(choicesOf(answers)), secrets, backup.newDirectories, service, how);
+  writeAll(output, configText(choicesOf(answers)), secrets, backup, service, how);
   await printResult(context, output, { key, channels, service, looked });
   const hasBackups = backup.targets.length > 0;
   const code = next === 'sync' ? await firstSync(context, output, isBaselineWanted, hasBackups) : EXIT.done;
@@ -156,9 +156,8 @@ function check(context: CommandContext, answers: Answers, output: string): void 
     context,
     isKeyThere ? 'required' : 'unused',
   );
-  const { draft, syncCron, service, backup } = answers;
-  const about = { url: draft.url, syncCron, targets: backup.targets, directory: dirname(output) };
-  printNote(context, [...warnings, ...serviceNotes(service, about)]);
+  const { draft, syncCron, service } = answers;
+  printNote(context, [...warnings, ...serviceNotes(service, { url: draft.url, syncCron })]);
 }
 
 /** On a terminal, shows all answers and asks what to do with them: write, sync after it, or answer a topic again. */

@@ -435,8 +435,7 @@ describe('init away from a terminal', () => {
       isReplacing: false,
       next: '',
     } as const;
-    const elsewhere = { targets: ['/var/backups'], directory: '/x' };
-    const notes = serviceNotes(service, { url: 'https://a.example', syncCron, ...elsewhere });
+    const notes = serviceNotes(service, { url: 'https://a.example', syncCron });
     expect(notes).toEqual(
       isFiner
         ? [
@@ -444,25 +443,27 @@ describe('init away from a terminal', () => {
           ]
         : [],
     );
-    expect(
-      serviceNotes({ ...service, form: 'systemd' }, { url: 'http://localhost', syncCron, ...elsewhere }),
-    ).toEqual([]);
+    expect(serviceNotes({ ...service, form: 'systemd' }, { url: 'http://localhost', syncCron })).toEqual([]);
   });
 
-  it('names backup directories that a container does not see', () => {
-    const service = {
-      form: 'compose',
-      path: '/x/compose.yaml',
-      text: () => '',
-      isReplacing: false,
-      next: '',
-    } as const;
-    const targets = ['./backups', '/x/backups', '/var/backups', '../backups', 's3://bucket/a'];
-    const about = { url: 'https://a.example', syncCron: 'off', targets, directory: '/x' };
-    expect(serviceNotes(service, about)).toEqual([
-      'the container does not see /var/backups: add it to the volumes in /x/compose.yaml',
-      'the container does not see ../backups: add it to the volumes in /x/compose.yaml',
-    ]);
+  it('has Docker Compose mount the backup directories that are outside the directory of the configuration', async () => {
+    const { run, service, directory } = await rig();
+    const far = join(scratch(), 'backups');
+    const args = ['init', '--url', service.url, '--key-env', 'SVC_KEY', '--service', 'compose', '--no-check'];
+    const { code, stderr } = await run(
+      ...args,
+      '--backup',
+      far,
+      '--backup',
+      'near',
+      '--backup',
+      's3://bucket/a',
+    );
+    expect(code, stderr).toBe(0);
+    const text = readFileSync(join(directory, 'compose.yaml'), 'utf8');
+    const { services } = parse(text) as { services: { tidemark: { volumes: unknown } } };
+    expect(services.tidemark.volumes).toEqual([`${directory}:${directory}`, `${far}:${far}`]);
+    expect(stderr).not.toContain('volumes');
   });
 
   it('Docker Compose: what the file leaves to uncomment publishes the dashboard on this machine only', () => {
