@@ -169,7 +169,7 @@ async function syncHere(
   const runs: ReportedRun[] = [];
   const refused: Refusal[] = [];
   try {
-    const warnings = verificationNote(mirror);
+    const warnings = [...verificationNote(mirror)];
     const others = otherSourcesNote(mirror, config);
     if (others !== null) printReason(context, [others.message, `  → ${others.next}`]);
     for (const source of config.sources) {
@@ -209,6 +209,7 @@ async function syncHere(
         // The log has it on stderr.
         const shown = isOneOutput(context) ? { ...run, moved: null } : run;
         if (context.options.json !== true) await printRun(context, mirror.path, shown);
+        warnings.push(...notAcceptedText(mirror, source.name, options));
       } finally {
         progress.stop();
         await client.close();
@@ -223,7 +224,7 @@ async function syncHere(
 
 /**
  * How many removals the run may carry out of those that wait: none where the number does not cover all of them, as it would not say
- * which of them the user looked at.
+ * which of them the user looked at. That is said at once, and again at the end (`notAcceptedText`).
  */
 function acceptedIn(
   context: CommandContext,
@@ -232,22 +233,44 @@ function acceptedIn(
   { acceptRemovals = 0, kind }: SyncCommandOptions,
 ): number {
   if (acceptRemovals === 0) return 0;
-  const waiting = heldOnce(mirror, source, kind);
-  const countOf = (of: typeof waiting): number =>
-    of.reduce((sum, { records, below }) => sum + records + below, 0);
-  const all = countOf(waiting);
+  const { all, byKind } = heldNow(mirror, source, kind);
   if (all <= acceptRemovals) return acceptRemovals;
-  const byKind = [...Map.groupBy(waiting, (each) => each.kind)].map(
-    ([each, own]) => `${each}: ${formatInteger(countOf(own))}`,
-  );
+  printReason(context, [
+    `${plural(all, 'removal is', 'removals are')} held (${byKind.join(', ')}), and --accept-removals ${acceptRemovals} allows ${formatInteger(acceptRemovals)}: this run accepts none`,
+  ]);
+  return 0;
+}
+
+/** What a run that was to accept removals has left held, and the commands that accept it; empty where nothing is. */
+function notAcceptedText(
+  mirror: Mirror,
+  source: string,
+  { acceptRemovals = 0, kind }: SyncCommandOptions,
+): string[] {
+  const { waiting, all, byKind } = heldNow(mirror, source, kind);
+  if (acceptRemovals === 0 || all === 0) return [];
   const limit = (kind ?? []).map((each) => ` --kind ${each}`).join('');
   const others = acceptCommands(waiting, { all: waiting, source }).filter(({ kinds }) => kinds?.length === 1);
   const some = byKind.length > 1 ? others.map(({ command }) => command) : [];
-  printReason(context, [
-    `no removal is accepted: ${formatInteger(acceptRemovals)} is less than the ${formatInteger(all)} held (${byKind.join(', ')})`,
+  const why =
+    all > acceptRemovals
+      ? `--accept-removals ${acceptRemovals} allows ${formatInteger(acceptRemovals)}`
+      : `--accept-removals ${acceptRemovals} did not cover them beside the others`;
+  return [
+    `${plural(all, 'removal is', 'removals are')} held (${byKind.join(', ')}), and ${all === 1 ? 'it was not' : 'none of them was'} accepted: ${why}`,
     `  → accept all of them: \`tidemark sync --accept-removals ${all}${limit} --source ${source}\`${some.length === 0 ? '' : `; those of one kind: ${some.join(' or ')}`}; \`tidemark diff latest live${limit} --source ${source}\` shows them`,
-  ]);
-  return 0;
+  ];
+}
+
+/** The removals that wait, with the records below them, together and as `KIND: NUMBER`. */
+function heldNow(mirror: Mirror, source: string, kind: readonly Kind[] | undefined) {
+  const waiting = heldOnce(mirror, source, kind);
+  const countOf = (of: typeof waiting): number =>
+    of.reduce((sum, { records, below }) => sum + records + below, 0);
+  const byKind = [...Map.groupBy(waiting, (each) => each.kind)].map(
+    ([each, own]) => `${each}: ${formatInteger(countOf(own))}`,
+  );
+  return { waiting, all: countOf(waiting), byKind };
 }
 
 /** Also with --quiet: nothing else shows that the volume of the mirror may not be mounted. */

@@ -383,7 +383,7 @@ describe('accepted removals', () => {
     await found.expectRun(3, 'sync', '--quiet');
     const refused = await found.expectRun(3, 'sync', '--accept-removals', '12', '--quiet');
     expect(refused.stderr).toContain(
-      'no removal is accepted: 12 is less than the 15 held (domains: 3, batch_exports: 12)',
+      '15 removals are held (domains: 3, batch_exports: 12), and none of them was accepted: --accept-removals 12 allows 12\n',
     );
     expect(refused.stderr).toContain(
       'accept all of them: `tidemark sync --accept-removals 15 --source default`',

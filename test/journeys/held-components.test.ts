@@ -74,7 +74,9 @@ describe('held removals of components', () => {
       /^removals held by run 2: plugins .*27 of 45/m,
     );
     const tooFew = await run('sync', '--accept-removals', '26');
-    expect(tooFew.stderr).toContain('26 is less than the 27 held (pipeline_destinations: 27)');
+    expect(tooFew.stderr).toContain(
+      '27 removals are held (pipeline_destinations: 27), and none of them was accepted: --accept-removals 26 allows 26',
+    );
     const accepted = await run('sync', '--accept-removals', '27');
     expect(accepted.code).toBe(0);
     expect(accepted.stdout).toContain('27 removed');
@@ -87,7 +89,9 @@ describe('held removals of components', () => {
     const { run } = await fewer();
     await run('sync');
     const few = await run('sync', '--accept-removals', '26', '--kind', 'plugins');
-    expect(few.stderr).toContain('26 is less than the 27 held (plugins: 27)');
+    expect(few.stderr).toContain(
+      '27 removals are held (plugins: 27), and none of them was accepted: --accept-removals 26 allows 26',
+    );
     expect((await run('sync', '--accept-removals', '27', '--kind', 'plugins')).code).toBe(0);
   });
 

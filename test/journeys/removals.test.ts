@@ -259,7 +259,7 @@ describe('an organization that is gone', () => {
     await run('snapshots', 'baseline', 'base');
     expect((await run('drift')).stdout).toContain('`tidemark sync --accept-removals 14`');
     expect((await run('sync', '--accept-removals', '2')).stderr).toContain(
-      'no removal is accepted: 2 is less than the 14 held',
+      ', and none of them was accepted: --accept-removals 2 allows 2\n',
     );
     expect((await sync('--accept-removals', '14')).sweeps[0]).toMatchObject({
       outcome: 'complete',
