@@ -144,7 +144,7 @@ export async function progressInDaemon(
 }
 
 /**
- * Tells a running daemon that this command has written the mirror. Without a word where that fails, or where the daemon is of an
+ * Has a running daemon look at what this command has written to the mirror. Without a word where that fails, or where the daemon is of an
  * earlier version: it looks once a minute anyway.
  */
 export async function noteWritten(

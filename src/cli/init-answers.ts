@@ -130,7 +130,7 @@ function likelyScheme(text: string): 'http://' | 'https://' {
   return isLoopback(host) || (isIPv4(host) && PRIVATE.test(host)) ? 'http://' : 'https://';
 }
 
-/** @param key is no name: it was pasted once more */
+/** @param key refused as a name: it was pasted once more */
 export async function nameFor(
   context: CommandContext,
   { name }: InitOptions,

@@ -9,7 +9,7 @@ import { UNENDED } from './job-log.ts';
 import type { EndedJob } from './observers.ts';
 
 /** A sync that ended, with the run that it made. */
-export interface ManualSync extends EndedJob {
+interface ManualSync extends EndedJob {
   readonly run: number;
 }
 

@@ -190,7 +190,7 @@ function unreadSweeps({ job, details, isBelowHeld }: JobObservation): readonly U
   const all = details.unread ?? summary?.unread ?? [];
   // What is not named may be anything.
   const isCut = summary !== null && isUnreadCut(summary);
-  // That there is nothing below a record that is missing follows from its removal, which is reported as held.
+  // A 404 of a list below a missing record follows from its removal, which is reported as held.
   const follows = ({ outcome, scope }: UnreadSweep): boolean =>
     !isCut && (outcome === 'missing' || outcome === 'skipped') && isBelowHeld?.(scope) === true;
   const own = all.filter((sweep) => sweep.outcome !== 'held' && !follows(sweep));
