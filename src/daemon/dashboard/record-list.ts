@@ -13,6 +13,7 @@ import { parseLossless } from '../../core/json.ts';
 import { recordName } from '../../diff/change.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { ListedCollection, ListRow, ListSelection, RecordLocation } from '../../mirror/record-lists.ts';
+import { RecreatedIds } from '../../mirror/recreated-ids.ts';
 import { isSecretId, maskedId, withMaskedId } from '../../report/mask.ts';
 
 /** A record as a list shows it: masked. */
@@ -154,6 +155,27 @@ export async function searchFormer(
     if (read % SLICE === 0) await nextTurn();
   }
   return found;
+}
+
+/**
+ * Of what searches of one kind found, one row for each record: of one that restores gave several ids, what is there, else what was removed
+ * last.
+ */
+export function onePerRecord(mirror: Mirror, found: readonly ListedRecord[]): readonly ListedRecord[] {
+  const idsOf = new Map<string, RecreatedIds>();
+  const recordOf = ({ source, kind, id, record }: ListedRecord): string => {
+    const ids = idsOf.get(source) ?? new RecreatedIds(mirror.restores.idMap(source));
+    idsOf.set(source, ids);
+    const all = ids.all(kind, id);
+    return all.length === 1 ? String(record) : JSON.stringify([source, all]);
+  };
+  const kept = [...Map.groupBy(found, recordOf).values()].flatMap((rows) => {
+    const [first, ...others] = rows.filter(({ isRemoved }) => !isRemoved);
+    if (first !== undefined) return [first, ...others.filter(({ record }) => record !== first.record)];
+    return rows.toSorted((a, b) => b.run - a.run).slice(0, 1);
+  });
+  const isKept = new Set(kept);
+  return found.filter((each) => isKept.has(each));
 }
 
 interface Search {

@@ -36,7 +36,14 @@ import { HELD, heldSection } from './held.ts';
 import { answerPage, isFragment, type PageContent, type PageParts, refusalPage } from './layout.ts';
 import { organizationPage, organizationsPage } from './organizations.ts';
 import { overviewPage } from './overview.ts';
-import { type RecordPlace, readListPage, searchFormer, searchRecords, searchRemoved } from './record-list.ts';
+import {
+  onePerRecord,
+  type RecordPlace,
+  readListPage,
+  searchFormer,
+  searchRecords,
+  searchRemoved,
+} from './record-list.ts';
 import { choicePage, recordPage } from './record.ts';
 import { type FoundOfKind, recordsPage, unreadLines } from './records.ts';
 import { KEEP_ACCEPTED } from './drift.ts';
@@ -367,14 +374,13 @@ async function records({ view, clock }: DashboardParts, query: URLSearchParams):
     const mostMs = kind === null ? SEARCH_EACH_MS : SEARCH_MS;
     const search = { text, after, clock, limit, mostMs };
     const isSearch = text !== '';
-    found.push({
-      kind: each,
-      page: isSearch ? await searchRecords(place(each), search) : readListPage(place(each), after, PAGE),
-      others:
-        isSearch && after === null
-          ? [...(await searchRemoved(place(each), search)), ...(await searchFormer(place(each), search))]
-          : [],
-    });
+    const page = isSearch ? await searchRecords(place(each), search) : readListPage(place(each), after, PAGE);
+    const others =
+      isSearch && after === null
+        ? [...(await searchRemoved(place(each), search)), ...(await searchFormer(place(each), search))]
+        : [];
+    const kept = new Set(others.length === 0 ? [] : onePerRecord(mirror, [...page.records, ...others]));
+    found.push({ kind: each, page, others: others.filter((other) => kept.has(other)) });
   }
   return recordsPage({ mirror, config, sources, source, kind, within, text, found, isLater: after !== null });
 }

@@ -3,6 +3,7 @@ import { definitionOf } from '../../../src/catalog/catalog.ts';
 import type { Kind } from '../../../src/catalog/kinds.ts';
 import { systemClock } from '../../../src/core/clock.ts';
 import {
+  onePerRecord,
   type RecordPlace,
   readListPage,
   searchFormer,
@@ -11,6 +12,7 @@ import {
 } from '../../../src/daemon/dashboard/record-list.ts';
 import { recordPath } from '../../../src/daemon/dashboard/components.ts';
 import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
+import { open, ORG, sync } from '../../mirror/fixture.ts';
 import { World } from '../http/world.ts';
 
 /** With a mirror of the kinds that are looked for here. */
@@ -31,6 +33,51 @@ const placeIn = (world: World, kind: Kind, source: string | null = null): Record
 });
 
 describe('the record browser', () => {
+  it('a record that restores created again once: as it is, else as it was removed last', async () => {
+    const mirror = open();
+    const role = (id: string, name = 'Watch'): string => JSON.stringify({ id, name });
+    const recreated = (was: string, now: string): void => {
+      const at = '2026-03-01T12:00:01.000Z';
+      const n = 1;
+      const own = { source: 'production', from: 'latest', approved: {}, planHash: 'a', plan: '{}' };
+      const step = { n, outcome: 'planned', inverse: null, errorCode: null, error: null } as const;
+      const restore = mirror.restores.begin({ ...own, startedAt: at, steps: [step] });
+      const [row] = mirror.restores.steps(restore);
+      const mapping = { source: 'production', kind: 'roles', oldScope: ORG, newScope: ORG, at } as const;
+      mirror.restores.journal([
+        {
+          row: { ...row!, outcome: 'applied', newId: now },
+          mappings: [{ ...mapping, oldId: was, newId: now, restore }],
+        },
+      ]);
+    };
+    const found = async (): Promise<string[]> => {
+      const place = {
+        mirror,
+        kind: 'roles',
+        source: null,
+        within: {},
+        definitionOf: () => definitionOf('roles'),
+      };
+      const search = { limit: 50, clock: systemClock, mostMs: 10_000, text: 'watch', after: null };
+      const { records } = await searchRecords(place as RecordPlace, search);
+      const removed = await searchRemoved(place as RecordPlace, search);
+      return onePerRecord(mirror, [...records, ...removed]).map(
+        ({ id, isRemoved }) => `${id}${isRemoved ? ' removed' : ''}`,
+      );
+    };
+    await sync(mirror, 'roles', ORG, [role('r1'), role('x1')]);
+    await sync(mirror, 'roles', ORG, []);
+    recreated('r1', 'r2');
+    await sync(mirror, 'roles', ORG, [role('r2')]);
+    expect(await found()).toEqual(['r2', 'x1 removed']);
+    await sync(mirror, 'roles', ORG, []);
+    expect(await found()).toEqual(['r2 removed', 'x1 removed']);
+    recreated('r2', 'r3');
+    await sync(mirror, 'roles', ORG, [role('r3'), role('x2')]);
+    expect(await found()).toEqual(['r3', 'x2', 'x1 removed']);
+  });
+
   it('every record once, whatever the size of a page', async () => {
     const world = await synced();
     for (const kind of ['members', 'role_memberships', 'invites'] as const) {
