@@ -3,7 +3,7 @@ import { definitionsFor, presentIn } from '../config/source.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { count, duration, localTime } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { RestoreRow, RestoreStepRow } from '../mirror/restores.ts';
+import { type RestoreRow, type RestoreStepRow, toCheckText } from '../mirror/restores.ts';
 import { maskedRestore } from '../report/plan-mask.ts';
 import { renderText } from '../report/render-text.ts';
 import { resultReport } from '../report/restore-report.ts';
@@ -71,6 +71,7 @@ export async function restores(
         // It ended when somebody gave it up; when it stopped is not known.
         const isAbandoned = report.abandoned_by !== undefined;
         const isOver = row.outcome === 'interrupted' && report.undone_by !== undefined;
+        const toCheck = toCheckText(row, mirror.restores.progress(row.restore));
         const isTimed = row.finishedAt !== null && !isAbandoned;
         return [
           String(row.restore),
@@ -79,7 +80,7 @@ export async function restores(
           localTime(row.startedAt),
           byText(row),
           isTimed ? duration(Date.parse(row.finishedAt) - Date.parse(row.startedAt)) : '',
-          `${row.outcome}${isAbandoned ? ' (abandoned)' : isOver ? ' (undone)' : ''}`,
+          `${row.outcome}${isAbandoned ? ' (abandoned)' : isOver ? ' (undone)' : ''}${toCheck === '' ? '' : `, ${toCheck}`}`,
           counts.unverified === 0
             ? count(counts.applied)
             : `${count(counts.applied)} (${count(counts.unverified)} not as sent)`,
@@ -157,6 +158,7 @@ function restoreDocument(row: RestoreRow, mirror: Mirror): object {
     finished_at: finishedAt,
     ...(abandonedBy === null ? {} : { abandoned_by: abandonedBy }),
     summary: countsOf(mirror.restores.steps(restore)),
+    to_check: row.outcome === 'running' ? 0 : mirror.restores.progress(restore).uncertain,
   };
 }
 

@@ -23,6 +23,7 @@ import { isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { resolvePointer } from '../core/json-pointer.ts';
 import { type JsonObject, type JsonValue, isJsonObject, parseLossless } from '../core/json.ts';
+import { count } from '../core/wording.ts';
 import type { MirrorAccess } from './access.ts';
 import { recordAction } from './audit-log.ts';
 import { contradictedRows, madeVia, requireAsRecorded } from './audited-rows.ts';
@@ -111,6 +112,14 @@ export interface JournalEntry {
  */
 export type Durability = 'disk' | 'process';
 
+/** `2 to check`, of a restore that has ended or was interrupted; empty for none: `restores show N` says what. */
+export function toCheckText(
+  { outcome }: Pick<RestoreRow, 'outcome'>,
+  { uncertain }: RestoreProgress,
+): string {
+  return uncertain === 0 || outcome === 'running' ? '' : `${count(uncertain)} to check`;
+}
+
 /** Of the steps that are sent: those that are blocked, or for a person to do, do not count. */
 export interface RestoreProgress {
   readonly steps: number;
@@ -118,6 +127,11 @@ export interface RestoreProgress {
   readonly ended: number;
   /** When the last of them was sent or ended, ISO 8601; null before the first. */
   readonly lastAt: string | null;
+  /**
+   * Steps whose result is not certain: those without an answer, applied ones that could not be read back, and creations that may exist
+   * twice or are elsewhere.
+   */
+  readonly uncertain: number;
 }
 
 interface RestoreFilter {
@@ -238,7 +252,12 @@ export class RestoreStore {
   /** How far a restore is, as far as its journal knows. */
   progress(restore: number): RestoreProgress {
     const row = this.#access.read((connection) => PROGRESS(connection).get({ restore }));
-    return { steps: row?.steps ?? 0, ended: row?.ended ?? 0, lastAt: row?.lastAt ?? null };
+    return {
+      steps: row?.steps ?? 0,
+      ended: row?.ended ?? 0,
+      lastAt: row?.lastAt ?? null,
+      uncertain: row?.uncertain ?? 0,
+    };
   }
 
   /** When each restore of a source was begun and resumed, in that order, whatever the clock said. */
@@ -511,12 +530,15 @@ const STEPS = prepared((db) =>
 );
 
 const PROGRESS = prepared((db) => {
-  const { restore, outcome, sentAt, endedAt } = restoreSteps;
+  const { restore, outcome, sentAt, endedAt, verified, errorCode, attempts, newId } = restoreSteps;
+  // Of an applied step, a code is that of a warning; only creations have a new id.
+  const isDoubtful = sql`(${verified} IS NULL OR ${errorCode} IS NOT NULL OR (${newId} IS NOT NULL AND ${attempts} > 1))`;
   return db
     .select({
       steps: sql<number>`count(*)`,
       ended: sql<number>`sum(${outcome} NOT IN ('planned', 'sent'))`,
       lastAt: sql<string | null>`max(coalesce(${endedAt}, ${sentAt}))`,
+      uncertain: sql<number>`sum(${outcome} = 'sent' OR (${outcome} = 'applied' AND ${isDoubtful}))`,
     })
     .from(restoreSteps)
     .where(and(eq(restore, param('restore')), notInArray(outcome, ['blocked', 'manual'])))

@@ -93,6 +93,18 @@ it('a restore that is being applied is shown with how far it is, by status and o
   expect(stdout).toContain('restore 1 was interrupted');
 });
 
+it('the list of restores counts the steps whose result is not certain', async () => {
+  const story = await damaged();
+  await killed(story);
+  expect((await story.expectRun(0, 'restores')).stdout).toMatch(/ interrupted, 2 to check /);
+  const listed = async (): Promise<unknown> =>
+    JSON.parse((await story.expectRun(0, 'restores', '--json')).stdout) as unknown;
+  expect(await listed()).toMatchObject({ restores: [{ to_check: 2, summary: { sent: 2 } }] });
+  await story.expectRun(0, 'restore', '--resume', '1');
+  expect((await story.expectRun(0, 'restores')).stdout).not.toContain('to check');
+  expect(await listed()).toMatchObject({ restores: [{ to_check: 0 }] });
+});
+
 type Journaled = RestoreJson['steps'][number] & { readonly kind: string; readonly id: string };
 
 describe('restore --abandon', () => {

@@ -6,6 +6,7 @@ import { count, plural } from '../../core/wording.ts';
 import { isUncompared } from '../../diff/change.ts';
 import { continuedIds } from '../../diff/found-again.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
+import { type RestoreRow, toCheckText } from '../../mirror/restores.ts';
 import { maskedFields } from '../../report/mask.ts';
 import { maskedPlan, maskedRestore } from '../../report/plan-mask.ts';
 import { acceptedLines, adoptionLines, leftText, UNSELECTED, verbOf } from '../../report/plan-report.ts';
@@ -276,7 +277,7 @@ export function restoresPage({ mirror, now }: RestoreFacts, planned: readonly Pa
     .list({ limit: RESTORES_SHOWN })
     .map((row) => [
       markup`<a href="/restores/${row.restore}">${row.restore}</a>`,
-      markup`${outcomeBadge(row.outcome)}${mirror.restores.abandonedBy(row.restore) === null ? NOTHING : ' abandoned'}`,
+      markup`${outcomeBadge(row.outcome)}${mirror.restores.abandonedBy(row.restore) === null ? NOTHING : ' abandoned'}${checkHtml(mirror, row)}`,
       nameHtml(row.source),
       row.undoes === null ? row.from : `undoes ${row.undoes}`,
       byText(row),
@@ -306,6 +307,12 @@ export function restoresPage({ mirror, now }: RestoreFacts, planned: readonly Pa
 ${mismatchHtml(mirror.restores.contradictions().map(({ line }) => line))}
 <ul>${open}</ul><div class="gap"></div>${content}`;
   return { title: 'Restores', body };
+}
+
+/** How many of its steps have a result that is not certain. */
+function checkHtml(mirror: Mirror, row: RestoreRow): HtmlPart {
+  const text = toCheckText(row, mirror.restores.progress(row.restore));
+  return text === '' ? NOTHING : markup` ${badge('warn', text)}`;
 }
 
 /** @throws TidemarkError `reference_unknown` for an unknown restore, `mirror_corrupt` for one that another program deleted */
