@@ -54,7 +54,7 @@ interface NamedBackup {
   readonly backup: Backup;
   /** Of `latest`: the targets that could not be listed. One of these may have a newer one. */
   readonly unread: readonly UnreadTarget[];
-  /** Where the newest is meant: newer ones of the same mirror that are damaged or gone. */
+  /** Where the newest is meant: newer ones of the same mirror, or perhaps of it, that are damaged or gone, or have no manifest. */
   readonly passedOver: readonly Backup[];
 }
 
@@ -305,11 +305,11 @@ function laterRun(newest: Backup, complete: readonly Backup[]): Backup | null {
   return later;
 }
 
-/** Newer ones that are damaged or gone: of the same mirror, or perhaps of it, as a damaged manifest does not say whose it is. */
+/** Newer ones that are not complete: of the same mirror, or perhaps of it, as a damaged manifest, or none, does not say whose it is. */
 function passedOver(newest: Backup, backups: readonly Backup[]): Backup[] {
   return backups.filter(
     ({ state, manifest, madeAt, run }) =>
-      (state === 'damaged' || state === 'gone') &&
+      state !== 'whole' &&
       (manifest?.mirror ?? newest.manifest?.mirror) === newest.manifest?.mirror &&
       (run > newest.run || Date.parse(madeAt) > Date.parse(newest.madeAt)),
   );

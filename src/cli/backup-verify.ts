@@ -17,7 +17,7 @@ export interface VerifyOptions {
 }
 
 /**
- * Exit 0 when all of it holds, 1 when it is damaged, or a newer one is damaged or gone where the newest was meant, 3 when it is encrypted and only its file could be looked at, or when a target
+ * Exit 0 when all of it holds, 1 when it is damaged, or a newer one is damaged or gone, or has no manifest, where the newest was meant, 3 when it is encrypted and only its file could be looked at, or when a target
  * could not be listed that may have it, or a later one.
  */
 export async function verifyOneBackup(context: CommandContext, options: VerifyOptions): Promise<ExitCode> {

@@ -215,6 +215,7 @@ describe('backups elsewhere', () => {
   it.each([
     ['cut', (path: string) => writeFileSync(path, readFileSync(path).subarray(1)), 'is damaged (it has '],
     ['gone', (path: string) => rmSync(path), 'is gone (only its manifest is there)'],
+    ['without manifest', (path: string) => rmSync(`${path}.json`), 'is unlisted (it has no manifest)'],
   ])('the newest one is %s: the one before is used only with a word of it', async (_how, spoil, expected) => {
     const service = await FakeService.start();
     const home = scratch();
