@@ -44,7 +44,7 @@ const READ_AT_ONCE = 8;
 
 /**
  * The backups in a target, newest first. Nothing is read but names, sizes and manifests.
- * @param most with it, only so many that are the newest by their names: the manifests of others are not read
+ * @param most how many of the newest, by their names; the manifests of others are not read
  * @throws TidemarkError where the target is missing or cannot be listed
  */
 export async function listBackups(target: BackupTarget, most = Infinity): Promise<Backup[]> {

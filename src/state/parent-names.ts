@@ -9,7 +9,7 @@ import type { RecordRow } from '../mirror/records.ts';
 
 /**
  * Looks a parent's name up in the mirror, each one once; of a removed parent, its last. Undefined where the mirror knows none.
- * @param run as of this run, so that a report made again later has the same names; of a parent that was read later only, its newest
+ * @param run as of this run, so that the same report has the same names later; of a parent that was read later only, its newest
  */
 export function parentNames(
   mirror: Mirror,
