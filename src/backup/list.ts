@@ -13,8 +13,8 @@ import { openTarget } from './targets/open.ts';
 import type { BackupTarget } from './targets/target.ts';
 
 /**
- * `whole`: the file has the size of its manifest. `damaged`: it has another size, or its manifest is invalid or that of
- * another backup.
+ * `whole`: the file has the size of its manifest. `damaged`: it has another size, or its manifest is invalid, that of
+ * another backup, or has another run or time than its name.
  * `unlisted`: it has no manifest. `gone`: there is a manifest without its file.
  */
 export type BackupState = 'whole' | 'damaged' | 'unlisted' | 'gone';
@@ -126,11 +126,30 @@ async function describe(target: BackupTarget, named: BackupName, bytes: number |
   // A file whose name is not that of a backup was renamed by somebody, with its manifest.
   if (manifest.file !== named.name && parseBackupName(named.name) !== undefined)
     return { ...facts, state: 'damaged', reason: `its manifest is that of ${manifest.file}`, manifest };
+  const contradiction = contradictionOf(manifest, parseBackupName(named.name));
+  if (contradiction !== null) return { ...facts, state: 'damaged', reason: contradiction, manifest };
   const isOfOtherVersion = isOtherSchema(manifest);
   const known = { ...facts, madeAt: manifest.made_at, run: manifest.run, isOfOtherVersion, manifest };
   if (bytes === manifest.bytes) return { ...known, state: 'whole', reason: null };
   const reason = `it has ${bytes} bytes where its manifest says ${manifest.bytes}`;
   return { ...known, state: 'damaged', reason };
+}
+
+/** A second backup within a second is named after the next one, never after an earlier one. */
+const NAMED_LATER_MS = 60_000;
+const SECOND_MS = 1000;
+
+/**
+ * What a manifest says otherwise than the name beside which it lies; null for nothing. Together, an older backup and its manifest,
+ * with the name of its file altered, may lie under the name of a newer one.
+ */
+function contradictionOf({ run, made_at: madeAt }: BackupManifest, named?: BackupName): string | null {
+  if (named === undefined) return null;
+  if (run !== named.run) return `run is ${run} in its manifest, and ${named.run} in its name`;
+  const laterMs = Date.parse(named.madeAt) - Date.parse(madeAt);
+  return laterMs > -SECOND_MS && laterMs <= NAMED_LATER_MS
+    ? null
+    : `made_at is ${madeAt} in its manifest, and ${named.madeAt} in its name`;
 }
 
 /** True for a complete run of all kinds: a backup follows no other. */

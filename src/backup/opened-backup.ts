@@ -159,10 +159,6 @@ const ALTERED_HINT =
 const REFETCH_HINT =
   'fetch it again from where backups are kept, or take another one (`tidemark backup list`)';
 
-/** A second backup within a second is named after the next one, never after an earlier one. */
-const NAMED_LATER_MS = 60_000;
-const SECOND_MS = 1000;
-
 /** What a backup was found to be. */
 interface Found {
   readonly format: Awaited<ReturnType<typeof formatOf>>;
@@ -173,15 +169,15 @@ interface Found {
 
 /**
  * The manifest is a file beside the backup that anybody may have written. What the mirror in the backup says of itself is compared
- * with it, and with the run in the name; the time, which the mirror does not know, with the name only.
+ * with it; `listBackups` has compared it with the name.
  * @throws TidemarkError `mirror_corrupt` that names the first field that differs
  */
 function refuseContradiction(
   { name, path, madeAt, manifest }: Backup,
   { format, plain, facts }: Found,
 ): void {
-  const named = parseBackupName(name);
   if (manifest === null) {
+    const named = parseBackupName(name);
     if (named !== undefined && facts !== null && named.run !== facts.run)
       throw new TidemarkError(
         'mirror_corrupt',
@@ -196,12 +192,12 @@ function refuseContradiction(
     throw new TidemarkError('mirror_corrupt', `the manifest of ${path} was altered: ${lack}`, {
       hint: ALTERED_HINT,
     });
-  const differs = (field: string, said: unknown, found: unknown, where = 'the file'): void => {
+  const differs = (field: string, said: unknown, found: unknown): void => {
     const [one, other] = [JSON.stringify(said), JSON.stringify(found)];
     if (one === other) return;
     throw new TidemarkError(
       'mirror_corrupt',
-      `${path} is not what its manifest says: ${field} is ${one} there, and ${other} in ${where}`,
+      `${path} is not what its manifest says: ${field} is ${one} there, and ${other} in the file`,
       { hint: ALTERED_HINT },
     );
   };
@@ -230,12 +226,6 @@ function refuseContradiction(
     differs('audit_log', ordered(entry), ordered(facts.audit_log));
     differs('checked', ordered(manifest.checked), ordered(facts.checked));
   }
-  if (named === undefined) return;
-  // Also where the mirror agrees with the manifest: together, an older backup and its manifest may lie under a newer one's name.
-  differs('run', manifest.run, named.run, 'its name');
-  const laterMs = Date.parse(named.madeAt) - Date.parse(manifest.made_at);
-  if (laterMs <= -SECOND_MS || laterMs > NAMED_LATER_MS)
-    differs('made_at', manifest.made_at, named.madeAt, 'its name');
   refuseEarlierThanRuns({ name, path, madeAt }, facts);
 }
 

@@ -43,7 +43,11 @@ it('is refused, naming the field', async () => {
       ['restore', file, '--to', to],
     ]) {
       const { stderr } = await story.expectRun(1, 'backup', ...command);
-      expect(stderr).toContain(`is not what its manifest says: ${field} is `);
+      expect(stderr).toContain(
+        field === 'run' || field === 'made_at'
+          ? `is damaged: ${field} is ${String(value)} in its manifest, and `
+          : `is not what its manifest says: ${field} is `,
+      );
     }
     expect(existsSync(to)).toBe(false);
   }
@@ -122,21 +126,31 @@ it('of an older backup under the name of the newest one is refused, also where i
   const { made_at: madeAt } = JSON.parse(readFileSync(`${newest}.json`, 'utf8')) as { made_at: string };
   copyFileSync(older, newest);
   const commands = [
-    ['backup', 'verify', 'latest'],
     ['backup', 'verify', newest],
     ['backup', 'restore', newest, '--to', story.file('restored.db')],
+    ['verify', '--backups'],
   ];
-  const file = newest.split('/').at(-1);
+  const file = newest.split('/').at(-1) ?? '';
   for (const altered of [{ file }, { file, made_at: madeAt }]) {
     writeFileSync(`${newest}.json`, JSON.stringify({ ...manifest, ...altered }));
-    for (const command of commands)
-      expect((await story.expectRun(1, ...command)).stderr).toContain(
-        'is not what its manifest says: run is 1 there, and 2 in its name',
-      );
+    const says = 'run is 1 in its manifest, and 2 in its name';
+    for (const command of commands) {
+      const { stdout, stderr } = await story.expectRun(1, ...command);
+      expect(stdout + stderr).toContain(says);
+    }
+    expect((await story.expectRun(0, 'backup', 'list')).stdout).toContain(`damaged: ${says}`);
+    const { stderr } = await story.expectRun(1, 'backup', 'verify', 'latest');
+    expect(stderr).toContain(`${file} is newer than `);
   }
+  // Fitted to the name as well, the manifest contradicts the mirror.
+  writeFileSync(`${newest}.json`, JSON.stringify({ ...manifest, file, made_at: madeAt, run: 2 }));
+  for (const command of commands.slice(0, 2))
+    expect((await story.expectRun(1, ...command)).stderr).toContain(
+      'manifest says: run is 2 there, and 1 in',
+    );
   // Without a manifest, the name is all that says which one it is.
   rmSync(`${newest}.json`);
-  for (const command of commands.slice(1))
+  for (const command of commands.slice(0, 2))
     expect((await story.expectRun(1, ...command)).stderr).toContain(
       'was renamed: its name says run 2, and the newest run in it is 1',
     );
