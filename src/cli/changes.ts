@@ -403,7 +403,10 @@ function firstReadingNotes(found: readonly RunChanges[]): string[] {
   };
   const runs = found.filter((each) => looks(each).length > 0);
   if (runs.length === 0) return [];
-  const kinds = [...new Set(runs.flatMap((each) => looks(each).map(({ kind }) => kind)))];
+  const kinds = [...Map.groupBy(runs.flatMap(looks), ({ kind }) => kind)].map(([kind, own]) => {
+    const records = own.reduce((sum, each) => sum + (each.records ?? 0), 0);
+    return `${kind} (${plural(records, 'record')})`;
+  });
   const which = runs.length === 1 ? `run ${runs[0]?.run.run ?? ''}` : plural(runs.length, 'run');
   return [
     `not listed: records that ${which} read for the first time and may have existed before: ${kinds.join(', ')}`,

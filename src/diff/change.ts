@@ -100,6 +100,8 @@ export interface LeftOut {
   readonly reason: string;
   /** As in `Skipped`. */
   readonly name?: string;
+  /** How many records of the collection, where not all of it is left out. */
+  readonly records?: number;
 }
 
 /** Records that are new to the mirror, because no run had read their collection before: neither added nor compared. */

@@ -88,6 +88,6 @@ export function firstReadsIn(
 export function leftOutAsNew(found: readonly FirstRead[]): LeftOut[] {
   return found.map(({ kind, scope, records, reason }) => {
     const { one, many } = definitionOf(kind).title;
-    return { kind, scope, reason: `${plural(records, one, many)}: ${reason}` };
+    return { kind, scope, reason: `${plural(records, one, many)}: ${reason}`, records };
   });
 }

@@ -44,21 +44,21 @@ export class UnknownRecords {
 
   /** What was left out by choice, as far as anything was. */
   leftOut(): LeftOut[] {
-    return this.#entries(false).map(({ kind, scope, reason }) => ({ kind, scope, reason }));
+    return this.#entries(false).map(({ kind, scope, reason, records }) => ({ kind, scope, reason, records }));
   }
 
   /** What was left out for want of an answer, as far as anything was. */
   skipped(): Skipped[] {
-    return this.#entries(true);
+    return this.#entries(true).map(({ records: _, ...each }) => each);
   }
 
-  #entries(isUnproven: boolean): (Skipped & { readonly name: string })[] {
+  #entries(isUnproven: boolean): (Skipped & { readonly name: string; readonly records: number })[] {
     return [...this.#counted.values()]
       .filter(({ unknown }) => (unknown.isUnproven === true) === isUnproven)
       .map(({ kind, scope, unknown, count }) => {
         const { one, many } = definitionOf(kind).title;
         const name = plural(count, one, many);
-        return { kind, scope, name, reason: `${name}: ${unknown.reason}` };
+        return { kind, scope, name, reason: `${name}: ${unknown.reason}`, records: count };
       });
   }
 

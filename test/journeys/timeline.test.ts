@@ -63,14 +63,14 @@ describe('a period', () => {
     expect(shown.stdout).toMatch(/left out: recording sharings .*1 recording sharing: perhaps not read yet/);
     const told = JSON.parse((await run('changes', '--json')).stdout) as Changes;
     expect(told.summary).toEqual({ added: 2, removed: 0, changed: 0 });
-    expect(told.runs[1]).toMatchObject({ left_out: [{ kind: 'recording_sharing' }] });
+    expect(told.runs[1]).toMatchObject({ left_out: [{ kind: 'recording_sharing', records: 1 }] });
     expect((await run('changes')).stdout).toContain(
-      'not listed: records that run 2 read for the first time and may have existed before: recording_sharing',
+      'not listed: records that run 2 read for the first time and may have existed before: recording_sharing (1 record)',
     );
     const named = await run('changes', '--kind', 'recording_sharing', '--json');
     expect((JSON.parse(named.stdout) as Changes).summary).toEqual({ added: 1, removed: 0, changed: 0 });
     expect((await run('changes', '--kind', 'recording_sharing')).stdout).toContain(
-      'records that run 2 read for the first time and may have existed before: recording_sharing',
+      'records that run 2 read for the first time and may have existed before: recording_sharing (1 record)',
     );
   });
 
