@@ -208,6 +208,22 @@ describe('the recipes', () => {
     ).toEqual([]);
   });
 
+  it('of several mirrors: finds who is in two of them, and can write none', () => {
+    const [, attach = '', query = ''] = /```sql\n(ATTACH [^;]*);\n([^]*?)```/.exec(page) ?? [];
+    const database = new Database(one, { readonly: true });
+    try {
+      database.exec(attach.replace('data/globex.db', two));
+      const rows = database.prepare<[], { email: string; sources: string }>(query).all();
+      expect(rows).toContainEqual({ email: 'abdul.rahman.siddiqui@kittiwake.example', sources: 'first,second' });
+      expect(rows).toHaveLength(
+        openMirrorToRead(two, `SELECT DISTINCT user ->> '$.email' FROM members`).rows.length,
+      );
+      expect(() => database.exec('DELETE FROM globex.runs')).toThrow(/readonly/);
+    } finally {
+      database.close();
+    }
+  });
+
   it('8: costs what changed in that time, not what there is', () => {
     const sql = recipes.get(8) ?? '';
     const { rows } = openMirrorToRead(one, `EXPLAIN QUERY PLAN ${sql}`);

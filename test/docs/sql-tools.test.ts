@@ -39,8 +39,11 @@ beforeAll(async () => {
     });
     writeFileSync(join(directory, file ?? ''), parquet);
   }
-  const tables = ['export', '--format', 'parquet', '--output', join(directory, 'tables')];
-  expect(await commandLine(tables, { cwd: directory, env })).toMatchObject({ code: 0 });
+  for (const output of [
+    ['--format', 'parquet', '--output', join(directory, 'tables')],
+    ['--kind', 'members', '--output', join(directory, 'members.csv')],
+  ])
+    expect(await commandLine(['export', ...output], { cwd: directory, env })).toMatchObject({ code: 0 });
 });
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
