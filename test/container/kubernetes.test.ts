@@ -552,6 +552,29 @@ describe('the chart', () => {
     expect(await render({ mode: 'fleet', existingSecret: 'tidemark-fleet', persistence })).not.toEqual([]);
   });
 
+  it.runIf(hasGo)('refuses a directory that is on no volume of the pod', async () => {
+    const to = (...targets: unknown[]): Values => ({ config: { backup: { targets } } });
+    const mounted = { extraVolumeMounts: [{ name: 'nas', mountPath: '/mnt/nas/' }] };
+    for (const wrong of [
+      to('/backup'),
+      to('/backups', '/var/backups/tidemark'),
+      to({ address: '/mnt/nas' }),
+      { ...to('/mnt/nas2'), ...mounted },
+      to('/database'),
+      to('backups'),
+    ]) {
+      const { status, stderr } = spawnSync(...helmWith(wrong), { encoding: 'utf8' });
+      expect(status).toBe(1);
+      expect(stderr).toMatch(/config\.backup\.targets has \S+, which is on no volume of the pod: mount one/);
+    }
+    const target = '$' + '{BACKUP_TARGET}';
+    for (const right of [
+      to('/backups/a', '/data/backups', 's3://backups/b', target),
+      { ...to({ address: '/mnt/nas/tidemark' }), ...mounted },
+    ])
+      expect(await render(right)).not.toEqual([]);
+  });
+
   it.runIf(hasGo)('backups in a bucket only, by a web identity', async () => {
     const all = await render({
       config: { backup: { targets: ['s3://backups/tidemark?region=eu-central-1'] } },

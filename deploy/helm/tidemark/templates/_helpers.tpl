@@ -46,9 +46,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
-{{/* Fails where backups would go to the volume that is off: each would fail, for the container's own disk is read-only. */}}
+{{/* Fails where backups would go to a directory that is on no volume: each would fail, for the container's own disk is read-only. */}}
 {{- define "tidemark.checkBackups" -}}
-{{- $places := list -}}
+{{- $places := list "/data" -}}
 {{- if .Values.persistence.backups.enabled -}}
 {{- $places = append $places "/backups" -}}
 {{- end -}}
@@ -57,14 +57,18 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- range $target := (.Values.config.backup | default dict).targets -}}
 {{- $address := ternary $target (dig "address" "" (ternary dict $target (kindIs "string" $target))) (kindIs "string" $target) -}}
-{{- $isThere := not (hasPrefix "/backups/" (printf "%s/" $address)) -}}
+{{- /* What a variable holds is not known here. */ -}}
+{{- $isThere := or (hasPrefix "s3://" $address) (contains "${" $address) -}}
 {{- range $places -}}
 {{- if or (eq $address .) (hasPrefix (printf "%s/" .) $address) -}}
 {{- $isThere = true -}}
 {{- end -}}
 {{- end -}}
 {{- if not $isThere -}}
+{{- if hasPrefix "/backups/" (printf "%s/" $address) -}}
 {{- fail (printf "config.backup.targets has %s, but persistence.backups.enabled is false: there is no volume for it. Name a bucket (s3://BUCKET/tidemark) or other targets, or set config.backup to null for none" $address) -}}
+{{- end -}}
+{{- fail (printf "config.backup.targets has %s, which is on no volume of the pod: mount one there (extraVolumes, extraVolumeMounts), or name a bucket (s3://BUCKET/tidemark) or a directory of %s" $address (join ", " $places)) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
