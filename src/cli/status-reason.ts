@@ -52,11 +52,14 @@ export function stepNow(step: string, source: string, config: Config, upkeep: Sy
   return isSync ? (waitStep(source, config, upkeep) ?? step) : step;
 }
 
-/** Until when a sync that is under way waits because the service asked for it; empty where it does not. */
+/** Until when a sync that is under way waits, because the service asked for it or `rate.perHour` is used up; empty where it does not. */
 export function pauseText(name: string, { sources, rateLogBeside: beside }: Config): string {
   const source = sources.find((each) => each.name === name);
   const wait = source === undefined ? null : longWait(source, { beside, clock: systemClock, mostWaitMs: 0 });
-  return wait?.isAsked === true ? keptText({ silentMs: null, pausedUntil: wait.freeAt }).slice(2) : '';
+  if (wait === null) return '';
+  return wait.isAsked
+    ? keptText({ silentMs: null, pausedUntil: wait.freeAt }).slice(2)
+    : `it waits: ${wait.what}`;
 }
 
 /** Why the mirror of a source is not complete, for stderr; nothing where it is. */

@@ -248,7 +248,8 @@ function sourceLines(
   const stepOf = (step: string): string => `  → ${stepNow(step, status.source, config, upkeep)}`;
   const steps = nextSteps(settled, hasOtherSources(config, sourceStatuses), isAtWork).map(stepOf);
   const live = progress.get(status.source);
-  const kept = live?.kept ?? (isAtWork ? pauseText(status.source, config) : '');
+  const waits = isAtWork ? pauseText(status.source, config) : '';
+  const kept = live === undefined ? waits : live.kept !== '' || waits === '' ? live.kept : `; ${waits}`;
   const read = live === undefined ? kept : `${progressText(live.progress)}${kept}`;
   const isTold = isVerbose || steps.length > 0 || writer === null || kept !== '';
   const moved = recentMoveText(mirror, status.source, now);
