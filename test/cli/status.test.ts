@@ -2,7 +2,7 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { KINDS } from '../../src/catalog/kinds.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { registerDaemon } from '../../src/daemon/lockfile.ts';
@@ -87,6 +87,22 @@ describe('status', () => {
     expect(text).not.toContain('wait until');
     const { stderr } = await tidemark(['status'], { env });
     expect(stderr).toContain('→ run `tidemark sync --source default`');
+  });
+
+  it('a run that waits since rate.perHour is used up: until when', async () => {
+    const service = await FakeService.start();
+    const limits = { TIDEMARK_RATE_PER_HOUR: '1', TIDEMARK_RETRY_MAX_WAIT_SECONDS: '7200' };
+    const env = { ...environment(service.url, scratch()), ...limits };
+    const { child, ended } = start(['sync'], { env });
+    await vi.waitFor(
+      async () =>
+        expect((await status(env)).text).toMatch(
+          /run 1 began .*\n {2}it waits: rate\.perHour is used up until \d\d:\d\d:\d\dZ\n/,
+        ),
+      { timeout: 20_000, interval: 500 },
+    );
+    child.kill('SIGKILL');
+    await ended;
   });
 
   it('a run that is at work after one that failed: no advice to sync', async () => {
