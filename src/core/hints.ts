@@ -81,7 +81,9 @@ function withIdentity(text: string, isEncrypted: boolean): string {
  */
 export function namingBackup(text: string, backup: string | null, backups: ConfiguredBackups | null): string {
   if (backups === null) {
-    const other = text.includes('`tidemark sync`') ? NO_BACKUP_HINT : `${NO_BACKUP_HINT}, or ${ANEW_HINT}`;
+    const other = text.includes('`tidemark sync`')
+      ? NO_BACKUP_HINT
+      : `${NO_BACKUP_HINT}, or ${NEW_FILE_HINT}`;
     return text.replaceAll(RESTORE_ADVICE, other);
   }
   return backup === null
@@ -98,8 +100,8 @@ export function namingBackup(text: string, backup: string | null, backups: Confi
 /** `RESTORE_HINT`, perhaps with more options. */
 const RESTORE_ADVICE = /restore a backup \(`tidemark backup restore latest [^`]*`\)/g;
 
-const NO_BACKUP_HINT = 'put back a copy of the file, if you have one (no backup target is configured)';
-const ANEW_HINT = 'move it away and run `tidemark sync` for a new one, without history';
+const NO_BACKUP_HINT = 'restore a copy of the file, if you have one (no backup target is configured)';
+const NEW_FILE_HINT = 'move it away and run `tidemark sync` for a new one, without history';
 
 const SEARCH_HINT = 'look for a backup of it (`tidemark backup list`; the known ones are of other mirrors)';
 

@@ -107,7 +107,7 @@ describe('a command in a hint', () => {
   });
 
   it('names what else is possible where no backup target is configured', () => {
-    const none = 'put back a copy of the file, if you have one (no backup target is configured)';
+    const none = 'restore a copy of the file, if you have one (no backup target is configured)';
     const anew = 'move it away and run `tidemark sync` for a new one, without history';
     const hint = `keep the file, and ${RESTORE_HINT}`;
     expect(namingBackup(hint, LATEST_BACKUP, null)).toBe(`keep the file, and ${none}, or ${anew}`);

@@ -214,7 +214,10 @@ describe('the recipes', () => {
     try {
       database.exec(attach.replace('data/globex.db', two));
       const rows = database.prepare<[], { email: string; sources: string }>(query).all();
-      expect(rows).toContainEqual({ email: 'abdul.rahman.siddiqui@kittiwake.example', sources: 'first,second' });
+      expect(rows).toContainEqual({
+        email: 'abdul.rahman.siddiqui@kittiwake.example',
+        sources: 'first,second',
+      });
       expect(rows).toHaveLength(
         openMirrorToRead(two, `SELECT DISTINCT user ->> '$.email' FROM members`).rows.length,
       );

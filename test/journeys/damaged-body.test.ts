@@ -56,7 +56,7 @@ it('is refused wherever it would be shown, handed on or rehearsed', async () => 
     const { code, stdout, stderr } = await story.run(...command);
     const what = command.join(' ');
     expect(`${stderr}${stdout}`, what).toContain(REFUSED);
-    expect(stderr, what).toContain('`tidemark verify` says what is damaged; put back a copy of the file');
+    expect(stderr, what).toContain('`tidemark verify` says what is damaged; restore a copy of the file');
     expect(code, what).toBe(1);
   }
   expect(existsSync(story.file('imports.tf'))).toBe(false);
@@ -80,7 +80,7 @@ it('is said where no record has a name, beside the one that may be meant', async
     const { stderr } = await story.expectRun(4, command, 'roles', 'Zugvogel');
     expect(stderr).toContain('has no role with the id or name "Zugvogel"');
     expect(stderr).toContain(REFUSED);
-    expect(stderr).toContain('`tidemark verify` says what is damaged; put back a copy of the file');
+    expect(stderr).toContain('`tidemark verify` says what is damaged; restore a copy of the file');
   }
   const near = await story.expectRun(4, 'show', 'roles', `${other.slice(0, -1)}0`);
   expect(near.stderr).toContain(`did you mean "${other}"?`);

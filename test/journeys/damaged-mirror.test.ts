@@ -119,7 +119,7 @@ describe('a mirror that is gone', () => {
     expectClear(ended);
     expect(ended.stderr).toMatch(/there is no mirror at \S+mirror\.db, only its mirror\.db-\w+\n/);
     expect(ended.stderr).toContain(
-      'if one was there, put back a copy of the file, if you have one (no backup target is configured)',
+      'if one was there, restore a copy of the file, if you have one (no backup target is configured)',
     );
   });
 });
@@ -178,7 +178,7 @@ describe('a mirror with overwritten pages', () => {
       expect(ended.stderr).toContain(`${path} is damaged\n`);
       expect(ended.stderr).toContain('`tidemark verify`');
       expect(ended.stderr).toContain(
-        'put back a copy of the file, if you have one (no backup target is configured)',
+        'restore a copy of the file, if you have one (no backup target is configured)',
       );
       const json = await tidemark(['status', '--json'], { env });
       expect([json.code, errorCode(json)]).toEqual([1, 'mirror_corrupt']);
@@ -231,7 +231,7 @@ describe('a mirror with overwritten pages', () => {
     expect(ended.stderr).toContain('is not a mirror of Tidemark');
     expect(ended.stderr).toContain('its beginning is damaged');
     expect(ended.stderr).toContain(
-      'put back a copy of the file, if you have one (no backup target is configured)',
+      'restore a copy of the file, if you have one (no backup target is configured)',
     );
   });
 });

@@ -386,7 +386,7 @@ describe('the observer', () => {
     expect(sent).toEqual(['mirror_gone']);
     expect(texts[0]).toContain(`${mirror} (production) is gone`);
     expect(texts[0]).toContain(
-      'if it is lost, put back a copy of the file, if you have one (no backup target',
+      'if it is lost, restore a copy of the file, if you have one (no backup target',
     );
     renameSync(`${mirror}.aside`, mirror);
     expect(mirrorAccess.isThere()).toBe(true);
