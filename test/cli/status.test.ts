@@ -523,14 +523,14 @@ describe('status', () => {
     );
     expect((await run('sync')).code).toBe(3);
     const { stdout } = await run('status');
-    expect(stdout).toMatch(/Drift +None found +2 collections could not be compared, as of run 2, /);
+    expect(stdout).toMatch(/Drift +None found +2 collections not compared or not fresh, as of run 2, /);
     // Held removals are of the same sort: the records may be gone.
     service.quirks.length = 0;
     service.set('domains', []);
     expect((await run('sync')).code).toBe(3);
     const held = await run('status');
     expect(held.stdout).toMatch(
-      /Drift +1 missing +1 record is missing, its removal is held; 1 collection could not be compared, as of run 3, /,
+      /Drift +1 missing +1 record is missing, its removal is held; 1 collection not compared or not fresh, as of run 3, /,
     );
     expect(held.stderr).toMatch(
       /→ `tidemark diff latest live --source default --kind domains` shows them, `tidemark restore --source default --kind domains` plans to restore them\n$/,

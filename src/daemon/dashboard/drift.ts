@@ -243,7 +243,7 @@ export function noDriftHtml({ document }: SourceDrift, now: number, held = 0): H
   const when = at === undefined ? '' : `, ${age(at, now)}`;
   const uncompared = uncomparedCollections(document).length;
   if (held > 0) {
-    const rest = uncompared === 0 ? '' : ` ${plural(uncompared, 'collection')} could not be compared.`;
+    const rest = uncompared === 0 ? '' : ` ${plural(uncompared, 'collection')} not compared or not fresh.`;
     return emptyHtml(
       `${plural(held, 'record is missing, its', 'records are missing, their')} removal is held.`,
       `No other drift${uncompared === 0 ? '' : ' in what could be compared'}.${rest}`,
@@ -252,7 +252,7 @@ export function noDriftHtml({ document }: SourceDrift, now: number, held = 0): H
   if (uncompared > 0)
     return emptyHtml(
       'No drift in what could be compared.',
-      `${plural(uncompared, 'collection')} could not be.`,
+      `${plural(uncompared, 'collection')} not compared or not fresh.`,
     );
   return emptyHtml('No drift', run === undefined ? 'as of the latest run.' : `as of run ${run}${when}.`);
 }

@@ -358,7 +358,9 @@ function foundDrift(snapshot: HealthSnapshot, drift: DriftCounts | null): Answer
   const as = `as of ${run}${drift.at === null ? '' : `, ${age(drift.at, now)}`}`;
   const missing = [
     ...(never === null ? [] : [`${never}, `]),
-    ...(drift.uncompared === 0 ? [] : [`${plural(drift.uncompared, 'collection')} could not be compared, `]),
+    ...(drift.uncompared === 0
+      ? []
+      : [`${plural(drift.uncompared, 'collection')} not compared or not fresh, `]),
   ].join('');
   const removals = heldCount(snapshot);
   const below = belowHeld(snapshot);
@@ -410,7 +412,7 @@ export function verdictText(snapshot: HealthSnapshot, drift: DriftCounts | null,
   const untested = [
     ...(drift === null || drift.unknown === null ? [] : ['drift is not known']),
     ...((drift?.uncompared ?? 0) > 0
-      ? [`${plural(drift?.uncompared ?? 0, 'collection')} not compared with the baseline`]
+      ? [`${plural(drift?.uncompared ?? 0, 'collection')} not compared or not fresh`]
       : []),
     ...(neverRead.length === 0 ? [] : [`${neverRead.join(', ')} not read yet`]),
     ...(snapshot.lastJobs.of('verify').length === 0 ? ['not verified yet'] : []),

@@ -129,7 +129,7 @@ function heldText(row: JobRow): string | null {
 function partText(row: JobRow): string | null {
   if (row.outcome !== 'partial') return null;
   const skipped = summaryOf('drift', row)?.skipped ?? 0;
-  if (skipped > 0) return `${plural(skipped, 'collection')} could not be compared`;
+  if (skipped > 0) return `${plural(skipped, 'collection')} not compared or not fresh`;
   const drill = summaryOf('drill', row);
   return drill === null ? null : `a restore would bring back ${percent(drill.score)}`;
 }

@@ -384,8 +384,8 @@ describe('the drift of what was read in part', () => {
       '<li class="warn"><h2><a href="/drift">Drift</a></h2><div><b>None found</b></div>',
     );
     const shown = await words(at);
-    expect(shown).toMatch(/None found \d+ collections? could not be compared, as of run 2, /);
-    expect(shown).toMatch(/No drift in what could be compared\. \d+ collections? could not be\./);
+    expect(shown).toMatch(/None found \d+ collections? not compared or not fresh, as of run 2, /);
+    expect(shown).toMatch(/No drift in what could be compared\. \d+ collections? not compared or not fresh\./);
     expect(shown).not.toContain('No drift as of');
   });
 
