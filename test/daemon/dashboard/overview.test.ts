@@ -385,7 +385,9 @@ describe('the drift of what was read in part', () => {
     );
     const shown = await words(at);
     expect(shown).toMatch(/None found \d+ collections? not compared or not fresh, as of run 2, /);
-    expect(shown).toMatch(/No drift in what could be compared\. \d+ collections? not compared or not fresh\./);
+    expect(shown).toMatch(
+      /No drift in what could be compared\. \d+ collections? not compared or not fresh\./,
+    );
     expect(shown).not.toContain('No drift as of');
   });
 
