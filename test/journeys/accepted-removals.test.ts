@@ -349,7 +349,7 @@ describe('accepted removals', () => {
     );
     const csv = (await found.expectRun(0, 'audit', '--format', 'csv')).stdout.split('\r\n')[1];
     expect(csv).toMatch(
-      /^1,[^,]+Z,Ann Lee,[^,]+,accept_removals,run 3,"12 records, of at most 20: 12 batch exports",default,,,,,,,,,,3,,,,[0-9a-f]{64},false$/,
+      /^1,[^,]+Z,Ann Lee,[^,]+,accept_removals,run 3,"12 records, of at most 20: 12 batch exports",default,,,,,,,,,,3,,,,[0-9a-f]{64},false,$/,
     );
     expect((await found.expectRun(0, 'audit', '--format', 'html')).stdout).toContain(`${said}</td>`);
     expect(await entries(found, '--action', 'accept_removals', '--source', 'default')).toHaveLength(1);

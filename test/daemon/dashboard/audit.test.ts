@@ -196,7 +196,7 @@ describe('the page of the audit log', () => {
     expect([...html.matchAll(altered)].map(([, action]) => action)).toEqual(['restore backup']);
     const csv = await (await fetch(`${url}/audit.csv`)).text();
     const rows = csv.trimEnd().split('\r\n');
-    expect(rows.map((line) => line.split(',').at(-1))).toEqual(['is_altered', 'true', 'false', 'false']);
+    expect(rows.map((line) => line.split(',').at(-2))).toEqual(['is_altered', 'true', 'false', 'false']);
     for (const text of [html, (await page('?action=pin')).html]) {
       expect(text).toContain(
         '<div class="warning" role="note">entry 3 of the audit log is not as it was written',
