@@ -140,7 +140,7 @@ const NAMED_LATER_MS = 60_000;
 const SECOND_MS = 1000;
 
 /**
- * Where a manifest disagrees with the name of its backup; null if it agrees. Together, an older backup and its manifest,
+ * Where a manifest contradicts the name beside which it lies; null where it does not. Together, an older backup and its manifest,
  * with the name of its file altered, may lie under the name of a newer one.
  */
 function contradictionOf({ run, made_at: madeAt }: BackupManifest, named?: BackupName): string | null {
