@@ -49,7 +49,7 @@ export class UnknownRecords {
 
   /** What was left out for want of an answer, as far as anything was. */
   skipped(): Skipped[] {
-    return this.#entries(true).map(({ records: _, ...each }) => each);
+    return this.#entries(true).map(({ kind, scope, name, reason }) => ({ kind, scope, name, reason }));
   }
 
   #entries(isUnproven: boolean): (Skipped & { readonly name: string; readonly records: number })[] {
