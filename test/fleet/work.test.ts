@@ -867,8 +867,8 @@ globalThis.Date.now = () => real() + off;\n`,
 
     await until(`SELECT FROM tidemark.groups WHERE holder IS NULL`);
     expect((await fleet('checkout', 'acme', '--wait')).code).toBe(0);
-    const config = join(directory, 'acme', 'tidemark.yaml');
-    const { stdout: kept } = await tidemark(['status', '--config', config], { env: {}, cwd: directory });
+    const checkedOut = join(directory, 'acme', 'tidemark.yaml');
+    const { stdout: kept } = await tidemark(['status', '--config', checkedOut], { env: {}, cwd: directory });
     expect(kept).toContain('kept by the workers of its fleet');
     expect(kept).toContain('Next, by the workers of the fleet once it is checked in: ');
     expect(kept).not.toMatch(/--once|on this machine only/);
