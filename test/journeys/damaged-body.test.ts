@@ -138,7 +138,7 @@ it('outweighs in a status a verification that was made before: what needs a pers
   expect(text.stdout).toMatch(/^One thing needs you\.\n/);
   expect(text.stdout).toMatch(/^ +Verified +No +found damaged now; tidemark verify names what is damaged$/m);
   expect(text.stdout.split('Needs attention:')[1]).toMatch(
-    new RegExp(`^\n  \\S+ is damaged: ${REFUSED}.*\n    → \`tidemark verify\` names .*restore a backup`),
+    new RegExp(`^\n  \\S+ is damaged: ${REFUSED}.*\n    → \`tidemark verify\` names .*restore a copy`),
   );
   expect(text.stdout.replaceAll(/\s+/g, ' ')).toMatch(
     new RegExp(`Drift Unknown \\S+ is damaged: ${REFUSED}`),
