@@ -40,7 +40,7 @@ function world() {
         return mirror;
       },
     } as unknown as DaemonEffects;
-    const config = { mirror: path } as unknown as Config;
+    const config = { mirror: path, sources: [{ name: 'a' }] } as unknown as Config;
     return new MirrorConnections(effects, new ActiveProblems(clock, silentLogger), () => config, { pool });
   });
   onTestFinished(() => {
