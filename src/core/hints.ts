@@ -81,7 +81,8 @@ function withIdentity(text: string, isEncrypted: boolean): string {
  */
 export function namingBackup(text: string, backup: string | null, backups: ConfiguredBackups | null): string {
   if (backups === null) {
-    const other = text.includes('`tidemark sync`')
+    // Nor is the mirror to be moved away where it is evidence, or only the journal of a restore in it is damaged.
+    const other = /`tidemark sync`|as evidence|what else is damaged/.test(text)
       ? NO_BACKUP_HINT
       : `${NO_BACKUP_HINT}, or ${NEW_FILE_HINT}`;
     return text.replaceAll(RESTORE_ADVICE, other);

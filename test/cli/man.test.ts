@@ -87,7 +87,7 @@ describe.skipIf(!hasGroff)(`groff${hasGroff ? '' : ' (left out: it is not instal
     for (const title of SECTIONS) expect(stdout).toMatch(new RegExp(`^${title}$`, 'm'));
     expect(stdout).toContain('tidemark drift accept batch_exports 0190… --field /paused');
     expect(stdout).toContain('tidemark completion bash > ~/.local/share/');
-    expect(stdout).toContain('and listed on stderr');
+    expect(stdout).toContain('stderr names the list');
     // Nothing of roff is left over.
     expect(stdout).not.toMatch(/\\\[|\\e|\\-|\\\(|^\./m);
   });

@@ -307,7 +307,7 @@ describe('this machine', () => {
     ]);
     expect(existsSync(rig.mirrorPath)).toBe(false);
     expect(health()).toMatchObject({ state: 'failing', reasons: [{ code: 'mirror_unreadable' }] });
-    expect(health().reasons[0]?.hint).toMatch(/tidemark backup restore/);
+    expect(health().reasons[0]?.hint).toMatch(/restore a copy of the file/);
     renameSync(join(rig.directory, 'copy.db'), rig.mirrorPath);
     await rig.advanceMinutes(60);
     expect(rig.lines.filter(({ message }) => message === 'the mirror is there again')).toHaveLength(1);

@@ -110,7 +110,7 @@ it.each([
   ]) {
     const { stderr } = await story.expectRun(1, ...command);
     expect(stderr, command.join(' ')).toContain(message);
-    expect(stderr, command.join(' ')).toContain('restore a backup');
+    expect(stderr, command.join(' ')).toContain('restore a copy of the file');
   }
   expect((await story.expectRun(1, 'verify')).stdout).toContain(message);
 });

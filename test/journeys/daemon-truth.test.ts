@@ -357,7 +357,7 @@ describe('a mirror that goes away under the daemon', () => {
     const health = await story.health();
     expect(health.state).toBe('failing');
     expect(health.reasons[0]).toMatchObject({ code: 'mirror_unreadable' });
-    expect(health.reasons[0]?.hint).toMatch(/tidemark backup restore/);
+    expect(health.reasons[0]?.hint).toMatch(/restore a copy of the file/);
     const asked = await story.cli('sync');
     expect(asked.code).toBe(1);
     await story.until(() => story.events().length > 0);

@@ -16,7 +16,7 @@ it('a plan refuses a desired record that does not match its hash, and plans othe
     expect(stderr).toContain(
       `mirror.db is damaged: the stored content of 1 record does not match its hash: batch export "x${name}"`,
     );
-    expect(stderr).toContain('`tidemark verify` says what is damaged; restore a backup');
+    expect(stderr).toContain('`tidemark verify` says what is damaged; restore a copy of the file');
     expect(stdout).toBe('');
   }
   const { stdout } = await story.expectRun(1, 'restore', '--apply', '--yes', '--json');
@@ -94,7 +94,7 @@ it('undo refuses a plan or a journal that is not what was stored', async () => {
   const refused = async (words: string): Promise<void> => {
     const { stderr } = await story.expectRun(1, 'undo', '1');
     expect(stderr).toContain(`the record of restore 1 is damaged: ${words}`);
-    expect(stderr).toContain('`tidemark verify` says what else is damaged; restore a backup');
+    expect(stderr).toContain('`tidemark verify` says what else is damaged; restore a copy of the file');
     const applied = await story.expectRun(1, 'undo', '1', '--apply', '--yes');
     expect(applied.stderr).toMatch(/restore 1 is (?:not as it was recorded|damaged)/);
     expect(story.writes()).toHaveLength(sent);
