@@ -103,7 +103,13 @@ export function auditPage(): string {
         path: '/paused',
       },
       ...{ fingerprint: 'f', reason: `agreed on Monday, ${'with a long reason '.repeat(8)}`, acceptedAt: '' },
-      ...{ by: 'ann', via: 'ann@vm', until: '2026-06-01T07:00:00.000Z', measured: null, withdrawalReason: null },
+      ...{
+        by: 'ann',
+        via: 'ann@vm',
+        until: '2026-06-01T07:00:00.000Z',
+        measured: null,
+        withdrawalReason: null,
+      },
     },
     definitions: definitionOf,
   })) as unknown as ShownEntry[];
