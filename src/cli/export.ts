@@ -8,7 +8,7 @@ import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { namesOf } from '../config/mirrors.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
-import { RESTORE_HINT } from '../core/hints.ts';
+import { RESTORE_OR_NEW_HINT } from '../core/hints.ts';
 import { plural } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { RecreatedIds } from '../mirror/recreated-ids.ts';
@@ -281,7 +281,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
     throw new TidemarkError('mirror_corrupt', `${mirror.path} is damaged: a record's body is not JSON`, {
-      hint: `run \`tidemark verify\`; ${RESTORE_HINT}, or move it away and run \`tidemark sync\``,
+      hint: `run \`tidemark verify\`; ${RESTORE_OR_NEW_HINT}`,
       cause: error,
     });
   } finally {

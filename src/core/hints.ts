@@ -32,6 +32,9 @@ export function planCommand({
 /** The command that brings back the newest backup; it says itself how to continue from there. */
 export const RESTORE_HINT = 'restore a backup (`tidemark backup restore latest --to ./restored/mirror.db`)';
 
+/** The same where a new mirror will do as well: not for one that is evidence, or that is gone. */
+export const RESTORE_OR_NEW_HINT = `${RESTORE_HINT}, or move the mirror away and run \`tidemark sync\` for a new one (without history)`;
+
 /** What a person does about a fleet's mirror that is damaged or altered. */
 export const CELL_MIRROR_HINT =
   'docs/fleet.md, "A mirror that does not verify", says how the cell continues from an earlier stored one';
@@ -77,16 +80,10 @@ function withIdentity(text: string, isEncrypted: boolean): string {
 /**
  * The text, with that backup in place of the latest in commands that restore one, and with the option for the key of an encrypted one.
  * @param backup name of its file, or `latest`; null if the known ones are of other mirrors: then it is to be looked for
- * @param backups how they are configured; null where they have no target: then the text has what else is possible
+ * @param backups how they are configured; null where they have no target: then a copy of the file is to be restored
  */
 export function namingBackup(text: string, backup: string | null, backups: ConfiguredBackups | null): string {
-  if (backups === null) {
-    // Nor is the mirror to be moved away where it is evidence, or only the journal of a restore in it is damaged.
-    const other = /`tidemark sync`|as evidence|what else is damaged/.test(text)
-      ? NO_BACKUP_HINT
-      : `${NO_BACKUP_HINT}, or ${NEW_FILE_HINT}`;
-    return text.replaceAll(RESTORE_ADVICE, other);
-  }
+  if (backups === null) return text.replaceAll(RESTORE_ADVICE, NO_BACKUP_HINT);
   return backup === null
     ? text.replaceAll(RESTORE_ADVICE, SEARCH_HINT)
     : withIdentity(
@@ -102,7 +99,6 @@ export function namingBackup(text: string, backup: string | null, backups: Confi
 const RESTORE_ADVICE = /restore a backup \(`tidemark backup restore latest [^`]*`\)/g;
 
 const NO_BACKUP_HINT = 'restore a copy of the file, if you have one (no backup target is configured)';
-const NEW_FILE_HINT = 'move it away and run `tidemark sync` for a new one, without history';
 
 const SEARCH_HINT = 'look for a backup of it (`tidemark backup list`; the known ones are of other mirrors)';
 

@@ -1,5 +1,5 @@
 /** What is wrong on this side: clock, disk, mirror, schedules, notices. Pure. */
-import { RESTORE_HINT, resumeHint, shellWord, withSource } from '../core/hints.ts';
+import { RESTORE_OR_NEW_HINT, resumeHint, shellWord, withSource } from '../core/hints.ts';
 import { byteSize, formatInteger, localTime, plural } from '../core/wording.ts';
 import { type UnendedRestore, unendedText } from '../mirror/unfinished-restore.ts';
 import { freeText, fullDisk, LEAST_FREE } from './disk.ts';
@@ -61,7 +61,7 @@ export function mirrorProblems(
       'error',
       'mirror_corrupt',
       `${path} is damaged: ${damage[0] ?? ''}`,
-      `\`tidemark verify\` says what is damaged; keep the file, and ${RESTORE_HINT}`,
+      `\`tidemark verify\` says what is damaged; keep the file, and ${RESTORE_OR_NEW_HINT}`,
     );
   else if (error !== null && isThere && missing === null)
     add('error', error.code, error.message, error.hint ?? 'check the file and its directory');

@@ -15,7 +15,7 @@ import { basename, dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
-import { RESTORE_HINT } from '../core/hints.ts';
+import { RESTORE_HINT, RESTORE_OR_NEW_HINT } from '../core/hints.ts';
 import { plural } from '../core/wording.ts';
 
 export type Connection = Database.Database;
@@ -192,7 +192,7 @@ function defect(path: string, code: string, thrown: unknown): TidemarkError {
 /** The error for a file that Tidemark did not make. `cause`: it is not a database at all, as a mirror whose first page is overwritten. */
 export function foreignFile(path: string, cause?: unknown): TidemarkError {
   const orDamaged =
-    cause === undefined ? '' : `; if the mirror was there, its beginning is damaged: ${RESTORE_HINT}`;
+    cause === undefined ? '' : `; if the mirror was there, its beginning is damaged: ${RESTORE_OR_NEW_HINT}`;
   return new TidemarkError('mirror_foreign', `${path} is not a mirror of Tidemark; it was not changed`, {
     hint: `set \`mirror\` (or TIDEMARK_MIRROR) to another path${orDamaged}`,
     cause,
@@ -287,10 +287,7 @@ export function translated<T>(path: string, work: () => T): T {
 /** How to replace it; names the copy that an upgrade kept, if any. */
 function replaceHint(path: string): string {
   const kept = keptCopy(path);
-  return (
-    `${RESTORE_HINT}, or move it away and run \`tidemark sync\` for a new one (without history)` +
-    (kept === undefined ? '' : `; an upgrade kept a copy from before it: ${kept}`)
-  );
+  return RESTORE_OR_NEW_HINT + (kept === undefined ? '' : `; an upgrade kept a copy from before it: ${kept}`);
 }
 
 /** `verify` itself must not send anybody to `verify`. */

@@ -7,6 +7,7 @@ import {
   LATEST_BACKUP,
   namingBackup,
   RESTORE_HINT,
+  RESTORE_OR_NEW_HINT,
   resumeHint,
   restoreCommand,
   shellWord,
@@ -108,11 +109,13 @@ describe('a command in a hint', () => {
 
   it('names what else is possible where no backup target is configured', () => {
     const none = 'restore a copy of the file, if you have one (no backup target is configured)';
-    const anew = 'move it away and run `tidemark sync` for a new one, without history';
-    const hint = `keep the file, and ${RESTORE_HINT}`;
-    expect(namingBackup(hint, LATEST_BACKUP, null)).toBe(`keep the file, and ${none}, or ${anew}`);
-    expect(namingBackup(`${RESTORE_HINT}, or run \`tidemark sync\``, null, null)).toBe(
-      `${none}, or run \`tidemark sync\``,
+    // Whatever else the text says: where a new mirror will do, it is written by who knows it.
+    for (const text of ['keep the file, and X', 'X, or run `tidemark sync`', 'what else is damaged; X'])
+      expect(namingBackup(text.replace('X', RESTORE_HINT), LATEST_BACKUP, null)).toBe(
+        text.replace('X', none),
+      );
+    expect(namingBackup(RESTORE_OR_NEW_HINT, null, null)).toBe(
+      `${none}, or move the mirror away and run \`tidemark sync\` for a new one (without history)`,
     );
     const gone = goneHint({ path: './m.db', owner: null, backups: null }, LATEST_BACKUP);
     expect(gone).toContain(`if it is lost, ${none}. A restart of the daemon, or \`tidemark sync\`, begins`);

@@ -715,7 +715,7 @@ describe('fingerprints', () => {
     expect(stderr).toContain(
       '→ records and history match their hashes; if the end of the audit log was cut, these rows may be as people left them: compare first with `tidemark verify --root HASH` or `tidemark verify --backups`; else look at `tidemark drift`',
     );
-    expect(stdout + stderr).not.toContain('move it away');
+    expect(stdout + stderr).not.toContain('move the mirror away');
     await expectRun(0, 'drift', 'accept', 'domains', 'd1', '--reason', 'wanted');
     expect((await run('verify')).stdout).not.toContain('is gone, though');
   });

@@ -170,7 +170,7 @@ describe('opening a mirror for writing', () => {
     expect(failure('verify')).toMatchObject({
       code: 'mirror_corrupt',
       hint: expect.stringMatching(
-        /^restore a backup \(`tidemark backup restore latest --to \S+`\), or move it away/,
+        /^restore a backup \(`tidemark backup restore latest --to \S+`\), or move the mirror away/,
       ) as string,
     });
   });

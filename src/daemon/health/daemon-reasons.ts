@@ -4,7 +4,7 @@ import { emptiedError } from '../../backup/list.ts';
 import { namesOf } from '../../config/mirrors.ts';
 import { isoTime } from '../../core/clock.ts';
 import type { ErrorCode } from '../../core/errors.ts';
-import { backupHint, DISK_FULL_HINT, EMPTIED_HINT, RESTORE_HINT } from '../../core/hints.ts';
+import { backupHint, DISK_FULL_HINT, EMPTIED_HINT, RESTORE_OR_NEW_HINT } from '../../core/hints.ts';
 import { byteSize, duration, localTime, percent, plural } from '../../core/wording.ts';
 import { backupInterval } from '../http/wording.ts';
 import { hasDrillFallen } from '../last-jobs.ts';
@@ -184,7 +184,7 @@ function damageReasons({ verify, damage, planted, failedJobs, contradictions }: 
         state: 'degraded',
         message: `the last check of the mirror found ${plural(verify.problems, 'problem')}${found === null ? '' : `: ${found}`}${also}`,
         since: verify.finishedAt ?? verify.startedAt,
-        hint: `\`tidemark verify\` names them; ${verify.hint ?? `keep the file, and ${RESTORE_HINT}`}`,
+        hint: `\`tidemark verify\` names them; ${verify.hint ?? `keep the file, and ${RESTORE_OR_NEW_HINT}`}`,
       },
     ];
   }
@@ -195,7 +195,7 @@ function damageReasons({ verify, damage, planted, failedJobs, contradictions }: 
         state: 'degraded',
         message: `${damage}${also}`,
         since: null,
-        hint: `\`tidemark verify\` names what is damaged; keep the file, and ${RESTORE_HINT}`,
+        hint: `\`tidemark verify\` names what is damaged; keep the file, and ${RESTORE_OR_NEW_HINT}`,
       },
     ];
   }
@@ -206,7 +206,7 @@ function damageReasons({ verify, damage, planted, failedJobs, contradictions }: 
       state: 'degraded',
       message: `${failed.some(({ isBefore }) => isBefore === true) ? `the mirror was found damaged by ${names}` : `the last ${names} failed`}${first.error === null ? '' : `: ${first.error}`}`,
       since: first.finishedAt ?? first.startedAt,
-      hint: `\`tidemark verify\` says what is damaged; keep the file, and ${RESTORE_HINT}`,
+      hint: `\`tidemark verify\` says what is damaged; keep the file, and ${RESTORE_OR_NEW_HINT}`,
     },
   ];
 }

@@ -4,7 +4,7 @@ import type { Config } from '../../config/config.ts';
 import { configuredBackups } from '../../config/mirrors.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { EXIT, TidemarkError } from '../../core/errors.ts';
-import { LATEST_BACKUP, namingBackup, RESTORE_HINT } from '../../core/hints.ts';
+import { LATEST_BACKUP, namingBackup, RESTORE_HINT, RESTORE_OR_NEW_HINT } from '../../core/hints.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { VerifyResult } from '../../mirror/verify.ts';
 import type { AuditedTable } from '../../mirror/audited-rows.ts';
@@ -68,11 +68,10 @@ export function repairHintToName(
     about === 'snapshots' ? pinningAgain(problems) : about === undefined ? undefined : AGAIN[about],
   );
   const isOfLog = problems.some(({ about }) => about !== undefined);
-  if (ways.some((way) => way === undefined)) return isOfLog ? `${CUT}; then ${REPAIR}` : REPAIR;
+  if (ways.some((way) => way === undefined))
+    return isOfLog ? `${CUT}; then ${RESTORE_OR_NEW_HINT}` : RESTORE_OR_NEW_HINT;
   return `records and history match their hashes; ${CUT}; else ${ways.join('; ')}; for what was altered or added, keep a copy of the mirror as evidence, and ${RESTORE_HINT}`;
 }
-
-const REPAIR = `${RESTORE_HINT}, or move the mirror away and run \`tidemark sync\` for a new one (without history)`;
 
 /** The entries of such rows may have been behind the last one. */
 const CUT =

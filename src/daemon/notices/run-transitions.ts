@@ -9,7 +9,7 @@ import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { NoticeEvent } from '../../config/notice-events.ts';
 import { isLocalError, type ErrorCode } from '../../core/errors.ts';
-import { DISK_FULL_HINT, HELD_HINT, RESTORE_HINT } from '../../core/hints.ts';
+import { DISK_FULL_HINT, HELD_HINT, RESTORE_HINT, RESTORE_OR_NEW_HINT } from '../../core/hints.ts';
 import { formatInteger, plural } from '../../core/wording.ts';
 import type { NoticeState, JobRow, Notice } from '../../mirror/daemon-store.ts';
 import type { SchemaChange } from '../../mirror/schema-changes.ts';
@@ -291,7 +291,7 @@ export function localHint(errorCode: string | null): string | null {
   switch (errorCode) {
     case 'mirror_corrupt':
     case 'mirror_foreign':
-      return `\`tidemark verify\` says what is damaged; ${RESTORE_HINT}`;
+      return `\`tidemark verify\` says what is damaged; ${RESTORE_OR_NEW_HINT}`;
     case 'mirror_missing':
       return RESTORE_HINT;
     case 'disk_full':

@@ -8,7 +8,7 @@ import type { ErrorCode } from '../../core/errors.ts';
 import { duration, formatInteger, percent, plural } from '../../core/wording.ts';
 import { compareSeverities, worst } from '../../diff/severity.ts';
 import type { NoticeState, Notice } from '../../mirror/daemon-store.ts';
-import { backupHint, EMPTIED_HINT, NEW_BASELINE_HINT, RESTORE_HINT } from '../../core/hints.ts';
+import { backupHint, EMPTIED_HINT, NEW_BASELINE_HINT, RESTORE_OR_NEW_HINT } from '../../core/hints.ts';
 import { hasDrillFallen } from '../last-jobs.ts';
 import {
   hasEmptiedTarget,
@@ -292,7 +292,7 @@ function foundTransition(
       hint:
         refusalOf(job) ??
         summary?.hint ??
-        `\`tidemark verify\` names what is damaged; ${RESTORE_HINT}, or move the mirror away and sync again (without history)`,
+        `\`tidemark verify\` names what is damaged; ${RESTORE_OR_NEW_HINT}`,
     },
   );
   const isNews = before === undefined || (known !== null && problems !== null && problems > known);
