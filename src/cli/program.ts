@@ -84,12 +84,12 @@ export async function runCommandLine(
   }
 }
 
-/** Exit codes of which stderr has to say why; a command that did not is at least named there. */
 /** Errors about the mirror as a whole, of which more can be said, and those that may repeat what was typed. */
 const EXPLAINED_CODES: ReadonlySet<ErrorCode> = new Set([
   ...(['mirror_missing', 'mirror_corrupt', 'mirror_foreign', 'mirror_version'] as const),
   ...(['usage', 'reference_unknown'] as const),
 ]);
+/** Exit codes of which stderr has to say why; a command that did not is at least named there. */
 const UNEXPLAINED: ReadonlySet<ExitCode> = new Set([EXIT.failed, EXIT.partial, EXIT.refused, EXIT.unsafe]);
 
 /** Notes of commander and the command while they run. */
