@@ -34,8 +34,7 @@ import { restoresDocument } from '../state/documents.ts';
 import type { StateFilter } from '../state/filter.ts';
 import { type ForgottenRuns, forgottenInto, forgottenTexts, isPublished } from '../state/runs.ts';
 import {
-  alteredAuthors,
-  alteredRuns,
+  alteredRows,
   deletedRunsNote,
   requireCountedWithin,
   type Sealed,
@@ -162,10 +161,10 @@ export async function changes(context: CommandContext, options: ChangesOptions):
     const never = sources
       .filter((source) => mirror.runs.latest(source) === undefined)
       .map((source) => `nothing of ${source} is in the mirror yet: run \`tidemark sync\``);
-    const altered = [...alteredRuns(mirror), ...alteredAuthors(mirror, [])];
+    const altered = alteredRows(mirror);
     const deleted = deletedRunsNote(mirror);
     const exit = printAltered(context, altered);
-    const head = sealedRun(mirror, found.at(-1)?.run.run);
+    const head = sealedRun(mirror, found.at(-1)?.run.run, altered);
     printNote(context, deleted);
     const definitions = definitionsFor(config, sources.length === 1 ? (sources[0] ?? '') : '');
     const restores = restoresWithin(mirror, { period, sources });

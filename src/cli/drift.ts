@@ -24,7 +24,7 @@ import { kindsOutsideDrift, type SourceDrift } from '../state/drift.ts';
 import { failedRunDocument } from '../state/documents.ts';
 import { forgottenNotes, newestRunIfFailed, unreadRestores, unreadRestoreText } from '../state/runs.ts';
 import { heldLines, heldReport, namedRemovals, sourceLookup } from '../state/held-names.ts';
-import { type Sealed, sealedRun, sealNotes } from '../state/intact.ts';
+import { alteredRows, type Sealed, sealedRun, sealNotes } from '../state/intact.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { parseReference } from '../state/reference.ts';
 import { comparisonNotes } from './run-comparison.ts';
@@ -82,6 +82,7 @@ export async function drift(context: CommandContext, asked: DriftOptions): Promi
       printNote(context, [
         'without a mirror nothing counts as accepted, and fingerprints identify the place only',
       ]);
+    let altered: readonly string[] | undefined;
     const results = await reportEach(named, { signal, opener }, async (source) => {
       const found = await findDrift(config, opener, {
         source,
@@ -97,9 +98,14 @@ export async function drift(context: CommandContext, asked: DriftOptions): Promi
       const isOfLatest = to.form === 'latest';
       // The live service, and an export, have no root hash of this mirror.
       const ofMirror = isOfMirror(to) ? found.document.to : isOfMirror(from) ? found.document.from : null;
+      // Once for all sources of the mirror.
+      const head =
+        ofMirror === null
+          ? null
+          : sealedRun(opener.mirror(), ofMirror.run, (altered ??= alteredRows(opener.mirror())));
       return driftReport(context, options, opener, found, {
         config,
-        head: ofMirror === null ? null : sealedRun(opener.mirror(), ofMirror.run),
+        head,
         isOfLatest,
         isNamed: namesItsSource(config),
         isOneOf: named.length > 1,

@@ -137,8 +137,13 @@ export function alteredRun(mirror: Pick<Mirror, 'runs' | 'restores'>, run: numbe
 }
 
 /** The same of all runs, gone ones too: an altered time may have moved a run out of a period. */
-export function alteredRuns(mirror: Pick<Mirror, 'runs'>): string[] {
-  return mirror.runs.unlikeSealed({}).map(({ line }) => line);
+export function alteredRuns(mirror: Pick<Mirror, 'runs'>): readonly string[] {
+  return mirror.runs.alteredLines();
+}
+
+/** The same of all runs and restores, and of the id map. To be asked once for several sources: all restores are compared. */
+export function alteredRows(mirror: Pick<Mirror, 'runs' | 'restores'>): readonly string[] {
+  return [...alteredRuns(mirror), ...alteredAuthors(mirror, [])];
 }
 
 /** A run of which a report shows something, by which somebody else can check of which mirror the report is. */
@@ -150,11 +155,15 @@ export interface Sealed {
 /**
  * That run with its root hash; null without one, and where a row of any run or restore was altered or is gone: what does not match
  * its seal proves nothing.
+ * @param altered what `alteredRows` found
  */
-export function sealedRun(mirror: Pick<Mirror, 'runs' | 'restores'>, run: number | undefined): Sealed | null {
+export function sealedRun(
+  mirror: Pick<Mirror, 'runs'>,
+  run: number | undefined,
+  altered: readonly string[],
+): Sealed | null {
   const root = run === undefined ? null : (mirror.runs.get(run)?.root ?? null);
-  if (run === undefined || root === null) return null;
-  return [...alteredRuns(mirror), ...alteredAuthors(mirror, [])].length > 0 ? null : { run, root };
+  return run === undefined || root === null || altered.length > 0 ? null : { run, root };
 }
 
 /** How a report that leaves the terminal names it. */

@@ -11,7 +11,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { driftDocument } from '../../report/drift-document.ts';
 import { nameText } from '../../report/value-text.ts';
-import { sealedRun } from '../../state/intact.ts';
+import { alteredRows, sealedRun } from '../../state/intact.ts';
 import { missingRun, nothingPublished } from '../../state/resolved-state.ts';
 import { newestRunIfFailed, unreadRestores, withInterrupted } from '../../state/runs.ts';
 import { failedRunDocument, runDocument } from '../../state/documents.ts';
@@ -407,6 +407,7 @@ async function addDrift(
 ): Promise<void> {
   const mirror = view.mirror();
   found.hasBaseline ||= mirror.snapshots.baseline() !== undefined;
+  let altered: readonly string[] | undefined;
   for (const source of sourcesIn(query, knownSources(view, mirror))) {
     try {
       const own = await drift.of(mirror, view.config(), source, clock.now());
@@ -418,7 +419,8 @@ async function addDrift(
       const failed = newestRunIfFailed(mirror, source);
       const failedRun = failed === null ? null : failedRunDocument(failed);
       const restoredSince = unreadRestores(mirror, source)[0]?.restore ?? null;
-      const head = sealedRun(mirror, own.document.to.run);
+      altered ??= alteredRows(mirror);
+      const head = sealedRun(mirror, own.document.to.run, altered);
       found.documents.push(
         driftDocument(own, { below: 0, showsSecrets: false, failedRun, head, restoredSince }),
       );
