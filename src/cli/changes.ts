@@ -11,7 +11,7 @@ import { EXIT, type ExitCode } from '../core/errors.ts';
 import { plural, localTime } from '../core/wording.ts';
 import type { DiffDocument, LeftOut } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { RestoreRow } from '../mirror/restores.ts';
+import type { PlanlessRestore } from '../mirror/restores.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { escapeForTerminal } from '../core/escape-control.ts';
 import { changesCsv } from '../report/changes-csv.ts';
@@ -296,7 +296,7 @@ function document(
     head,
     restores,
   }: {
-    readonly restores: readonly RestoreRow[];
+    readonly restores: readonly PlanlessRestore[];
     readonly head: Sealed | null;
     readonly unread: readonly UnreadOfSource[];
     readonly leftOut: (run: RunRow) => readonly LeftOut[];
@@ -374,7 +374,7 @@ function isNarrowed({ kinds, organizations, projects, ids }: StateFilter): boole
 
 /** Restores and undos of which no change is left: an undo that came before a run has read them leaves none. */
 function unseenRestoreNotes(
-  restores: readonly RestoreRow[],
+  restores: readonly PlanlessRestore[],
   found: readonly RunChanges[],
   timeText: (at: string) => string,
 ): string[] {

@@ -60,6 +60,9 @@ export interface RestoreRow extends Readonly<Omit<StoredRestore, 'fromRef' | 'ap
   readonly via?: string;
 }
 
+/** A restore without its plan, which may be large. */
+export type PlanlessRestore = Omit<RestoreRow, 'plan'>;
+
 /** What the service keeps differently from what was sent, at one place. Secrets are left out. */
 interface StoredDifference {
   readonly path: string;
@@ -187,6 +190,13 @@ export class RestoreStore {
   numbersBetween(source: string, after: string, until: string): number[] {
     const rows = this.#access.read((connection) => BETWEEN(connection).all({ source, after, until }));
     return rows.map(({ restore }) => restore);
+  }
+
+  /** Those restores themselves. */
+  between(source: string, after: string, until: string): PlanlessRestore[] {
+    return this.#access
+      .read((connection) => PLANLESS_BETWEEN(connection).all({ source, after, until }))
+      .map(restoreRow);
   }
 
   /**
@@ -458,13 +468,22 @@ export function readRestores(
 ): RestoreRow[] {
   return RESTORES(connection)
     .all({ source: source ?? null, restore: restore ?? null, limit: limit ?? -1 })
-    .map(({ fromRef, approved, via, ...row }) => ({
-      ...row,
-      ...{ source: textOf(row.source), by: textOf(row.by) },
-      ...(via === null ? {} : { via: textOf(via) }),
-      from: textOf(fromRef),
-      approved: storedObject(approved),
-    }));
+    .map((row) => ({ ...restoreRow(row), plan: row.plan }));
+}
+
+function restoreRow({
+  fromRef,
+  approved,
+  via,
+  ...row
+}: Omit<StoredRestore, 'plan'> & { readonly via: string | null }): PlanlessRestore {
+  return {
+    ...row,
+    ...{ source: textOf(row.source), by: textOf(row.by) },
+    ...(via === null ? {} : { via: textOf(via) }),
+    from: textOf(fromRef),
+    approved: storedObject(approved),
+  };
 }
 
 // Where another program made a text unreadable, the rest of the row is shown even so: the audit log says that it was altered.
@@ -495,20 +514,32 @@ export function storedSteps(plan: string): readonly JsonObject[] {
   return Array.isArray(steps) ? steps.filter(isJsonObject) : [];
 }
 
+function isBetween() {
+  return and(
+    eq(restores.source, param('source')),
+    lte(restores.startedAt, param('until')),
+    or(isNull(restores.finishedAt), gte(restores.finishedAt, param('after'))),
+  );
+}
+
 const BETWEEN = prepared((db) =>
   db
     .select({ restore: restores.restore })
     .from(restores)
-    .where(
-      and(
-        eq(restores.source, param('source')),
-        lte(restores.startedAt, param('until')),
-        or(isNull(restores.finishedAt), gte(restores.finishedAt, param('after'))),
-      ),
-    )
+    .where(isBetween())
     .orderBy(desc(restores.restore))
     .prepare(),
 );
+
+const PLANLESS_BETWEEN = prepared((db) => {
+  const { plan: _plan, ...columns } = getTableColumns(restores);
+  return db
+    .select({ ...columns, via: VIA })
+    .from(restores)
+    .where(isBetween())
+    .orderBy(desc(restores.restore))
+    .prepare();
+});
 
 const PLANNED_RUN = prepared((db) =>
   db

@@ -1,6 +1,6 @@
 /** Runs as JSON documents show them: `tidemark.runs/1`, `tidemark.status/1` and all others that name a run. */
 import { splitTrigger } from '../core/actor.ts';
-import type { RestoreRow } from '../mirror/restores.ts';
+import type { PlanlessRestore } from '../mirror/restores.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 
 /** What a run under way has done so far; the mirror has its counts only when it has ended. */
@@ -35,7 +35,7 @@ export function runDocument(run: RunRow, progress: RunProgress | null = null): o
 }
 
 /** The restores and undos of a period, as `tidemark.changes/1` has them. */
-export function restoresDocument(rows: readonly RestoreRow[]): object[] {
+export function restoresDocument(rows: readonly PlanlessRestore[]): object[] {
   return rows.map(({ restore, source, undoes, outcome, startedAt, finishedAt, by, via }) => ({
     ...{ restore, source, undoes, outcome, started_at: startedAt, finished_at: finishedAt, by },
     ...(via === undefined ? {} : { via }),

@@ -2,7 +2,7 @@
 import { isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { RestoreRow } from '../mirror/restores.ts';
+import type { PlanlessRestore } from '../mirror/restores.ts';
 import { restoreNow } from '../mirror/unfinished-restore.ts';
 import { resolvedStateOf } from './resolved-state.ts';
 import { OF_MIRROR, parseReference } from './reference.ts';
@@ -74,15 +74,18 @@ export function isWithin(
 export function restoresWithin(
   mirror: Mirror,
   { period, sources }: { readonly period: Period; readonly sources: readonly string[] },
-): RestoreRow[] {
-  return mirror.restores
-    .list()
-    .filter(({ source }) => sources.includes(source))
+): PlanlessRestore[] {
+  const { since, until } = period;
+  return [...new Set(sources)]
+    .flatMap((source) => mirror.restores.between(source, since.at, until.at))
     .filter(({ startedAt, finishedAt }) =>
       [startedAt, finishedAt].some((at) => at !== null && isWithin(period, at)),
     )
-    .map((row) => restoreNow(mirror, row))
-    .reverse();
+    .map((row) => {
+      const running = row.outcome === 'running' ? mirror.restores.get(row.restore) : undefined;
+      return running === undefined ? row : restoreNow(mirror, running);
+    })
+    .sort((one, other) => one.restore - other.restore);
 }
 
 function bound(

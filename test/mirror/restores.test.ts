@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { openMirror } from '../../src/mirror/open.ts';
 import type { RestoreStart } from '../../src/mirror/restores.ts';
 import { diffRuns } from '../../src/state/mirror-diff.ts';
+import { restoresWithin } from '../../src/state/period.ts';
 import { isEqual, open, ORG, sync, testClock } from './fixture.ts';
 import { alterFile } from '../tools/alter.ts';
 
@@ -32,6 +33,38 @@ function mapping(oldId: string, newId: string, restore: number) {
     at: AT,
   } as const;
 }
+
+describe('restores of a period', () => {
+  it('are read by source and time, without their plans', () => {
+    const mirror = open();
+    const begun = (source: string, minute: number): number =>
+      mirror.restores.begin({ ...START, source, startedAt: `2026-03-01T12:0${minute}:00.000Z` });
+    const [first, , running] = [begun('production', 0), begun('staging', 2), begun('production', 4)];
+    mirror.restores.finish(first, 'complete', '2026-03-01T12:01:00.000Z');
+    const between = (from: number, to: number): unknown[] =>
+      mirror.restores
+        .between('production', `2026-03-01T12:0${from}:00.000Z`, `2026-03-01T12:0${to}:00.000Z`)
+        .map(({ restore }) => restore);
+    expect(between(0, 9)).toEqual([running, first]);
+    expect(between(1, 3)).toEqual([first]);
+    expect(between(2, 3)).toEqual([]);
+    const [row] = mirror.restores.between('production', '', AT);
+    const { plan, ...rest } = mirror.restores.get(first)!;
+    expect(plan).toBe(START.plan);
+    expect(row).toStrictEqual(rest);
+
+    const period = { since: { at: '' }, until: { at: '2026-03-01T12:09:00.000Z' }, notes: [] };
+    const sources = ['staging', 'production'];
+    // Nobody applies the others any more.
+    expect(
+      restoresWithin(mirror, { period, sources }).map(({ restore, outcome }) => [restore, outcome]),
+    ).toEqual([
+      [first, 'complete'],
+      [2, 'interrupted'],
+      [running, 'interrupted'],
+    ]);
+  });
+});
 
 describe('the journal of restores', () => {
   it.each([
