@@ -3,13 +3,13 @@ import { definitionsFor, presentIn } from '../config/source.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { count, duration, localTime } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { type RestoreRow, type RestoreStepRow, toCheckText } from '../mirror/restores.ts';
+import type { RestoreRow, RestoreStepRow } from '../mirror/restores.ts';
 import { maskedRestore } from '../report/plan-mask.ts';
 import { renderText } from '../report/render-text.ts';
 import { resultReport } from '../report/restore-report.ts';
 import { byText } from '../report/value-text.ts';
 import { latestRestore, unknownRestore } from '../restore/apply/resume.ts';
-import { restoreReport } from '../restore/apply/report.ts';
+import { restoreReport, stepsToCheck, toCheckText } from '../restore/apply/report.ts';
 import { newestUnfinished, restoreNow, unendedText } from '../mirror/unfinished-restore.ts';
 import { shownPlan } from '../restore/plan/plan.ts';
 import { parentNames } from '../state/parent-names.ts';
@@ -71,7 +71,7 @@ export async function restores(
         // It ended when somebody gave it up; when it stopped is not known.
         const isAbandoned = report.abandoned_by !== undefined;
         const isOver = row.outcome === 'interrupted' && report.undone_by !== undefined;
-        const toCheck = toCheckText(row, mirror.restores.progress(row.restore));
+        const toCheck = toCheckText(mirror, row);
         const isTimed = row.finishedAt !== null && !isAbandoned;
         return [
           String(row.restore),
@@ -158,7 +158,7 @@ function restoreDocument(row: RestoreRow, mirror: Mirror): object {
     finished_at: finishedAt,
     ...(abandonedBy === null ? {} : { abandoned_by: abandonedBy }),
     summary: countsOf(mirror.restores.steps(restore)),
-    to_check: row.outcome === 'running' ? 0 : mirror.restores.progress(restore).uncertain,
+    to_check: stepsToCheck(mirror, row),
   };
 }
 

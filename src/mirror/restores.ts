@@ -23,7 +23,6 @@ import { isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { resolvePointer } from '../core/json-pointer.ts';
 import { type JsonObject, type JsonValue, isJsonObject, parseLossless } from '../core/json.ts';
-import { count } from '../core/wording.ts';
 import type { MirrorAccess } from './access.ts';
 import { recordAction } from './audit-log.ts';
 import { contradictedRows, madeVia, requireAsRecorded } from './audited-rows.ts';
@@ -115,14 +114,6 @@ export interface JournalEntry {
  */
 export type Durability = 'disk' | 'process';
 
-/** `2 to check`, of a restore that has ended or was interrupted; empty for none: `restores show N` says what. */
-export function toCheckText(
-  { outcome }: Pick<RestoreRow, 'outcome'>,
-  { uncertain }: RestoreProgress,
-): string {
-  return uncertain === 0 || outcome === 'running' ? '' : `${count(uncertain)} to check`;
-}
-
 /** Of the steps that are sent: those that are blocked, or for a person to do, do not count. */
 export interface RestoreProgress {
   readonly steps: number;
@@ -135,6 +126,8 @@ export interface RestoreProgress {
    * twice or are elsewhere.
    */
   readonly uncertain: number;
+  /** Those of them without an answer. */
+  readonly unanswered: number;
 }
 
 interface RestoreFilter {
@@ -267,6 +260,7 @@ export class RestoreStore {
       ended: row?.ended ?? 0,
       lastAt: row?.lastAt ?? null,
       uncertain: row?.uncertain ?? 0,
+      unanswered: row?.unanswered ?? 0,
     };
   }
 
@@ -569,6 +563,7 @@ const PROGRESS = prepared((db) => {
       steps: sql<number>`count(*)`,
       ended: sql<number>`sum(${outcome} NOT IN ('planned', 'sent'))`,
       lastAt: sql<string | null>`max(coalesce(${endedAt}, ${sentAt}))`,
+      unanswered: sql<number>`sum(${outcome} = 'sent')`,
       uncertain: sql<number>`sum(${outcome} = 'sent' OR (${outcome} = 'applied' AND ${isDoubtful}))`,
     })
     .from(restoreSteps)

@@ -207,9 +207,13 @@ describe('undo of a restore that was killed with requests under way', () => {
     expect((await story.run('status')).stdout).toContain('interrupted');
     expect((await story.expectRun(2, 'undo', '1')).stdout).toContain('1 to remove');
     expect((await story.run('status')).stdout).toContain('interrupted');
+    expect((await story.expectRun(0, 'restores')).stdout).toMatch(/ interrupted, \d to check /);
     await story.expectRun(0, 'undo', '1', '--apply', '--yes');
     expect(await held(story)).toEqual(before);
     expect((await story.run('status')).stdout).not.toContain('interrupted');
+    expect((await story.expectRun(0, 'restores')).stdout).toMatch(/ interrupted \(undone\) /);
+    const listed = JSON.parse((await story.expectRun(0, 'restores', '--json')).stdout) as object;
+    expect(listed).toMatchObject({ restores: [{ to_check: 0 }, { restore: 1, to_check: 0 }] });
     await story.expectRun(0, 'verify');
   });
 

@@ -6,14 +6,14 @@ import { count, plural } from '../../core/wording.ts';
 import { isUncompared } from '../../diff/change.ts';
 import { continuedIds } from '../../diff/found-again.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import { type RestoreRow, toCheckText } from '../../mirror/restores.ts';
+import type { RestoreRow } from '../../mirror/restores.ts';
 import { maskedFields } from '../../report/mask.ts';
 import { maskedPlan, maskedRestore } from '../../report/plan-mask.ts';
 import { acceptedLines, adoptionLines, leftText, UNSELECTED, verbOf } from '../../report/plan-report.ts';
 import { handLines, PLAN_UNREADABLE } from '../../report/restore-report.ts';
 import { byText, nameText } from '../../report/value-text.ts';
 import { unknownRestore } from '../../restore/apply/resume.ts';
-import { type RestoreReport, restoreReport } from '../../restore/apply/report.ts';
+import { type RestoreReport, restoreReport, toCheckText } from '../../restore/apply/report.ts';
 import { type Plan, type PlanStep, isExecutable, shownPlan } from '../../restore/plan/plan.ts';
 import { unreadRestores } from '../../state/runs.ts';
 import type { PageRestore } from '../http/restores.ts';
@@ -311,7 +311,7 @@ ${mismatchHtml(mirror.restores.contradictions().map(({ line }) => line))}
 
 /** How many of its steps have a result that is not certain. */
 function checkHtml(mirror: Mirror, row: RestoreRow): HtmlPart {
-  const text = toCheckText(row, mirror.restores.progress(row.restore));
+  const text = toCheckText(mirror, row);
   return text === '' ? NOTHING : markup` ${badge('warn', text)}`;
 }
 

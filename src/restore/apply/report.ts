@@ -5,11 +5,12 @@ import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import { type ErrorCode, type ExitCode, EXIT, TidemarkError } from '../../core/errors.ts';
 import { shellWord } from '../../core/hints.ts';
+import { count } from '../../core/wording.ts';
 import { isUncompared, type Skipped } from '../../diff/change.ts';
 import type { FieldChange } from '../../diff/compare.ts';
 import { continuedIds } from '../../diff/found-again.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import type { RestoreStepRow } from '../../mirror/restores.ts';
+import type { RestoreRow, RestoreStepRow } from '../../mirror/restores.ts';
 import {
   type Plan,
   type PlanStep,
@@ -287,6 +288,24 @@ function keyTexts(
           `the service returned no ${missing.join(', ')} for it: if a client uses the recorded one, create a new one in the service and give it to that client`,
         ]),
   ];
+}
+
+/**
+ * How many steps of a restore that is not running have a result that somebody is to check: none where it was abandoned, as who did that
+ * has seen them, and once it is undone only those without an answer, which an undo leaves.
+ */
+export function stepsToCheck(mirror: Mirror, { restore, source, outcome }: RestoreRow): number {
+  const { uncertain, unanswered } = mirror.restores.progress(restore);
+  if (uncertain === 0 || outcome === 'running' || mirror.restores.abandonedBy(restore) !== null) return 0;
+  const undo = undoOf(mirror, source, restore);
+  const isUndone = undo !== undefined && mirror.restores.get(undo)?.outcome === 'complete';
+  return isUndone ? unanswered : uncertain;
+}
+
+/** `2 to check`, as the lists of restores have it; empty for none: `restores show N` says what. */
+export function toCheckText(mirror: Mirror, row: RestoreRow): string {
+  const steps = stepsToCheck(mirror, row);
+  return steps === 0 ? '' : `${count(steps)} to check`;
 }
 
 /** The report of a plan that has nothing to send: no restore was started or journaled. */
