@@ -37,6 +37,8 @@ export interface Backup {
   /** True if its manifest names another schema than this version of Tidemark knows: it can be restored with that version only. */
   readonly isOfOtherVersion: boolean;
   readonly manifest: BackupManifest | null;
+  /** Given where its manifest is there and could not be read, such as with a key that may only list: then nothing is known of it. */
+  readonly unread?: TidemarkError;
 }
 
 /** Manifests that are read at a time. */
@@ -119,7 +121,8 @@ async function describe(target: BackupTarget, named: BackupName, bytes: number |
     const problem = asTidemarkError(error);
     // Nothing is known of a backup while its target does not answer.
     if (problem.isRetryable) throw problem;
-    return { ...facts, state: 'damaged', reason: problem.message, manifest: null };
+    const unread = problem.code === 'mirror_corrupt' ? {} : { unread: problem };
+    return { ...facts, state: 'damaged', reason: problem.message, manifest: null, ...unread };
   }
   if (bytes === null) return { ...facts, state: 'gone', reason: 'only its manifest is there', manifest };
   if (manifest === null) return { ...facts, state: 'unlisted', reason: 'it has no manifest', manifest };

@@ -79,6 +79,8 @@ async function checkTarget(
     await opened.check(limited);
     // Of a bucket, each manifest is a request: that of the newest is enough.
     const backups = await listBackups(opened, target.type === 'directory' ? Infinity : 1);
+    const [first] = backups;
+    if (first?.unread !== undefined) throw first.unread;
     if (owner !== undefined && !backups.some(({ manifest }) => manifest?.mirror === owner))
       throw emptiedError(address, backups.length > 0);
     const isOnDisk = !isMirrorAway && (await isOnMirrorDisk(target, config.mirror));

@@ -160,6 +160,18 @@ describe('a backup in S3', () => {
     expect((await look()).map(({ message }) => message)).toEqual([
       `backups: the newest one is damaged: ${file}: only its manifest is there`,
     ]);
+    // A key that may list and not read says nothing of the backup.
+    fault = ({ method, path }) =>
+      method === 'GET' && path.includes('.json') ? { status: 403, code: 'AccessDenied' } : null;
+    expect(await look()).toMatchObject([
+      {
+        gravity: 'error',
+        code: 'backup_target',
+        message: `backups: s3://backups/p${prefixes} could not be read: access denied (AccessDenied)`,
+        next: expect.stringContaining('what their policy allows') as string,
+      },
+    ]);
+    fault = () => null;
   });
 
   it('of more than a part is uploaded in parts, each with its checksum, and under the lock', async () => {
