@@ -77,9 +77,9 @@ export function parseReference(text: string, now: number, choice: ReferenceChoic
   }
   const time = parsePastTime(text, now);
   if (time === undefined) {
-    const near = nearest(text, choice);
-    // There is a snapshot of exactly this name.
-    throw unknown(text, near, `write ${near === `snapshot:${text}` ? near : formsFor(choice)}`);
+    const isSnapshot = choice.snapshots?.().includes(text) === true;
+    const near = isSnapshot ? `snapshot:${text}` : nearest(text, choice);
+    throw unknown(text, near, `write ${isSnapshot ? near : formsFor(choice)}`);
   }
   const { epochMs, note, exactToMs } = time;
   const endMs = epochMs + (exactToMs ?? 0);
@@ -112,9 +112,6 @@ function unknown(text: string, near: string | undefined, hint: string): Tidemark
 }
 
 function nearest(text: string, { refuses = [], snapshots = () => [] }: ReferenceChoice): string | undefined {
-  const names = snapshots();
-  const name = names.find((each) => each === text);
-  if (name !== undefined) return `snapshot:${name}`;
   // Seconds or milliseconds since the epoch.
   if (/^1\d{9}(?:\d{3})?$/.test(text)) return isoTime(Number(text.padEnd(13, '0')));
   const run = /^(?:run)?[ :#_-]*(\d{1,7})$/i.exec(text)?.[1];
@@ -126,7 +123,7 @@ function nearest(text: string, { refuses = [], snapshots = () => [] }: Reference
   if (forms.includes('file') && /[/\\]|\.(?:nd)?json$|\.ya?ml$/.test(text)) return `file:${text}`;
   const words = WORDS.filter((each) => each !== 'live' || !refuses.includes('live'));
   const meant = suggest(text, [...words, 'yesterday']);
-  const similar = meant === undefined ? suggest(text, names) : undefined;
+  const similar = meant === undefined ? suggest(text, snapshots()) : undefined;
   return similar === undefined ? meant : `snapshot:${similar}`;
 }
 
