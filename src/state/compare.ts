@@ -330,7 +330,7 @@ function countedRecords(records: readonly (RecordKey & { readonly reason: string
     const { one, many } = definitionOf(first.kind).title;
     const { kind, scope, reason } = first;
     const name = plural(same.length, one, many);
-    return [{ kind, scope, name, reason: `${name}: ${reason}` }];
+    return [{ kind, scope, name, reason: `${name}: ${reason}`, records: same.length }];
   });
 }
 

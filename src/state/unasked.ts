@@ -237,7 +237,9 @@ export function leftOutOfRun(
     ...[...never].map(([each, reason]) => ({ kind: each, scope: {}, reason })),
     ...neverAskedKinds(states, filter, never).leftOut,
     ...new Map(lists.map((each) => [`${collectionKey(each)} ${each.reason}`, each])).values(),
-    ...(records === 0 ? [] : [{ kind, scope: {}, name, reason: `${name}: ${REASON.organization_id}` }]),
+    ...(records === 0
+      ? []
+      : [{ kind, scope: {}, name, reason: `${name}: ${REASON.organization_id}`, records }]),
   ];
 }
 

@@ -309,7 +309,7 @@ describe('an organization that the configuration no longer names', () => {
     );
     expect(drift.withdrawable).toMatchObject([{ id: ORG, path: '/name' }]);
     expect(drift.left_out).toContainEqual(
-      expect.objectContaining({ kind: 'organizations', scope: {}, name: '1 organization' }),
+      expect.objectContaining({ kind: 'organizations', scope: {}, name: '1 organization', records: 1 }),
     );
   });
 
