@@ -552,10 +552,13 @@ class RecreatedState implements LoadedState {
     if (older === undefined || this.#other.reference.ref === 'live') return renamed;
     const others = Iterator.from(this.#other.records({ kinds: [kind], ids: [id] }));
     const other = others.find((each) => scopeKey(each.scope) === scopeKey(scope));
-    const readAt = this.#other.lastReadAt?.({ kind, scope, id }) ?? null;
+    // Asked of the mirror only for a record that still names such an id.
+    let readAt: string | null | undefined;
     const wasReadSince = (named: Kind, was: string): boolean => {
       const at = this.#options.recreated.replacedBy(named, was)?.at;
-      return at !== undefined && readAt !== null && readAt >= at;
+      if (at === undefined) return false;
+      if (readAt === undefined) readAt = this.#other.lastReadAt?.({ kind, scope, id }) ?? null;
+      return readAt !== null && readAt >= at;
     };
     return this.#references.renamed(record, other?.body, wasReadSince);
   }

@@ -176,6 +176,8 @@ class MirrorState implements LoadedState {
   #idByKey: ReadonlyMap<string, number> | undefined;
   /** By record, the run that found it absent first: of records whose removal is held. */
   #heldSince: ReadonlyMap<string, number> | undefined;
+  /** When each run began that read something last. */
+  readonly #starts = new Map<number, string | null>();
   #neverAsked: ReturnType<typeof neverAsked> | undefined;
   #unaskedOfRun: UnaskedInRun | undefined;
   #kinds: { readonly value: readonly Kind[] | null } | undefined;
@@ -348,7 +350,15 @@ class MirrorState implements LoadedState {
     if (since === undefined && [...this.#mirror.records.keys(key)].length === 0) return null;
     const run =
       since === undefined || since > completeRun ? completeRun : this.#lastFullRun({ kind, scope }, since);
-    return run === undefined ? null : (this.#mirror.runs.get(run)?.startedAt ?? null);
+    return run === undefined ? null : this.#startOf(run);
+  }
+
+  #startOf(run: number): string | null {
+    const known = this.#starts.get(run);
+    if (known !== undefined) return known;
+    const start = this.#mirror.runs.get(run)?.startedAt ?? null;
+    this.#starts.set(run, start);
+    return start;
   }
 
   #lastFullRun(collection: CollectionKey, before: number): number | undefined {
