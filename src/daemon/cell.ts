@@ -376,17 +376,21 @@ export class Cell {
   #followManualSyncs(): void {
     const mirror = this.#mirrorAccess.reader();
     const known = this.#manualRuns;
-    const seen = new Map<string, number>();
-    for (const { name: source } of this.#config.sources) {
-      const last = manualSyncs(mirror, source).at(-1);
-      const before = known?.get(source) ?? 0;
-      seen.set(source, Math.max(before, last?.run ?? 0));
-      // What was there at the start is for the first sync of the daemon.
-      if (last === undefined || known === null || last.run <= before) continue;
-      this.observers.syncedByHand(source);
+    const found = this.#config.sources.flatMap(({ name: source }) => {
+      const before = known?.get(source) ?? null;
+      const last = manualSyncs(mirror, source, before).at(-1);
+      return last === undefined ? [] : [{ source, before, last }];
+    });
+    this.#manualRuns = new Map([
+      ...(known ?? []),
+      ...found.map(({ source, last }) => [source, last.run] as const),
+    ]);
+    // What was there at the start is for the first sync of the daemon.
+    if (known === null) return;
+    for (const { source, before, last } of found) {
+      this.observers.syncedByHand(source, before);
       this.#addFollowUps(last.row);
     }
-    this.#manualRuns = seen;
   }
 
   /** Shows the command line where HTTP answers; null for nowhere. @throws TidemarkError */

@@ -118,6 +118,8 @@ export interface RunFilter {
   /** Only runs of all kinds: what one that was narrowed found says nothing of the others. */
   readonly isOfAllKinds?: boolean;
   readonly outcome?: RunOutcome;
+  /** Later runs than this one. */
+  readonly after?: number;
   /** This run and earlier ones. */
   readonly upTo?: number;
   /** Ended at this time (ISO 8601, UTC with milliseconds) or before. */
@@ -158,7 +160,7 @@ export function readRuns(
   filter: RunFilter & { readonly run?: number } = {},
 ): RunRow[] {
   const rows = RUNS(connection).all({
-    from: filter.run ?? 0,
+    from: filter.run ?? (filter.after ?? -1) + 1,
     upTo: Math.min(filter.run ?? Infinity, filter.upTo ?? Number.MAX_SAFE_INTEGER),
     source: filter.source ?? null,
     outcome: filter.outcome ?? null,

@@ -74,12 +74,6 @@ export function lastEndedRunOfAllKinds(mirror: Pick<Mirror, 'runs'>, source: str
   return newest.find(({ outcome }) => outcome !== 'running') ?? null;
 }
 
-/** The latest one that ended, also of some kinds. */
-export function lastEndedRun(mirror: Pick<Mirror, 'runs'>, source: string): RunRow | null {
-  const newest = mirror.runs.list({ source, limit: UNENDED_RUNS });
-  return newest.find(({ outcome }) => outcome !== 'running') ?? null;
-}
-
 // Runs that retention dropped next to a point of the mirror: the times of changes between two kept runs are unknown.
 
 /** Runs that were dropped, and the kept one that has their changes: a key of JSON documents too. */

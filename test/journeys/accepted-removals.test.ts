@@ -523,3 +523,62 @@ it('of roles are one notice, though the lists of their memberships are gone with
   const events = hook.received.map(({ body }) => (JSON.parse(body) as { event: string }).event);
   expect(events).toEqual(['removals_held']);
 });
+
+describe.each(['a daemon that runs', '`daemon --once`'])(
+  'removals of records with lists below them: %s',
+  (how) => {
+    it('names the run that settled them, and does not call the one before incomplete', async () => {
+      const hook = await receiver({ status: 200 });
+      const found = await world({
+        TIDEMARK_RECORDINGS_SHARING_PER_RUN: '0',
+        TIDEMARK_HTTP_LISTEN: '127.0.0.1:0',
+        TIDEMARK_SCHEDULES_SYNC_CRON: '0 0 1 1 *',
+      });
+      const file = join(scratch(), 'notices.yaml');
+      writeFileSync(file, `notices: [{ name: hook, type: webhook, url: "${hook.url}" }]\n`);
+      found.env['TIDEMARK_CONFIG'] = file;
+      const roles = Array.from({ length: 8 }, (_, n) => `r${n}`);
+      const below = (role: string): string => `/api/organizations/${ORG}/roles/${role}/role_memberships/`;
+      found.service.set(
+        'roles',
+        roles.map((id) => ({ id, name: id })),
+      );
+      for (const role of roles)
+        found.service.lists.set(
+          below(role),
+          Array.from({ length: 7 }, (_, n) => `{"id":"${role}m${n}"}`),
+        );
+      await found.expectRun(0, 'sync');
+      const isOnce = how !== 'a daemon that runs';
+      const look = async (): Promise<void> => {
+        if (isOnce) await found.run('daemon', '--once', '--quiet');
+      };
+      if (!isOnce) {
+        const { child } = start(['daemon'], { env: found.env, cwd: found.directory });
+        onTestFinished(() => void child.kill('SIGKILL'));
+        let log = '';
+        child.stderr?.on('data', (text: string) => (log += text));
+        await expect.poll(() => log, { timeout: 15_000 }).toContain('daemon started');
+      }
+      const told = (): unknown[] =>
+        hook.received.map(({ body }) => {
+          const { event, run } = JSON.parse(body) as { event: string; run: number | null };
+          return [event, run];
+        });
+      found.service.set('roles', []);
+      for (const role of roles) found.service.lists.delete(below(role));
+      await found.expectRun(3, 'sync', '--accept-removals', '1');
+      await look();
+      await expect.poll(told, { timeout: 15_000 }).toEqual([['removals_held', 2]]);
+      // As the command says for these alone.
+      await found.expectRun(0, 'sync', '--accept-removals', '64', '--kind', 'roles');
+      await look();
+      await expect.poll(told, { timeout: 15_000 }).toHaveLength(2);
+      await look();
+      expect(told()).toEqual([
+        ['removals_held', 2],
+        ['removals_settled', 3],
+      ]);
+    });
+  },
+);

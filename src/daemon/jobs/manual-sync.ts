@@ -1,9 +1,11 @@
 /** Syncs that a command made in its own process, beside the daemon: no job of the daemon has their end. */
+import { type Scope, SCOPE_KEYS } from '../../catalog/definition.ts';
+import { isScopeCompatible, SCOPE_KIND } from '../../catalog/lineage.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import type { JobRow } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
-import { lastEndedRun, lastEndedRunOfAllKinds } from '../../state/runs.ts';
+import { lastEndedRunOfAllKinds } from '../../state/runs.ts';
 import { isAllDenied } from '../../sync/outcome.ts';
 import { UNENDED } from './job-log.ts';
 import type { EndedJob } from './observers.ts';
@@ -14,36 +16,50 @@ interface ManualSync extends EndedJob {
 }
 
 /**
- * The last sync of all kinds, as the daemon's own would have ended, and the last one of some kinds where that one is newer. Empty
- * where the daemon's own sync is newer or is under way, and without those that were broken off.
+ * The syncs that ended after run `after`, oldest first, as the daemon's own would have ended; with null, from the last one of all kinds
+ * on. Empty where the daemon's own sync is newer or is under way, and without those that were broken off.
  */
-export function manualSyncs(mirror: Mirror, source: string): ManualSync[] {
+export function manualSyncs(mirror: Mirror, source: string, after: number | null): ManualSync[] {
   const [own] = mirror.daemon.jobs({ name: 'sync', source, limit: 1 });
   if (own?.outcome === 'running') return [];
-  const whole = lastEndedRunOfAllKinds(mirror, source);
-  const newest = lastEndedRun(mirror, source);
-  const isOfSomeKinds = newest !== null && newest.run > (whole?.run ?? 0);
-  return [whole, isOfSomeKinds ? newest : null].flatMap((run) => {
-    if (run === null || run.errorCode === ('interrupted' satisfies ErrorCode)) return [];
-    const isOwn = own !== undefined && ((own.run ?? 0) >= run.run || own.startedAt > run.startedAt);
-    return isOwn ? [] : [endOf(mirror, source, run)];
-  });
+  const known = after ?? (lastEndedRunOfAllKinds(mirror, source)?.run ?? 1) - 1;
+  const found = mirror.runs
+    .list({ source, after: Math.max(known, own?.run ?? 0) })
+    .filter(({ outcome }) => outcome !== 'running')
+    .filter(({ startedAt }) => own === undefined || own.startedAt <= startedAt)
+    .filter(({ errorCode }) => errorCode !== ('interrupted' satisfies ErrorCode))
+    .toReversed();
+  return found.map((run, index) => endOf(mirror, source, run, index < found.length - 1));
 }
 
-function endOf(mirror: Mirror, source: string, run: RunRow): ManualSync {
+function endOf(mirror: Mirror, source: string, run: RunRow, isFollowed: boolean): ManualSync {
   const sweeps = mirror.runs.sweeps(run.run);
-  const unread = sweeps
-    .filter(({ outcome }) => outcome !== 'complete')
+  const incomplete = sweeps.filter(({ outcome }) => outcome !== 'complete');
+  const unread = incomplete
+    .filter(({ scope }) => !isFollowed || !isGoneSince(mirror, run, scope))
     .map(({ kind, scope, outcome, held, errorCode, error }) => ({
       ...{ kind, scope, outcome, held, hint: null, permission: null },
       ...{ code: errorCode, message: error },
     }));
+  const isRead = run.outcome === 'partial' && incomplete.length > 0 && unread.length === 0;
   const byOutcome = { complete: 'done', partial: 'partial', failed: 'failed', running: 'running' } as const;
   const row: JobRow = {
     ...{ ...UNENDED, job: 0, name: 'sync', source, trigger: 'request', run: run.run },
     ...{ startedAt: run.startedAt, finishedAt: run.finishedAt, errorCode: run.errorCode, error: run.error },
-    outcome: isAllDenied(sweeps) ? 'refused' : byOutcome[run.outcome],
+    outcome: isAllDenied(sweeps) ? 'refused' : isRead ? 'done' : byOutcome[run.outcome],
     summary: { job: 'sync', held: sweeps.reduce((sum, { held }) => sum + held, 0) },
   };
-  return { run: run.run, row, kinds: run.kinds, report: null, unread };
+  return { run: run.run, row, kinds: run.kinds, report: null, unread, isFollowed };
+}
+
+/** True where a later run removed the record that a list belongs to: nobody misses the list any more. */
+function isGoneSince(mirror: Mirror, { run, source }: RunRow, scope: Scope): boolean {
+  return SCOPE_KEYS.some((key) => {
+    const id = scope[key];
+    if (id === undefined) return false;
+    const known = mirror.records
+      .find(SCOPE_KIND[key], id, { sources: [source] })
+      .filter((record) => isScopeCompatible(record.scope, scope));
+    return known.length > 0 && known.every((record) => record.isRemoved && record.run > run);
+  });
 }

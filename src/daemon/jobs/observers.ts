@@ -25,6 +25,8 @@ export interface EndedJob extends BegunJob {
   readonly report: RunReport | null;
   /** Of a sync that a command made: its sweeps that were not complete. */
   readonly unread?: readonly UnreadSweep[];
+  /** Of a sync that a command made: a later one ended before it was reported. */
+  readonly isFollowed?: boolean;
 }
 
 /** What an observer may use beyond what it is given. */
@@ -70,8 +72,11 @@ export interface JobObserver {
   ended?(ended: EndedJob, context: ObserverContext): Promise<void>;
   /** A scheduled sync of this source was left out, since another process has just completed one. Not waited for, but for the daemon's end. */
   replaced?(source: string, context: ObserverContext): Promise<void>;
-  /** Another process has ended a sync of this source while the daemon runs. Not waited for, but for the daemon's end. */
-  syncedByHand?(source: string, context: ObserverContext): Promise<void>;
+  /**
+   * Another process has ended syncs of this source while the daemon runs. Not waited for, but for the daemon's end.
+   * @param after the last run of which it was called, or that was there when the daemon started; null without one
+   */
+  syncedByHand?(source: string, after: number | null, context: ObserverContext): Promise<void>;
   /** When `wake` must be called next, epoch milliseconds; null for not at all. */
   wakeAt?(): number | null;
   /** Not called again before it has ended. */
@@ -154,9 +159,9 @@ export class Observers {
       this.#start(observer, 'replaced', () => observer.replaced?.(source, this.#context()));
   }
 
-  syncedByHand(source: string): void {
+  syncedByHand(source: string, after: number | null): void {
     for (const observer of this.#all)
-      this.#start(observer, 'syncedByHand', () => observer.syncedByHand?.(source, this.#context()));
+      this.#start(observer, 'syncedByHand', () => observer.syncedByHand?.(source, after, this.#context()));
   }
 
   /** Epoch milliseconds of the next wish to be woken; null if there is none. */

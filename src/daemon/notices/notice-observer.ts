@@ -202,10 +202,10 @@ class NotifyingObserver implements JobObserver {
   }
 
   /** As at the end of a sync of the daemon's own. Read under the lock: one of its own may have come between. */
-  async syncedByHand(source: string, context: ObserverContext): Promise<void> {
+  async syncedByHand(source: string, after: number | null, context: ObserverContext): Promise<void> {
     await this.#whereThere(context, async () => {
       const ends = await this.#write((mirror) => {
-        const found = manualSyncs(mirror, source);
+        const found = manualSyncs(mirror, source, after);
         for (const end of found) this.recorded(end, mirror);
         return found;
       });
@@ -372,7 +372,7 @@ class NotifyingObserver implements JobObserver {
   #reportByHand(): void {
     const view = this.#view();
     const mirror = view.mirror();
-    const ends = view.config().sources.flatMap(({ name }) => manualSyncs(mirror, name));
+    const ends = view.config().sources.flatMap(({ name }) => manualSyncs(mirror, name, null));
     if (ends.length > 0) this.#writeNow((open) => ends.forEach((end) => this.recorded(end, open)));
   }
 
@@ -541,9 +541,9 @@ function keyOf({ source }: { readonly source: string | null }, subject: string):
   return `${subject} ${source ?? ''}`;
 }
 
-function detailsOf({ report, kinds, unread }: EndedJob): JobDetails {
+function detailsOf({ report, kinds, unread, isFollowed = false }: EndedJob): JobDetails {
   const known = report === null ? unread : unreadSweeps(report.sweeps);
-  return { kinds, ...(known === undefined ? {} : { unread: known }) };
+  return { kinds, isFollowed, ...(known === undefined ? {} : { unread: known }) };
 }
 
 /** True while a recently started daemon runs the first sync since the source became overdue. */

@@ -39,7 +39,8 @@ export function syncTransitions(states: readonly NoticeState[], seen: JobObserva
   const isWhole = (seen.details.kinds ?? null) === null;
   return joined([
     isWhole ? runTransition(states, seen) : NO_TRANSITION,
-    removalTransition(states, seen),
+    // What waits now is what the later run left.
+    seen.details.isFollowed === true ? NO_TRANSITION : removalTransition(states, seen),
     schemaTransition(states, seen),
   ]);
 }
@@ -494,6 +495,8 @@ export interface JobDetails {
   readonly kinds?: readonly Kind[] | null;
   /** Of a sync: all sweeps that were not complete. */
   readonly unread?: readonly UnreadSweep[];
+  /** Of a sync: true where a later one had ended before this one was reported. */
+  readonly isFollowed?: boolean;
 }
 
 /** A job that ended. */
