@@ -356,19 +356,19 @@ export class Cell {
     try {
       // Looked at again once it has ended: one that is killed writes nothing more.
       if (isApplied(this.#config.mirror)) return;
-      this.#lookedAt = files;
       const syncs = syncsAfterRestores(this.#mirrorAccess.reader(), this.#config).filter(
         ({ job, restores }) => !this.runner.holds(job) && this.#syncedAfter.get(job.source) !== restores,
       );
       this.runner.addAll(syncs.map(({ job }) => job));
       for (const { job, restores } of syncs) this.#syncedAfter.set(job.source, restores);
       this.#followManualSyncs();
+      this.#lookedAt = files;
     } catch (error) {
       const { code } = asTidemarkError(error);
+      // One that is begun later has nothing that was there at the start.
+      if (code === 'mirror_missing') this.#manualRuns ??= new Map();
       // Whoever needs the mirror next reports why it cannot be read.
       this.#effects.log.debug({ code }, 'what other processes wrote could not be looked for');
-    } finally {
-      this.#manualRuns ??= new Map();
     }
   }
 
