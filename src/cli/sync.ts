@@ -15,6 +15,7 @@ import { isAllDenied } from '../sync/outcome.ts';
 import { acceptCommands } from '../sync/removals.ts';
 import { syncSource, type RunReport } from '../sync/run.ts';
 import { endPause } from '../mirror/shared-throttle.ts';
+import type { HeldRemovals } from '../mirror/held-removals.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { openReadClient } from '../wire-client.ts';
 import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
@@ -209,7 +210,7 @@ async function syncHere(
         // The log has it on stderr.
         const shown = isOneOutput(context) ? { ...run, moved: null } : run;
         if (context.options.json !== true) await printRun(context, mirror.path, shown);
-        warnings.push(...notAcceptedText(mirror, source.name, options));
+        warnings.push(...notAcceptedText(mirror, report, options));
       } finally {
         progress.stop();
         await client.close();
@@ -241,14 +242,18 @@ function acceptedIn(
   return 0;
 }
 
-/** What a run that was to accept removals has left held, and the commands that accept it; empty where nothing is. */
+/**
+ * What a run that was to accept removals has left held, and the commands that accept it; empty where it held back none. Those of a list
+ * that it could not read wait whatever the number is.
+ */
 function notAcceptedText(
   mirror: Mirror,
-  source: string,
+  { source, sweeps }: RunReport,
   { acceptRemovals = 0, kind }: SyncCommandOptions,
 ): string[] {
+  if (acceptRemovals === 0 || !sweeps.some(({ outcome }) => outcome === 'held')) return [];
   const { waiting, all, byKind } = heldNow(mirror, source, kind);
-  if (acceptRemovals === 0 || all === 0) return [];
+  if (all === 0) return [];
   const limit = (kind ?? []).map((each) => ` --kind ${each}`).join('');
   const others = acceptCommands(waiting, { all: waiting, source }).filter(({ kinds }) => kinds?.length === 1);
   const some = byKind.length > 1 ? others.map(({ command }) => command) : [];
@@ -262,8 +267,14 @@ function notAcceptedText(
   ];
 }
 
+interface HeldNow {
+  readonly waiting: readonly HeldRemovals[];
+  readonly all: number;
+  readonly byKind: readonly string[];
+}
+
 /** The removals that wait, with the records below them, together and as `KIND: NUMBER`. */
-function heldNow(mirror: Mirror, source: string, kind: readonly Kind[] | undefined) {
+function heldNow(mirror: Mirror, source: string, kind: readonly Kind[] | undefined): HeldNow {
   const waiting = heldOnce(mirror, source, kind);
   const countOf = (of: typeof waiting): number =>
     of.reduce((sum, { records, below }) => sum + records + below, 0);

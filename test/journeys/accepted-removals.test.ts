@@ -405,6 +405,22 @@ describe('accepted removals', () => {
     expect(await entries(found)).toHaveLength(2);
   });
 
+  it.each([401, 403, 404, 500])(
+    'are not asked for again with the same number after an answer with %d: nobody knows whether it covers them',
+    async (status) => {
+      const found = await held();
+      found.service.quirks.push(
+        ({ path }, response) =>
+          path.endsWith('/batch_exports/') && respond(response, status, '{"detail":"no"}'),
+      );
+      const limit = ['--kind', 'batch_exports', '--accept-removals', '12'];
+      const { code, stdout, stderr } = await found.run('sync', ...limit);
+      expect(code).not.toBe(0);
+      expect(stdout + stderr).not.toContain('did not cover');
+      expect(stdout + stderr).not.toContain('accept all of them');
+    },
+  );
+
   it('are recorded only where a removal was held', async () => {
     const found = await world({ TIDEMARK_RECORDINGS_SHARING_PER_RUN: '0' });
     found.service.set('batch_exports', EXPORTS);
