@@ -160,14 +160,14 @@ function heldCount(
   const records = mirror.runs.heldRecords(source);
   if (records.length === 0) return 0;
   const changed = new Set(changes.map(keyText));
-  const isSkipped = skipTest(skipped);
-  const outside = new Set(leftOut.flatMap(({ kind, name }) => (name === undefined ? [kind] : [])));
+  // Of a collection that is left out in part, the state knows which records are.
+  const isSkipped = skipTest([...skipped, ...leftOut.filter((each) => each.records === undefined)]);
   const parts = filterParts(filter, sides.from, sides.to);
   const compared = records.filter(
     (record) =>
       !changed.has(keyText(record)) &&
       !isSkipped(record) &&
-      !outside.has(record.kind) &&
+      !isUnaskedRecord(sides.to, filter, record) &&
       parts.some((part) => selectsRecord(part, record)),
   );
   // A component counts once, as in the comparison.

@@ -184,6 +184,19 @@ describe('a kind that the configuration excludes by now', () => {
 describe('an organization that the configuration no longer names', () => {
   const without = (): Promise<Left> => narrowed({ TIDEMARK_ORGANIZATIONS: ORG });
 
+  it('does not hide what another one holds: that is missing, not unchanged', async () => {
+    const { service, json, now } = await without();
+    const before = await json(2, 'drift');
+    service.set('members', []);
+    await now(3, 'sync', '--quiet');
+    const { summary } = await json(3, 'drift');
+    expect(summary).toEqual({
+      ...before.summary,
+      unchanged: Number(before.summary['unchanged']) - 2,
+      held: 2,
+    });
+  });
+
   it('is left out with everything below it, and its record too', async () => {
     const { json, now } = await without();
     const drift = await json(2, 'drift');
