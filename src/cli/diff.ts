@@ -15,7 +15,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import { renderJson } from '../report/mask.ts';
 import { groupedNotes, leftOutLine, readingsThatMayHideChanges, staleFromLines } from '../report/notes.ts';
 import type { ReportOptions } from '../report/options.ts';
-import { compareSources, unmatchedNotes } from '../state/compare-sources.ts';
+import { compareSources } from '../state/compare-sources.ts';
 import { compareStates } from '../state/compare.ts';
 import { type StateFilter, UUID } from '../state/filter.ts';
 import { forgottenNotes } from '../state/runs.ts';
@@ -191,7 +191,7 @@ async function diffTwoSources(
         // Both references name their sources.
         ...{ document, source: other, definitions, title: null, isOneOf: false },
         removedFrom: { opener, source: one, definitions: definitionsOf(context, options, config, one) },
-        warnings: unmatchedNotes(document, definitions, pair),
+        warnings: document.warnings ?? [],
       }),
     ]);
   } finally {

@@ -145,6 +145,8 @@ export interface DiffDocument {
   readonly volatile_fields?: readonly { readonly kind: Kind; readonly fields: readonly string[] }[];
   /** Of what a run changed; missing where every collection had been read before. */
   readonly first_read?: readonly FirstRead[];
+  /** Of two sources: why records are removed and added although their names are in both, a line each. */
+  readonly warnings?: readonly string[];
   readonly changes: readonly RecordChange[];
   readonly summary: {
     readonly added: number;

@@ -17,6 +17,7 @@ import {
 import {
   type DiffDocument,
   type ParsedRecord,
+  type RecordChange,
   compareRecords,
   DiffBuilder,
   fieldFilter,
@@ -27,6 +28,7 @@ import { type RecordMatch, matchRecords, MatchedIds, idText } from './match-reco
 import { canonicalText } from './canonical.ts';
 import { splitPointer } from '../core/json-pointer.ts';
 import { skipTest, type CompareOptions, type RecordState, type State, parseState } from './states.ts';
+import type { UnmatchedParents } from './unmatched.ts';
 
 interface SourceCompareOptions extends CompareOptions {
   /** Kinds to report; the others only serve to find the counterparts of parents. Left out: all. */
@@ -37,6 +39,8 @@ interface SourceCompareOptions extends CompareOptions {
   readonly isOnce?: boolean;
   /** Given where one side may have fingerprints in place of secrets: replaces those in the text of a record, by which records match. */
   readonly redact?: Redact;
+  /** Given where the reasons are wanted why records are removed and added: filled. */
+  readonly unmatched?: UnmatchedParents;
 }
 
 /**
@@ -74,11 +78,18 @@ export function diffSources(from: State, to: State, options: SourceCompareOption
       redact === undefined ? body : parseLossless(redact(definition, canonicalText(body)));
     const match = matchRecords(definition, recordsOf(sides.from), recordsOf(sides.to), counterparts, bodyOf);
     settle(kind, match, sides, counterparts, reporting);
+    options.unmatched?.matched(definition, match, {
+      removed: isRead(kind, sides.to, to),
+      added: isRead(kind, sides.from, from),
+    });
     if (!isReported(kind)) continue;
-    for (const change of recordChanges(definition, match, options.mode, counterparts, builder)) {
+    for (const { record, change } of recordChanges(definition, match, options.mode, counterparts, builder)) {
       const narrowed = change === null ? null : narrow(change);
       if (narrowed === null) builder.unchanged();
-      else builder.change(narrowed);
+      else {
+        builder.change(narrowed);
+        if (narrowed.change !== 'changed') options.unmatched?.shown(definition, record, narrowed.change);
+      }
     }
   }
   return builder.finish();
@@ -100,6 +111,12 @@ function side({ records, reference }: State, name: string): Side {
     lineage: new Lineage(),
     listed: new Set(),
   };
+}
+
+function isRead(kind: Kind, { records }: Side, { collections }: State): boolean {
+  return (
+    records.has(kind) || collections === undefined || [...collections].some((each) => each.kind === kind)
+  );
 }
 
 /** Without what was compared in the list of a family already (the catalog has these lists before their union). */
@@ -175,12 +192,12 @@ function* recordChanges(
   mode: ComparisonMode,
   counterparts: MatchedIds,
   builder: DiffBuilder,
-): Generator<ReturnType<typeof compareRecords>> {
+): Generator<{ readonly record: ParsedRecord; readonly change: RecordChange | null }> {
   const { kind } = definition;
   for (const { from, to } of match.pairs) {
     builder.collection(kind, to.scope);
     if (isWholeMode(mode)) {
-      yield compareRecords(definition, from, to, mode);
+      yield { record: to, change: compareRecords(definition, from, to, mode) };
       continue;
     }
     const change = compareRecords(
@@ -190,15 +207,18 @@ function* recordChanges(
       mode,
     );
     // Named by the entire body: what names a record may be response-only.
-    yield change && { ...change, name: recordName(definition, to.body, to.id) };
+    yield {
+      record: to,
+      change: change && { ...change, name: recordName(definition, to.body, to.id) },
+    };
   }
   for (const record of match.removed) {
     builder.collection(kind, counterparts.scope(record.scope) ?? record.scope);
-    yield compareRecords(definition, record, undefined, mode);
+    yield { record, change: compareRecords(definition, record, undefined, mode) };
   }
   for (const record of match.added) {
     builder.collection(kind, record.scope);
-    yield compareRecords(definition, undefined, record, mode);
+    yield { record, change: compareRecords(definition, undefined, record, mode) };
   }
 }
 

@@ -1,8 +1,7 @@
 /** Two sources compared (`diff --source A --to-source B`): counterparts by natural key, since every id differs. */
 import type { CollectionKey } from '../catalog/order.ts';
 import { CATALOG, definitionOf } from '../catalog/catalog.ts';
-import { SCOPE_KEYS } from '../catalog/definition.ts';
-import { kindsAbove, SCOPE_KIND } from '../catalog/lineage.ts';
+import { kindsAbove } from '../catalog/lineage.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { TidemarkError } from '../core/errors.ts';
@@ -11,6 +10,7 @@ import type { DiffDocument, LeftOut, RecordChange, Skipped } from '../diff/chang
 import type { ComparisonMode } from '../diff/compare.ts';
 import { diffSources } from '../diff/sources.ts';
 import type { RecordState } from '../diff/states.ts';
+import { UnmatchedParents } from '../diff/unmatched.ts';
 import {
   possibleDefinitions,
   possibleMode,
@@ -106,16 +106,26 @@ export function compareSources(request: SourceComparisonRequest): DiffDocument {
     records.some(({ body }) => body.includes('"[redacted:'));
   const redaction =
     fingerprintKey !== null && sides.some(isRedactedIn) ? redactionWith(fingerprintKey()) : null;
+  const unmatched = new UnmatchedParents();
   const options = {
-    ...{ mode, fields, definitions, kinds: reported, skipped, isOnce },
+    ...{ mode, fields, definitions, kinds: reported, skipped, isOnce, unmatched },
     ...(redaction === null
       ? {}
       : {
           redact: (definition: ResourceDefinition, text: string) => redaction.text(definition, text),
         }),
   };
+  const compared = withoutUnknown(diffSources(state(sides[0]), state(sides[1]), options), sides);
+  const unknown = unknownKinds(sides);
+  const warnings = unmatchedNotes(
+    unmatched,
+    definitions,
+    [nameOf(sides[0]), nameOf(sides[1])],
+    (kind, change) => unknown[change].has(kind),
+  );
   const document: DiffDocument = {
-    ...withoutUnknown(diffSources(state(sides[0]), state(sides[1]), options), sides),
+    ...compared,
+    ...(warnings.length === 0 ? {} : { warnings }),
     stale: sides.flatMap(({ known }, index) =>
       known
         .filter(({ kind, coverage }) => reported.has(kind) || (leading.has(kind) && !isByChoice(coverage)))
@@ -132,73 +142,54 @@ export function compareSources(request: SourceComparisonRequest): DiffDocument {
   return document;
 }
 
+/** Pairs of parents that are named; of more, only how many records that are. */
+const PAIRS_NAMED = 3;
+
 /**
  * Why records are shown as removed and added although a name is in both sources: a line for each parent without a counterpart of its
- * name, since whatever is below it has none either, and for each record of one name that belongs to another parent there.
- * @param pair names of the two sources
+ * name, since whatever is below it has none either, and for the records of the same names that belong to another parent there.
+ * @param sources names of the two
+ * @param isHidden what the document leaves out even so
  */
 export function unmatchedNotes(
-  document: Pick<DiffDocument, 'changes'>,
-  definitions: (kind: Kind) => ResourceDefinition,
-  pair: readonly [string, string],
-): string[] {
-  return [
-    ...unmatchedParents(document, definitions, pair),
-    ...belongingElsewhere(document, definitions, pair),
-  ];
-}
-
-/** Of kinds whose natural key has a reference, as batch exports to their project. */
-function belongingElsewhere(
-  { changes }: Pick<DiffDocument, 'changes'>,
+  { parents, elsewhere }: Pick<UnmatchedParents, 'parents' | 'elsewhere'>,
   definitions: (kind: Kind) => ResourceDefinition,
   [from, to]: readonly [string, string],
+  isHidden: (kind: Kind, change: 'added' | 'removed') => boolean = () => false,
 ): string[] {
-  const byName = Map.groupBy(
-    changes.filter(({ change }) => change !== 'changed'),
-    ({ kind, name }) => `${kind} ${name}`,
-  );
-  return [...byName.values()].flatMap((same) => {
-    const [first] = same;
-    if (first === undefined || new Set(same.map(({ change }) => change)).size < 2) return [];
-    const { naturalKey, references, title } = definitions(first.kind);
-    const reference = references.find(({ pointer }) => naturalKey.includes(pointer));
-    if (reference === undefined) return [];
-    const other = definitions(reference.kind).title.one;
+  const named = ({ kind, name }: { readonly kind: Kind; readonly name: string }): string =>
+    `${definitions(kind).title.one} ${JSON.stringify(name)}`;
+  const unmatched = parents.flatMap((parent) => {
+    const { change } = parent;
+    const shown = [...parent.below].filter(([kind]) => !isHidden(kind, change));
+    const below = shown.reduce((sum, [, records]) => sum + records, 0);
+    if (below === 0) return [];
+    const what = below === 1 ? 'the record below it is' : `the ${plural(below, 'record')} below it are`;
     return [
-      `${title.one} ${JSON.stringify(first.name)} belongs to another ${other} in ${from} than in ${to}: shown as removed and added`,
+      `${named(parent)} has no counterpart of its name in ${change === 'removed' ? to : from}: ${what} shown as ${change}`,
     ];
   });
-}
-
-function unmatchedParents(
-  { changes }: Pick<DiffDocument, 'changes'>,
-  definitions: (kind: Kind) => ResourceDefinition,
-  [from, to]: readonly [string, string],
-): string[] {
-  const parents = new Map<string, { readonly parent: RecordChange; below: number }>();
-  const keyOf = (kind: Kind, id: string, change: string): string => `${change} ${kind} ${id}`;
-  const alone = changes.filter(({ change }) => change !== 'changed');
-  for (const parent of alone.filter(({ kind }) => Object.values(SCOPE_KIND).includes(kind)))
-    parents.set(keyOf(parent.kind, parent.id, parent.change), { parent, below: 0 });
-  for (const { scope, change } of alone)
-    for (const key of SCOPE_KEYS) {
-      const found = parents.get(keyOf(SCOPE_KIND[key], scope[key] ?? '', change));
-      if (found !== undefined) found.below += 1;
-    }
-  // The note of a parent is about all that is below it.
-  const isBelowAnother = ({ kind, scope, change, id }: RecordChange): boolean =>
-    SCOPE_KEYS.some((key) => {
-      const above = scope[key];
-      const isItself = SCOPE_KIND[key] === kind && above === id;
-      return above !== undefined && !isItself && parents.has(keyOf(SCOPE_KIND[key], above, change));
-    });
-  return [...parents.values()]
-    .filter(({ parent, below }) => below > 0 && !isBelowAnother(parent))
-    .map(({ parent: { kind, name, change }, below }) => {
-      const what = below === 1 ? 'the record below it is' : `the ${plural(below, 'record')} below it are`;
-      return `${definitions(kind).title.one} ${JSON.stringify(name)} has no counterpart of its name in ${change === 'removed' ? to : from}: ${what} shown as ${change}`;
-    });
+  const pairs = elsewhere.filter(({ kind }) => !isHidden(kind, 'added') && !isHidden(kind, 'removed'));
+  const more = Map.groupBy(pairs.slice(PAIRS_NAMED), ({ kind, from: parent }) => `${kind} ${parent.kind}`);
+  return [
+    ...unmatched,
+    ...pairs.slice(0, PAIRS_NAMED).map(({ kind, from: one, to: other, names: [first = '', ...others] }) => {
+      const { title } = definitions(kind);
+      const [what, verb] =
+        others.length === 0
+          ? [named({ kind, name: first }), 'belongs']
+          : [plural(others.length + 1, title.one, title.many), 'belong'];
+      return `${what} ${verb} to ${named(one)} in ${from} and to ${named(other)} in ${to}: shown as removed and added`;
+    }),
+    ...[...more.values()].flatMap((rest) => {
+      const [first] = rest;
+      if (first === undefined) return [];
+      const { one, many } = definitions(first.kind).title;
+      const count = rest.reduce((sum, { names }) => sum + names.length, 0);
+      const what = plural(count, `more ${one} has`, `more ${many} have`);
+      return `${what} another ${definitions(first.from.kind).title.one} in ${to} than in ${from}: shown as removed and added`;
+    }),
+  ];
 }
 
 interface Side {
@@ -261,14 +252,9 @@ function nameOf({ state }: Side): string {
  * Without what only one side has where the other may have had it as well. By kind: which collection of the other side is
  * the counterpart is not known.
  */
-function withoutUnknown(document: DiffDocument, [from, to]: readonly [Side, Side]): DiffDocument {
-  const partial = ({ known }: Side): ReadonlySet<Kind> =>
-    new Set(
-      known
-        .filter(({ coverage }) => coverage.how === 'read' && coverage.isPartial === true)
-        .map(({ kind }) => kind),
-    );
-  const unknown = { added: partial(from), removed: partial(to) };
+function withoutUnknown(document: DiffDocument, sides: readonly [Side, Side]): DiffDocument {
+  const [from, to] = sides;
+  const unknown = unknownKinds(sides);
   const isUnknown = ({ kind, change }: RecordChange): boolean =>
     change !== 'changed' && unknown[change].has(kind);
   const hidden = document.changes.filter(isUnknown);
@@ -298,6 +284,19 @@ function withoutUnknown(document: DiffDocument, [from, to]: readonly [Side, Side
     compared: { ...document.compared, records: document.compared.records - hidden.length },
     summary: { ...document.summary, added: count('added'), removed: count('removed') },
   };
+}
+
+/** Kinds of which one side may lack records, by what those that only the other has would be shown as. */
+function unknownKinds([from, to]: readonly [Side, Side]): Readonly<
+  Record<'added' | 'removed', ReadonlySet<Kind>>
+> {
+  const partial = ({ known }: Side): ReadonlySet<Kind> =>
+    new Set(
+      known
+        .filter(({ coverage }) => coverage.how === 'read' && coverage.isPartial === true)
+        .map(({ kind }) => kind),
+    );
+  return { added: partial(from), removed: partial(to) };
 }
 
 function requireOrganization({ state, records }: Side): void {

@@ -506,6 +506,19 @@ describe('diff over several sources', () => {
     const below = 'the 2 records below it are shown as';
     expect(text).toContain(`role "Editor" has no counterpart of its name in two: ${below} removed`);
     expect(text).toContain(`role "Author" has no counterpart of its name in one: ${below} added`);
+
+    const kind = ['--kind', 'role_memberships'];
+    const asked = await run('diff', '--source', 'one', '--to-source', 'two', ...kind);
+    expect(asked.stdout.replaceAll(/\s+/g, ' ')).toContain(
+      `role "Editor" has no counterpart of its name in two: ${below} removed`,
+    );
+    const { warnings } = JSON.parse(
+      (await run('diff', '--source', 'one', '--to-source', 'two', ...kind, '--json')).stdout,
+    ) as { warnings: string[] };
+    expect(warnings).toEqual([
+      `role "Editor" has no counterpart of its name in two: ${below} removed`,
+      `role "Author" has no counterpart of its name in one: ${below} added`,
+    ]);
   });
 
   it.each([
