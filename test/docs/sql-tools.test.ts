@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
 import { commandLine } from '../journeys/command-line.ts';
+import { world } from '../journeys/comparison.ts';
 import { madeDemo } from '../tools/made-demo.ts';
 import { type Block, blocksOf } from './markdown.ts';
 import { type Answer, checkTable, openMirrorToRead } from './mirror-answer.ts';
@@ -85,6 +86,20 @@ describe('DuckDB', () => {
       else checkTable(block, answer);
     },
   );
+
+  it('names what the configuration leaves out by now', async ({ skip }) => {
+    const { env: own, directory: place, expectRun } = await world();
+    await expectRun(0, 'sync', '--quiet');
+    const excluding = { cwd: place, env: { ...own, TIDEMARK_KINDS_EXCLUDE: 'domains' } };
+    expect(await commandLine(['sync', '--quiet'], excluding)).toMatchObject({ code: 0 });
+    const to = join(directory, 'excluding');
+    const exported = await commandLine(['export', '--format', 'parquet', '--output', to], excluding);
+    expect(exported).toMatchObject({ code: 0 });
+    const [recipe] = recipes('-- DuckDB').filter(({ text }) => text.includes('not_read'));
+    const answer = await ask((recipe?.text ?? '').replace('tables/', 'excluding/'));
+    if (answer === undefined) skip('DuckDB is not installed here');
+    expect(answer?.rows).toEqual(['domains | 1 | the configuration excludes the kind']);
+  });
 
   it('has all revisions after a load of what is new, also a second time', async ({ skip }) => {
     const [load] = recipes('-- DuckDB').filter(({ text }) => text.includes("'new.parquet'"));
