@@ -21,8 +21,9 @@ import { pathText } from '../report/value-text.ts';
 import { resolveState } from '../state/resolved-state.ts';
 import { perhapsMissing, recordHistory } from '../state/record-history.ts';
 import { openConfiguredMirror } from '../wire.ts';
-import { lineOptions, print, printNote, printReason, terminalWidth, type CommandContext } from './context.ts';
+import { lineOptions, print, printNote, terminalWidth, type CommandContext } from './context.ts';
 import {
+  knownName,
   missingText,
   perhapsMissingDocument,
   perhapsMissingText,
@@ -45,7 +46,7 @@ export interface BlameOptions extends RecordQuestion {
   readonly showSecrets?: boolean;
 }
 
-/** Exit code 1 where the record was not there yet at that point, or another program altered its history: printed even so. */
+/** Exit code 1 where another program altered the record's history: printed even so. That it did not exist yet is an answer. */
 export async function blame(context: CommandContext, options: BlameOptions): Promise<ExitCode> {
   const config = readConfigToShow(context);
   const mirror = openConfiguredMirror(config, 'read', 'blame', context.pid);
@@ -88,7 +89,10 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
     const [newest] = revisions;
     const removed = newest?.body === null ? { run: newest.run, at: newest.at } : null;
     const body = revisions.find((revision) => revision.body !== null)?.body;
-    const name = typeof body === 'string' ? recordName(definition, parseLossless(body), row.id) : row.id;
+    const name =
+      typeof body === 'string'
+        ? recordName(definition, parseLossless(body), row.id)
+        : knownName(mirror, found);
     const unread = history.notReadSince();
     const held = mirror.runs.heldSince(row);
     const missing = held !== undefined && held.run <= resolvedState.run ? held : null;
@@ -131,7 +135,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
       };
       await print(context, `${JSON.stringify(document)}\n`);
     } else {
-      const named = { name, showsSecrets: options.showSecrets === true, altered };
+      const named = { name, showsSecrets: options.showSecrets === true, altered, run: resolvedState.run };
       const facts: readonly Fact[] =
         first === null
           ? []
@@ -154,9 +158,11 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
       };
       await print(context, renderText(report, lineOptions(context)));
     }
-    if (first !== null) return exit;
-    printReason(context, [notThereYet(found, seenAtText(resolvedState), options.showSecrets === true)]);
-    return EXIT.failed;
+    if (first === null)
+      printNote(context, [
+        notThereYet(mirror, found, seenAtText(resolvedState), options.showSecrets === true),
+      ]);
+    return exit;
   } finally {
     mirror.close();
   }

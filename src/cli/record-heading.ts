@@ -1,4 +1,5 @@
 /** The heading of commands about one record: its name, scope and facts. */
+import { scopeKey } from '../catalog/catalog.ts';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
 import { localTime } from '../core/wording.ts';
@@ -8,7 +9,7 @@ import type { Fact, ReportDocument } from '../report/document.ts';
 import { maskedId, withMaskedId } from '../report/mask.ts';
 import { otherIdText, placeText } from '../report/notes.ts';
 import { nameText } from '../report/value-text.ts';
-import { parentNames } from '../state/parent-names.ts';
+import { parentNames, storedName } from '../state/parent-names.ts';
 import type { PerhapsMissing } from '../state/record-history.ts';
 import type { FoundRecord, RecordQuestion } from './record.ts';
 
@@ -26,7 +27,14 @@ export function recordReport(
     name: ownName,
     showsSecrets,
     altered,
-  }: { readonly name: string; readonly showsSecrets: boolean; readonly altered: readonly string[] },
+    run,
+  }: {
+    readonly name: string;
+    readonly showsSecrets: boolean;
+    readonly altered: readonly string[];
+    /** As of which run the record is shown: its parents are named as of then. */
+    readonly run?: number;
+  },
   facts: readonly Fact[],
 ): Pick<ReportDocument, 'title' | 'textTitle' | 'facts'> {
   const { row, definition } = found;
@@ -35,7 +43,7 @@ export function recordReport(
   const { id, name } = showsSecrets ? own : withMaskedId(own, definition);
   const place = placeText(row.scope, {
     definitions,
-    parentName: parentNames(mirror, row.source, definitions),
+    parentName: parentNames(mirror, row.source, definitions, run),
   });
   return {
     title: `${definition.title.one} ${nameText(name)}`,
@@ -100,8 +108,22 @@ export function notesOf(...notes: readonly (string | undefined)[]): string[] {
   return notes.filter((note) => note !== undefined);
 }
 
+/** The newest name, as `recordName`: of a record that is asked for as of a time when it did not exist yet. */
+export function knownName(mirror: Mirror, { row, definition }: FoundRecord): string {
+  const { source, kind, scope, id } = row;
+  const removed = { sources: [source], kinds: [kind], ids: [id] };
+  const body =
+    row.body ??
+    Iterator.from(mirror.records.removedBodies(removed)).find(
+      (each) => scopeKey(each.scope) === scopeKey(scope),
+    )?.body;
+  return body === undefined ? id : storedName(definition, body, id);
+}
+
 /** Why a record has nothing to show, for stderr. */
-export function notThereYet({ row, definition }: FoundRecord, at: string, showsSecrets: boolean): string {
-  const { id } = showsSecrets ? row : withMaskedId({ id: row.id, name: row.id }, definition);
-  return `${row.kind} ${id} of ${row.source} did not exist yet as of ${at}: \`tidemark log ${row.kind} ${id}\` shows since when it is`;
+export function notThereYet(mirror: Mirror, found: FoundRecord, at: string, showsSecrets: boolean): string {
+  const { row, definition } = found;
+  const own = { id: row.id, name: knownName(mirror, found) };
+  const { id, name } = showsSecrets ? own : withMaskedId(own, definition);
+  return `${definition.title.one} ${nameText(name)} of ${row.source} did not exist yet as of ${at}: \`tidemark log ${row.kind} ${nameText(id)}\` shows since when it is`;
 }

@@ -66,7 +66,7 @@ export interface RecordQuestion {
   readonly at?: string;
   /** True counts a record too that was removed from another source than that whose record has the name now. */
   readonly countsRemoved?: boolean;
-  /** True finds the only record whose name contains the text, where no name is equal to it. */
+  /** True finds also by former names, and the only record whose name contains the text, where no name is equal to it. */
   readonly isPartEnough?: boolean;
 }
 
@@ -115,7 +115,11 @@ function findRecord(
   const {
     options: { organization, project },
     sources,
-  } = withParentIds(question, config, mirror, { sources: all, states, ...places });
+  } = withParentIds(question, config, mirror, {
+    ...{ sources: all, states },
+    ...(question.isPartEnough === true ? { formerly: formerParents(config, mirror) } : {}),
+    ...places,
+  });
   const filter = {
     sources,
     ...(organization === undefined ? {} : { organizations: organization }),
@@ -212,6 +216,15 @@ function findRecord(
     ...only,
     note: isElse ? `${note}; one of that name was removed from ${others}: name it with --source` : note,
   };
+}
+
+/** Organizations and projects by the names that they had before. */
+function formerParents(config: Config, mirror: Mirror): NonNullable<NamePlaces['formerly']> {
+  return (kind, name, { organizations }, sources) =>
+    formerNamesakes(config, mirror, name, {
+      ...{ sources, kinds: [kind] },
+      ...(organizations === undefined ? {} : { organizations }),
+    });
 }
 
 /** What is wrong with the first records of the kind, where they are not those that were stored. */

@@ -2,7 +2,7 @@
 import { createColors } from 'picocolors';
 import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
-import { EXIT, type ExitCode } from '../core/errors.ts';
+import type { ExitCode } from '../core/errors.ts';
 import { parseLossless, type JsonValue } from '../core/json.ts';
 import { stringifyYaml } from '../core/yaml.ts';
 import { type IdChange, renewalsOf, type SeenAt } from '../diff/history.ts';
@@ -28,9 +28,10 @@ import {
   perhapsMissing,
 } from '../state/record-history.ts';
 import { openConfiguredMirror } from '../wire.ts';
-import { isColoured, lineOptions, print, printNote, printReason, type CommandContext } from './context.ts';
+import { isColoured, lineOptions, print, printNote, type CommandContext } from './context.ts';
 import {
   formerIdNote,
+  knownName,
   missingText,
   perhapsMissingDocument,
   perhapsMissingText,
@@ -75,7 +76,7 @@ interface Shown {
   readonly notReadSince: NotReadSince | null;
 }
 
-/** Exit code 1 where there was nothing to show at that point, or another program altered the history until then: shown even so. */
+/** Exit code 1 where another program altered the history until then: shown even so. That it did not exist yet is an answer. */
 export async function show(context: CommandContext, options: ShowOptions): Promise<ExitCode> {
   const config = readConfigToShow(context);
   const mirror = openConfiguredMirror(config, 'read', 'show', context.pid);
@@ -120,7 +121,12 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
         `${JSON.stringify(document(found, resolvedState, { ...shown, idChanges, altered }, options))}\n`,
       );
     } else {
-      const named = { name: shown.name, showsSecrets: options.showSecrets === true, altered };
+      const named = {
+        name: shown.name,
+        showsSecrets: options.showSecrets === true,
+        altered,
+        run: resolvedState.run,
+      };
       const [summary, ...when] = factsOf(
         resolvedState,
         shown,
@@ -131,9 +137,11 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
       const heading = `${renderText(report, lineOptions(context))}\n`;
       await printPage(context, text(context, heading, found, shown, options));
     }
-    if (shown.state !== 'absent') return exit;
-    printReason(context, [notThereYet(found, seenAtText(resolvedState), options.showSecrets === true)]);
-    return EXIT.failed;
+    if (shown.state === 'absent')
+      printNote(context, [
+        notThereYet(mirror, found, seenAtText(resolvedState), options.showSecrets === true),
+      ]);
+    return exit;
   } finally {
     mirror.close();
   }
@@ -156,7 +164,8 @@ function asKnownIn(mirror: Mirror, found: FoundRecord, run: number, showsSecrets
 }
 
 /** As a reader of that run would have seen it. */
-function stateAt(mirror: Mirror, { row, definition }: FoundRecord, run: number): Shown {
+function stateAt(mirror: Mirror, found: FoundRecord, run: number): Shown {
+  const { row, definition } = found;
   const known = mirror.records.asOf(row, run);
   if (known === undefined) {
     const nothing = {
@@ -173,7 +182,7 @@ function stateAt(mirror: Mirror, { row, definition }: FoundRecord, run: number):
       perhapsMissing: null,
       notReadSince: null,
       state: 'absent',
-      name: row.id,
+      name: knownName(mirror, found),
     };
   }
   // Before it is parsed, so that its name is not known.

@@ -159,6 +159,55 @@ describe('the history of a record', () => {
     expect(words.stdout).toContain('first seen here; it may be older');
   });
 
+  it('of a time before it existed says so, by its name, and ends with 0', async () => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    const env = environment(service.url, directory);
+    const run = (args: readonly string[]): Promise<Ended> => commandLine(args, { env, cwd: directory });
+    expect((await run(['sync', '--quiet'])).code).toBe(0);
+    service.set('batch_exports', text(EXPORTS));
+    expect((await run(['sync', '--quiet'])).code).toBe(0);
+    for (const state of ['present', 'removed']) {
+      for (const command of ['show', 'blame']) {
+        const before = await run([command, 'batch_exports', 'b1', '--at', 'run:1']);
+        expect(before.code, before.stderr).toBe(0);
+        expect(before.stdout).toMatch(/^batch export Nightly: did not exist yet, as of run 1/);
+        expect(before.stderr).toContain('batch export Nightly of default did not exist yet as of run 1');
+        const json = await run([command, 'batch_exports', 'b1', '--at', 'run:1', '--json']);
+        expect(json.code, state).toBe(0);
+        expect(JSON.parse(json.stdout)).toMatchObject({ id: 'b1', name: 'Nightly', first_seen: null });
+      }
+      service.set('batch_exports', text(EXPORTS.slice(1)));
+      expect((await run(['sync', '--quiet'])).code).toBe(0);
+    }
+  });
+
+  it('has the parents by their names of then, and finds it by a former name of one', async () => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    const env = environment(service.url, directory);
+    const run = (args: readonly string[]): Promise<Ended> => commandLine(args, { env, cwd: directory });
+    service.set('batch_exports', text(EXPORTS));
+    expect((await run(['sync', '--quiet'])).code).toBe(0);
+    const organizations = service.lists.get('/api/organizations/') ?? [];
+    service.lists.set(
+      '/api/organizations/',
+      organizations.map((each) => each.replace('"Harbor"', '"Quay"')),
+    );
+    expect((await run(['sync', '--quiet'])).code).toBe(0);
+    for (const command of ['show', 'blame']) {
+      const nameOf = async (...args: string[]): Promise<string | undefined> =>
+        /organization (\w+) \(/.exec((await run([command, 'batch_exports', 'b1', ...args])).stdout)?.[1];
+      expect(await nameOf('--at', 'run:1')).toBe('Harbor');
+      expect(await nameOf()).toBe('Quay');
+      expect(await nameOf('--at', 'run:2')).toBe('Quay');
+      expect(await nameOf('--organization', 'Harbor')).toBe('Quay');
+    }
+    const found = await run(['log', 'batch_exports', 'Nightly', '--organization', 'Harbor']);
+    expect(found.code, found.stderr).toBe(0);
+    expect(found.stderr).toContain('Harbor" is organization');
+  });
+
   it('neutralises what a record holds, and masks what is secret, in every text', async () => {
     const run = await history();
     for (const command of ['show', 'log', 'blame']) {

@@ -250,7 +250,7 @@ describe('records that a restore created again', () => {
     expect((await story.expectRun(0, 'show', 'batch_exports', own.id, '--at', 'run:3')).stdout).toMatch(
       /^batch export Gone: removed, as of run 3/,
     );
-    expect((await story.expectRun(1, 'show', 'batch_exports', own.id, '--at', 'run:1')).stdout).toContain(
+    expect((await story.expectRun(0, 'show', 'batch_exports', own.id, '--at', 'run:1')).stdout).toContain(
       'did not exist yet',
     );
     await story.expectRun(4, 'export', '--at', 'run:1', '--id', own.id);
