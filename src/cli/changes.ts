@@ -111,6 +111,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
       mirror: () => mirror,
       sources: all,
       states: () => Promise.resolve(ends.flatMap((at) => statesAt(mirror, all, at))),
+      isWithinStates: options.until !== undefined,
       takesFormerNames: true,
       note: (line) => printNote(context, [line]),
     });

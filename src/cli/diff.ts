@@ -390,6 +390,7 @@ export function knownTo(
     mirror: () => opener.mirrorIfAny(),
     sources: sources.filter((source) => source !== null),
     readsLive: references.some(({ form }) => form === 'live'),
+    isWithinStates: references.every(({ form }) => form !== 'live'),
     states: async () => {
       const states: SourceState[] = [];
       for (const reference of references.filter(({ form }) => form !== 'live'))

@@ -11,6 +11,7 @@ import type { LoadedState } from '../state/state.ts';
 import {
   areNamesAmong,
   ID,
+  type Namesake,
   namesakesIn,
   onlyIds,
   type ParentOptions,
@@ -32,6 +33,8 @@ export interface KnownTo {
   readonly sources: readonly string[];
   /** Opens the stored states that the command is about, beside the newest; called only where names are asked for. */
   readonly states?: () => Promise<readonly SourceState[]>;
+  /** True where these are the ends of what the command is about: what did not exist yet does not count beside what did. */
+  readonly isWithinStates?: boolean;
   /** True where the service is read too. */
   readonly readsLive?: boolean;
   /** Shows which record a name, or a part of one, was taken for. */
@@ -93,10 +96,16 @@ export async function withRealIds<
       if (own.some(({ state }) => hasRecord(state, { ...below, kinds, ids: [id] }))) return [id];
       const newest = held === null ? [] : namesakesOf(held, config, { kinds, name: id }, within);
       const former = formerly(id, { ...below, kinds }, within.sources);
-      const named = [
-        ...newest,
-        ...own.flatMap((state) => namesakesIn(config, state, id, { ...below, kinds })),
-      ];
+      const inStates = own.flatMap((state) => namesakesIn(config, state, id, { ...below, kinds }));
+      const isInStates = (each: Namesake): boolean =>
+        inStates.some(
+          (other) =>
+            other.kind === each.kind &&
+            other.id === each.id &&
+            (other.source === null || other.source === each.source),
+        );
+      const isLimited = known.isWithinStates === true && inStates.length > 0;
+      const named = [...(isLimited ? newest.filter(isInStates) : newest), ...inStates];
       const there = named.filter(({ where }) => where !== REMOVED);
       const exact = [there, named].find(({ length }) => length > 0) ?? former;
       const { parts, near } =

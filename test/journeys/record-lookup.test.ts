@@ -199,6 +199,34 @@ it('a name in the past: both sources had it then, so show asks; where one had it
   );
 });
 
+it('a name does not mean a record that did not exist yet in the period or the states', async () => {
+  const service = await FakeService.start();
+  const directory = scratch();
+  const env = environment(service.url, directory);
+  const run = (...args: string[]): ReturnType<typeof commandLine> =>
+    commandLine(args, { env, cwd: directory });
+  const exports = (...paused: boolean[]): void =>
+    service.set(
+      'batch_exports',
+      paused.map((each, index) => ({ id: `b${index + 1}`, name: 'Sink', paused: each })),
+    );
+  for (const paused of [[true], [false], [false, true]]) {
+    exports(...paused);
+    expect((await run('sync', '--quiet')).code).toBe(0);
+  }
+  const period = ['changes', '--since', 'run:1', '--id', 'Sink'];
+  const changes = await run(...period, '--until', 'run:2');
+  expect(changes.code, changes.stderr).toBe(0);
+  expect(changes.stderr).toContain('"Sink" is batch export b1');
+  const diff = await run('diff', 'run:1', 'run:2', '--id', 'Sink');
+  expect(diff.code, diff.stderr).toBe(2);
+  expect(diff.stdout).toContain('/paused');
+  for (const args of [period, [...period, '--until', 'run:3'], ['diff', 'run:1', 'run:3', '--id', 'Sink']]) {
+    const { code, stderr } = await run(...args);
+    expect([code, stderr.includes('is the name of 2 records')], args.join(' ')).toEqual([4, true]);
+  }
+});
+
 describe('the name of an organization or project', () => {
   it.each(['mirror.db', '{source}.db'])(
     'selects nothing of a source in which others have its id: %s',
