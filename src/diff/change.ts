@@ -121,6 +121,8 @@ export interface Stale extends CollectionKey {
    * only a part of it.
    */
   readonly is_limited?: true;
+  /** How many removals are held, where this is why. */
+  readonly held?: number;
   readonly reason: string;
 }
 

@@ -3,7 +3,7 @@ import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import { collectionKey, scopeText } from '../catalog/catalog.ts';
+import { collectionKey, definitionOf, familyKinds, scopeKey, scopeText } from '../catalog/catalog.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { count, plural } from '../core/wording.ts';
 import {
@@ -180,13 +180,27 @@ export function hidingLines(
 ): string[] {
   const hiding = readingsThatMayHideChanges(document);
   const of = (isPartial: boolean, side: Stale['side']): readonly Stale[] =>
-    hiding.filter((each) => (each.is_partial === true) === isPartial && each.side === side);
+    heldOnce(hiding.filter((each) => (each.is_partial === true) === isPartial && each.side === side));
   const { from: { source: from = 'FROM' } = {}, to: { source: to = 'TO' } = {} } = document;
   return [
     ...groupedNotes('not fresh', of(false, 'to'), definitions, options),
     ...groupedNotes(`incomplete in ${nameText(from)}`, of(true, 'from'), definitions, options),
     ...groupedNotes(`incomplete in ${nameText(to)}`, of(true, 'to'), definitions, options),
   ];
+}
+
+/** Without the lists of all components whose held removals are all held in the lists of families too. */
+export function heldOnce<T extends { readonly kind: Kind; readonly scope: Scope; readonly held?: number }>(
+  lists: readonly T[],
+): T[] {
+  return lists.filter(({ kind, scope, held }) => {
+    if (definitionOf(kind).isUnionOfFamily !== true) return true;
+    const families = familyKinds(kind).filter((each) => each !== kind);
+    const same = lists.filter(
+      (each) => families.includes(each.kind) && scopeKey(each.scope) === scopeKey(scope),
+    );
+    return same.reduce((sum, each) => sum + (each.held ?? 0), 0) !== held;
+  });
 }
 
 /** The other stale readings, as text: in FROM they only affect the date of a change. */

@@ -1,10 +1,9 @@
 /** What the runs of a period could not read, for people and as the keys of `tidemark.changes/1`. */
-import { definitionOf, familyKinds, scopeKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { plural } from '../core/wording.ts';
 import { type Skipped, type Stale, mayHide } from '../diff/change.ts';
-import { groupedNotes, hidingLines, type PlaceOf, staleFromLines } from './notes.ts';
+import { groupedNotes, heldOnce, hidingLines, type PlaceOf, staleFromLines } from './notes.ts';
 import type { ForgottenRuns } from '../state/runs.ts';
 import type { UnreadInPeriod, UnreadRun } from '../state/unread-in-period.ts';
 
@@ -132,18 +131,6 @@ function listLines(
       // They were read; the records that they did not show stay.
       ...groupedNotes(`removals held by ${by}`, held, definitions, { placeOf }),
     ];
-  });
-}
-
-/** Without the lists of all components whose held removals are all held in the lists of families too. */
-function heldOnce(lists: UnreadRun['lists']): UnreadRun['lists'] {
-  return lists.filter(({ kind, scope, held }) => {
-    if (definitionOf(kind).isUnionOfFamily !== true) return true;
-    const families = familyKinds(kind).filter((each) => each !== kind);
-    const same = lists.filter(
-      (each) => families.includes(each.kind) && scopeKey(each.scope) === scopeKey(scope),
-    );
-    return same.reduce((sum, each) => sum + (each.held ?? 0), 0) !== held;
   });
 }
 

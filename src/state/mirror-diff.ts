@@ -178,6 +178,8 @@ class MirrorState implements LoadedState {
   #heldSince: ReadonlyMap<string, number> | undefined;
   /** When each run began that read something last. */
   readonly #starts = new Map<number, string | null>();
+  /** By run and collection, how many removals that run held. */
+  readonly #heldByRun = new Map<number, ReadonlyMap<string, number>>();
   #neverAsked: ReturnType<typeof neverAsked> | undefined;
   #unaskedOfRun: UnaskedInRun | undefined;
   #kinds: { readonly value: readonly Kind[] | null } | undefined;
@@ -280,7 +282,17 @@ class MirrorState implements LoadedState {
       return { how: 'read', stale: `${why}; no earlier run had read it completely`, isPartial: true };
     }
     const since = readRun === null || readRun === lastRun ? '' : `; last read by ${this.#runText(readRun)}`;
-    return { how: 'read', stale: `${why}${since}` };
+    const held = outcome === 'held' ? this.#heldIn(lastRun, { kind, scope }) : undefined;
+    return { how: 'read', stale: `${why}${since}`, ...(held === undefined ? {} : { held }) };
+  }
+
+  /** Undefined where retention dropped the run. */
+  #heldIn(run: number, key: CollectionKey): number | undefined {
+    const known =
+      this.#heldByRun.get(run) ??
+      new Map(this.#mirror.runs.sweeps(run).map((sweep) => [collectionKey(sweep), sweep.held]));
+    this.#heldByRun.set(run, known);
+    return known.get(collectionKey(key));
   }
 
   /** Of each collection of which the run read a part, as runs mostly do: which one, in words that all of the kind share. */

@@ -29,6 +29,8 @@ export type Coverage =
       readonly unasked?: Unasked;
       /** True where its run did not ask for some of the records, and which ones is not known. */
       readonly hasUnnamed?: true;
+      /** How many removals of it are held, where `stale` says that some are. */
+      readonly held?: number;
       /** What a live list was caught at that did not show records that exist: it may lack others too. */
       readonly leak?: string;
     }
@@ -76,11 +78,12 @@ export function staleReading(
     return [{ kind, scope, side, ...limited, reason: coverage.limited }];
   }
   const partial = coverage.isPartial === true ? { is_partial: true as const } : {};
+  const held = coverage.held === undefined ? {} : { held: coverage.held };
   const consequence =
     coverage.isUnconfirmed === true
       ? `: they count as ${side === 'to' ? 'removed' : 'added'}, since a complete list does not show them`
       : '';
-  return [{ kind, scope, side, ...partial, reason: `${coverage.stale}${consequence}` }];
+  return [{ kind, scope, side, ...partial, ...held, reason: `${coverage.stale}${consequence}` }];
 }
 
 /** Why the state's run did not ask for a collection that earlier ones knew: nothing is known of it as of that run. */

@@ -69,6 +69,13 @@ describe('held removals of components', () => {
     const changes = (await run('changes')).stdout;
     expect(changes).toMatch(/^removals held by run 2: pipeline destinations .*27 of 40 records/m);
     expect(changes.match(/^removals held/gm)).toHaveLength(1);
+    for (const args of [['changes'], ['diff', 'run:1', 'run:2']]) {
+      const { code, stderr } = await run(...args);
+      expect([code, stderr.match(/not fresh: .*/g)], args.join(' ')).toEqual([
+        3,
+        [expect.stringMatching(/^not fresh: pipeline destinations .*27 of 40/)],
+      ]);
+    }
     // Asked for alone, their list has what it holds.
     expect((await run('changes', '--kind', 'plugins')).stdout).toMatch(
       /^removals held by run 2: plugins .*27 of 45/m,
