@@ -20,7 +20,7 @@ import { renderTable } from '../report/table.ts';
 import { printAltered } from './verification-note.ts';
 import { readConfigToShow } from './unmasked-keys.ts';
 
-/** Newest first. Exit code 1 where one is not as the audit log has it, or is gone: the others are shown even so. */
+/** Newest first. Exit code 1 where one is not as the audit log has it, or is gone, or where the log is not as it was written: the others are shown even so. */
 export async function restores(
   context: CommandContext,
   options: { readonly limit?: number },
@@ -36,7 +36,7 @@ export async function restores(
       .slice(0, limit)
       .map((row) => restoreNow(mirror, row));
     const contradictions = mirror.restores.contradictions();
-    const warnings = contradictions.map(({ line }) => line);
+    const warnings = mirror.restores.altered();
     const exit = printAltered(context, warnings);
     if (context.options.json === true) {
       const altered = new Set(contradictions.map(({ restore }) => restore));

@@ -43,6 +43,7 @@ import { auditLog } from './schema/retention-tables.ts';
 import { restoreSteps, restores } from './schema/restore-tables.ts';
 import { textOf } from './stored-names.ts';
 import type { RunRow } from './run-rows.ts';
+import { alteredLogText, auditLogLine } from './verify-chain.ts';
 import { LogSync, logBytes } from './write-ahead-log.ts';
 
 type StoredRestore = typeof restores.$inferSelect;
@@ -167,6 +168,19 @@ export class RestoreStore {
         line: row.line,
       })),
     );
+  }
+
+  /**
+   * A line for each restore that is not as the audit log has it, and one where the log itself is not as it was written: of what was
+   * deleted with its entries, nothing else is left.
+   */
+  altered(): string[] {
+    const lines = this.contradictions().map(({ line }) => line);
+    const log = this.#access.read(alteredLogText);
+    if (log === null) return lines;
+    // A restore that rests on that entry names it already.
+    const [entry = log] = /entry \d+ of the audit log/.exec(log) ?? [];
+    return lines.some((line) => line.includes(entry)) ? lines : [...lines, auditLogLine(log)];
   }
 
   /** Of each row of the id map, of one source or of all, that is not as its restore wrote it, a line: which records are the same may be false. */

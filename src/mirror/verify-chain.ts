@@ -304,6 +304,11 @@ export function alteredLogText(connection: Connection): string | null {
   return text;
 }
 
+/** The same as a line of its own. @param altered as `alteredLogText` has it */
+export function auditLogLine(altered: string): string {
+  return `the audit log was ${altered}`;
+}
+
 const CHECKED = new WeakMap<Connection, { readonly state: string; readonly text: string | null }>();
 
 /** Another one after each change: `data_version` after those of other connections, `total_changes()` after its own. */

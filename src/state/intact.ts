@@ -114,7 +114,7 @@ export function alteredHistory(
 
 /**
  * What shows that the rows of the runs that a history names, and those of restores, are not as they were recorded, a line each: when it
- * was, and who did it, may be false then. So it is with rows of the id map. Of all restores, since one that is gone or altered is not named any more by what it
+ * was, and who did it, may be false then. So it is with rows of the id map, and with the audit log. Of all restores, since one that is gone or altered is not named any more by what it
  * changed. Rows of runs that are gone are left out: `alteredHistory` has them.
  */
 export function alteredAuthors(mirror: Pick<Mirror, 'runs' | 'restores'>, runs: Iterable<number>): string[] {
@@ -124,7 +124,7 @@ export function alteredAuthors(mirror: Pick<Mirror, 'runs' | 'restores'>, runs: 
     named.size === 0
       ? []
       : mirror.runs.unlikeSealed({ from }).filter(({ run, isGone }) => !isGone && named.has(run));
-  const lines = [...unlike, ...mirror.restores.contradictions()].map(({ line }) => line);
+  const lines = [...unlike.map(({ line }) => line), ...mirror.restores.altered()];
   return [...lines, ...new Set(mirror.restores.alteredMappings())];
 }
 

@@ -107,3 +107,36 @@ it('an undo that another program made one of itself keeps no command from its en
   await story.run('doctor');
   expect((await story.expectRun(1, 'restores')).stderr).toContain('restore 2 is not as it was recorded');
 });
+
+it.each([
+  ['with a hole in the log', `"about" = 'restores'`, /^the audit log was (cut|altered): (entry|run) \d+ /],
+  [
+    'at the end of the log',
+    `entry >= (SELECT min(entry) FROM audit_log WHERE about = 'restores')`,
+    /^the audit log was cut: run \d has the hash of entry \d+ of the audit log, which is gone$/,
+  ],
+])('restores that are gone with their entries are missed, %s', async (_, entries, line) => {
+  const story = await restored();
+  await story.applied(0, 'undo', '1', '--apply');
+  await story.expectRun(0, 'snapshots', 'pin', 'after');
+  await story.expectRun(0, 'sync', '--quiet');
+  const commands = [
+    ['restores'],
+    ['changes'],
+    ['runs', 'show', '3'],
+    ...['show', 'log', 'blame'].map((command) => [command, 'batch_exports', 'Gone A']),
+  ];
+  for (const command of commands) await story.expectRun(0, ...command);
+  story.alter(`DELETE FROM audit_log WHERE ${entries}; DELETE FROM restores; DELETE FROM restore_steps`);
+  for (const command of commands) {
+    const { stderr } = await story.expectRun(1, ...command);
+    expect(stderr.match(/the audit log was/g), command.join(' ')).toHaveLength(1);
+    const { stdout } = await story.expectRun(1, ...command, '--json', '--quiet');
+    const { warnings } = JSON.parse(stdout) as { readonly warnings: readonly string[] };
+    expect(warnings, command.join(' ')).toEqual([expect.stringMatching(line)]);
+  }
+  for (const number of ['latest', '1'])
+    expect((await story.expectRun(1, 'restores', 'show', number)).stderr).toMatch(
+      /there is no restore.*, but the audit log was/,
+    );
+});

@@ -304,7 +304,7 @@ export function restoresPage({ mirror, now }: RestoreFacts, planned: readonly Pa
       ? emptyHtml('No restores yet.', 'Plan one from the drift page or from the history of a record.')
       : tableHtml('Restores', columns, rows);
   const body = markup`<h1>Restores</h1><p class="faint">What was sent to the service, newest first.</p>
-${mismatchHtml(mirror.restores.contradictions().map(({ line }) => line))}
+${mismatchHtml(mirror.restores.altered())}
 <ul>${open}</ul><div class="gap"></div>${content}`;
   return { title: 'Restores', body };
 }

@@ -2,6 +2,7 @@
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
+import { auditLogLine } from '../../mirror/verify-chain.ts';
 import { contradictionText } from '../../report/drift-document.ts';
 import { repairHintToName } from '../jobs/verify-result.ts';
 import type { HealthFacts } from './facts.ts';
@@ -28,7 +29,7 @@ export function contradictionsOf(config: Config, mirror: Mirror): HealthFacts['c
     ...pinned.map(({ again }) => ({ about: 'snapshots', ...(again === null ? {} : { again }) }) as const),
   ];
   return {
-    lines: [...(log === null ? [] : [`the audit log was ${log}`]), ...rows],
+    lines: [...(log === null ? [] : [auditLogLine(log)]), ...rows],
     hint: `\`tidemark verify\` names everything that does not match the audit log; ${repairHintToName(tables)}`,
   };
 }

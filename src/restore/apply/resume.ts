@@ -15,6 +15,7 @@ import { RecreatedIds } from '../../mirror/recreated-ids.ts';
 import { latestUnfinished, newestUnfinished } from '../../mirror/unfinished-restore.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RestoreRow, RestoreStepRow } from '../../mirror/restores.ts';
+import { auditLogLine } from '../../mirror/verify-chain.ts';
 import type { Plan, PlanStep } from '../plan/plan.ts';
 import { storedPlan } from '../plan/stored-plan.ts';
 import { SentOrder } from '../undo/applied.ts';
@@ -262,7 +263,7 @@ export function sourceOfRestore(mirror: Mirror, restore: number): string {
 
 /**
  * The restore that was begun or resumed last, of all sources or of these.
- * @throws TidemarkError `not_found` when there is none
+ * @throws TidemarkError `not_found` when there is none, `mirror_corrupt` where it may have been deleted
  */
 export function latestRestore(mirror: Mirror, sources?: readonly string[]): RestoreRow {
   const { restores } = mirror;
@@ -271,6 +272,8 @@ export function latestRestore(mirror: Mirror, sources?: readonly string[]): Rest
   const entries = new Map(begins.map(({ restore, entry }) => [restore, entry]));
   const [latest] = rows.sort((a, b) => (entries.get(b.restore) ?? 0) - (entries.get(a.restore) ?? 0));
   if (latest !== undefined) return latest;
+  const [altered] = restores.altered();
+  if (altered !== undefined) throw new AuditLogContradicted(`there is no restore, but ${altered}`);
   throw new TidemarkError('not_found', 'there is no restore yet', {
     hint: '`tidemark restore` makes a plan',
   });
@@ -280,8 +283,10 @@ export function latestRestore(mirror: Mirror, sources?: readonly string[]): Rest
 export function unknownRestore(mirror: Mirror, restore: number, source?: string): TidemarkError {
   const [altered] = mirror.restores.contradictions(restore);
   if (altered !== undefined) return new AuditLogContradicted(altered.line);
-  const of = source === undefined ? '' : ` of source ${source}`;
-  return new TidemarkError('reference_unknown', `there is no restore ${restore}${of}`, {
+  const none = `there is no restore ${restore}${source === undefined ? '' : ` of source ${source}`}`;
+  const log = mirror.alteredAuditLog();
+  if (log !== null) return new AuditLogContradicted(`${none}, but ${auditLogLine(log)}`);
+  return new TidemarkError('reference_unknown', none, {
     hint: '`tidemark restores` lists them',
   });
 }
