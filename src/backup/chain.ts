@@ -37,6 +37,23 @@ export function contradicting(mirror: Mirror, backups: readonly Backup[]): strin
   });
 }
 
+/**
+ * The same backups; as damaged those whose manifest names another mirror, although it has the root hash of a run of this one: they
+ * would pass for backups of the other one, and so hide.
+ */
+export function withMisattributed(mirror: Mirror, backups: readonly Backup[]): Backup[] {
+  const owner = mirrorId(mirror);
+  return backups.map((backup) => {
+    const { state, manifest } = backup;
+    if (state !== 'whole' || manifest === null || manifest.mirror === owner) return backup;
+    // A root hash that a move replaced may be that of the mirror before it.
+    const found = mirror.findSeal(manifest.root);
+    if (found?.status !== 'run' || found.run !== manifest.run) return backup;
+    const reason = `its manifest names another mirror, but has the root hash of run ${found.run} of this one`;
+    return { ...backup, state: 'damaged', isMisattributed: true, reason };
+  });
+}
+
 const NAMED = 3;
 
 export const CONTRADICTING_HINT = '`tidemark verify --backups` says what differs';

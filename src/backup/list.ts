@@ -39,6 +39,8 @@ export interface Backup {
   readonly manifest: BackupManifest | null;
   /** Given where its manifest is there and could not be read, such as with a key that may only list: then nothing is known of it. */
   readonly unread?: TidemarkError;
+  /** True if its manifest names another mirror than the configured one, which it is of: as damaged, by `withMisattributed`. */
+  readonly isMisattributed?: boolean;
 }
 
 /** Manifests that are read at a time. */

@@ -22,8 +22,8 @@ import type { BackupTarget } from '../backup/targets/target.ts';
 import { readLoadedConfig } from '../wire.ts';
 import { isInteractive, printNote, printReason, type CommandContext } from './context.ts';
 import {
+  listCompared,
   listEach,
-  listWaiting,
   mirrorName,
   printUnread,
   s3Config,
@@ -83,7 +83,7 @@ export async function backupNamed(
       : `${restoreCommand(place, restore)} restores the newest`;
   const list: ListTarget = async (target) => {
     try {
-      return await listWaiting(context, target);
+      return await listCompared(context, target);
     } catch (thrown) {
       throw isToRestore ? thrown : notListed(thrown);
     }
@@ -233,10 +233,11 @@ async function backupAt(
 }
 
 /**
- * The newest complete backup of the configured mirror; without one, of the only mirror that has backups there. To restore from,
- * none is chosen while the configured mirror may have been begun by mistake: the backup that is meant is then the other one's. Nor is
+ * The newest complete backup of the configured mirror; without a mirror, of the only one that has backups there. To restore from,
+ * it may be of another one where the configured one has none, which is said; and none is chosen while the configured mirror may have been begun by mistake: the backup that is meant is then the other one's. Nor is
  * one of which another has a later run.
- * @throws TidemarkError `usage` if several mirrors have: nothing says which one is meant
+ * @throws TidemarkError `usage` if several mirrors have: nothing says which one is meant. `reference_unknown` to verify, if only
+ *   another one has
  */
 function newestOf(
   context: CommandContext,
@@ -255,7 +256,8 @@ function newestOf(
     }) ?? false;
   const own = complete.filter(({ manifest }) => manifest?.mirror === owner);
   const [latest] = own.length > 0 ? own : complete;
-  const [damaged, ...others] = backups.filter(({ state }) => state === 'damaged');
+  const allDamaged = backups.filter(({ state }) => state === 'damaged');
+  const [damaged, ...others] = allDamaged;
   if (latest === undefined && damaged !== undefined) {
     const more = others.length === 0 ? '' : `, and ${plural(others.length, 'other backup')} too`;
     throw new TidemarkError(
@@ -281,6 +283,20 @@ function newestOf(
       },
     );
   if (own.length === 0 && newest.length > 1) throw severalMirrors('');
+  if (owner !== null && own.length === 0) {
+    const text = `${where} has no complete backup of the configured mirror, only ${choiceText(newest, owner)}`;
+    const [ofOwn] = allDamaged.filter((each) => mayBeOf(each, owner));
+    // Whoever restores may want the history of another one.
+    if (isToRestore) printReason(context, [text]);
+    else if (ofOwn === undefined)
+      throw new TidemarkError('reference_unknown', text, {
+        hint: `\`tidemark backup verify ${shellWord(latest.path)}\` verifies that one; \`tidemark backup create\` makes one of the configured mirror`,
+      });
+    else
+      throw new TidemarkError('mirror_corrupt', `${text}; ${ofOwn.name} is damaged (${ofOwn.reason ?? ''})`, {
+        hint: '`tidemark backup list` lists the backups; `tidemark backup create` makes another one',
+      });
+  }
   if (isToRestore && own.length > 0 && isBegunAnew)
     throw severalMirrors(', and the configured one was begun after backups of another one had been made');
   const later = laterRun(latest, complete);
@@ -308,11 +324,16 @@ function laterRun(newest: Backup, complete: readonly Backup[]): Backup | null {
 /** Newer ones that are not complete: of the same mirror, or perhaps of it, as a damaged manifest, or none, does not say whose it is. */
 function passedOver(newest: Backup, backups: readonly Backup[]): Backup[] {
   return backups.filter(
-    ({ state, manifest, madeAt, run }) =>
-      state !== 'whole' &&
-      (manifest?.mirror ?? newest.manifest?.mirror) === newest.manifest?.mirror &&
-      (run > newest.run || Date.parse(madeAt) > Date.parse(newest.madeAt)),
+    (each) =>
+      each.state !== 'whole' &&
+      mayBeOf(each, newest.manifest?.mirror) &&
+      (each.run > newest.run || Date.parse(each.madeAt) > Date.parse(newest.madeAt)),
   );
+}
+
+/** True of a damaged one also where its manifest does not say whose it is, or says that falsely. */
+function mayBeOf({ manifest, isMisattributed }: Backup, owner: string | undefined): boolean {
+  return isMisattributed === true || (manifest?.mirror ?? owner) === owner;
 }
 
 /** Also with --quiet: the state in the backup is older than the newest one that was stored. */

@@ -3,11 +3,12 @@ import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { plural } from '../core/wording.ts';
 import { mirrorConfigs, namesOf } from '../config/mirrors.ts';
+import { CONTRADICTING_HINT, contradicting, contradictingText } from '../backup/chain.ts';
 import type { Backup } from '../backup/list.ts';
 import { type OpenedBackup, verifyBackup } from '../backup/opened-backup.ts';
 import { openCheckDirectory } from '../backup/work-directory.ts';
 import { readConfig, readLoadedConfig } from '../wire.ts';
-import { backupDocument, printUnread } from './backup.ts';
+import { backupDocument, printUnread, withConfiguredMirror } from './backup.ts';
 import { backupNamed, errorsOf, holder, identitiesOf, openOptions, printPassedOver } from './backup-named.ts';
 import { isInteractive, print, printReason, type CommandContext } from './context.ts';
 
@@ -31,6 +32,9 @@ export async function verifyOneBackup(context: CommandContext, options: VerifyOp
   // Now: the verification may fail.
   printUnread(context, errorsOf(unread));
   printPassedOver(context, named);
+  const unlike = withConfiguredMirror(context, (mirror) => contradicting(mirror, [backup]));
+  const unlikeText = contradictingText(unlike ?? []);
+  if (unlikeText !== null) printReason(context, [unlikeText, `  → ${CONTRADICTING_HINT}`]);
   const identities = await identitiesOf(context, options.identity);
   const workDirectory = openCheckDirectory(config.mirror, holder(context, 'backup verify'));
   let opened: OpenedBackup;
@@ -53,6 +57,7 @@ export async function verifyOneBackup(context: CommandContext, options: VerifyOp
       root: facts?.root ?? null,
       unread: unread.map(({ address, error }) => ({ address, error: error.message })),
       passed_over: passedOver.map(backupDocument),
+      contradicting: unlike,
     };
     await print(context, `${JSON.stringify(document)}\n`);
   } else await print(context, `${verifiedLines(backup, opened).map(escapeControlCharacters).join('\n')}\n`);

@@ -1,5 +1,5 @@
 /** `tidemark backup list` and `backup create`. */
-import { CONTRADICTING_HINT, contradicting, contradictingText } from '../backup/chain.ts';
+import { CONTRADICTING_HINT, contradicting, contradictingText, withMisattributed } from '../backup/chain.ts';
 import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import { settlesWithin, systemClock } from '../core/clock.ts';
@@ -107,7 +107,7 @@ export async function listEach(
   return await Promise.all(
     targets.map(async (target): Promise<Listed> => {
       try {
-        return { target, backups: await listWaiting(context, target), error: null };
+        return { target, backups: await listCompared(context, target), error: null };
       } catch (error) {
         return { target, backups: [], error: asTidemarkError(error) };
       }
@@ -137,6 +137,15 @@ export async function listWaiting(
   if (!(await settlesWithin(listing, QUIET_WAIT_MS, clock)))
     printNote(context, [`${PHASE.waiting} ${target.address}`]);
   return await answered(target, listing, ANSWERS_MS, clock);
+}
+
+/** The same, compared with the configured mirror where it can be read: one whose manifest names another mirror may be its own. */
+export async function listCompared(
+  context: CommandContext,
+  target: BackupTarget,
+): Promise<readonly Backup[]> {
+  const backups = await listWaiting(context, target);
+  return withConfiguredMirror(context, (mirror) => withMisattributed(mirror, backups)) ?? backups;
 }
 
 function listText({ target, backups }: Listed, own: string | null, context: CommandContext): string {

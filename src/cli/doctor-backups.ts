@@ -1,5 +1,5 @@
 /** What `doctor` finds of the targets for backups: whether each can be used. */
-import { emptiedError, hasStoredIn, listBackups } from '../backup/list.ts';
+import { type Backup, emptiedError, hasStoredIn, listBackups } from '../backup/list.ts';
 import { mirrorId } from '../backup/plain-backup.ts';
 import { isOnMirrorDisk, mirrorDiskText } from '../backup/mirror-disk.ts';
 import { openTarget } from '../backup/targets/open.ts';
@@ -27,6 +27,7 @@ const WAIT_MS = 15_000;
  * Looks at every configured target at once: that a directory can be listed and written and has not lost its backups, that a
  * bucket can be listed, and that the newest backup has the size of its manifest.
  * @param known.owners as `targetOwners`
+ * @param known.compared marks those whose manifest names another mirror, though they are of this one
  * @param known.isMirrorAway true where the mirror was there and is not: the disk in its place is not its own
  */
 export async function checkTargets(
@@ -45,6 +46,8 @@ export async function checkTargets(
 type TargetOwners = ReadonlyMap<TargetConfig, string>;
 
 interface KnownOfMirror {
+  /** As `withMisattributed`; left out without a mirror. */
+  readonly compared?: (backups: readonly Backup[]) => readonly Backup[];
   readonly owners: TargetOwners;
   readonly isMirrorAway: boolean;
 }
@@ -61,6 +64,7 @@ async function checkTarget(
     config,
     owners,
     isMirrorAway,
+    compared = (backups) => backups,
     signal,
   }: KnownOfMirror & { readonly config: Pick<Config, 'mirror'>; readonly signal: AbortSignal },
 ): Promise<TargetCheck> {
@@ -78,16 +82,15 @@ async function checkTarget(
     const opened = await openTarget(target, systemClock);
     await opened.check(limited);
     // Of a bucket, each manifest is a request: that of the newest is enough.
-    const backups = await listBackups(opened, target.type === 'directory' ? Infinity : 1);
+    const backups = compared(await listBackups(opened, target.type === 'directory' ? Infinity : 1));
     const [first] = backups;
     if (first?.unread !== undefined) throw first.unread;
-    if (owner !== undefined && !backups.some(({ manifest }) => manifest?.mirror === owner))
-      throw emptiedError(address, backups.length > 0);
+    const isOf = ({ manifest, isMisattributed }: Backup): boolean =>
+      isMisattributed === true || manifest?.mirror === owner;
+    if (owner !== undefined && !backups.some(isOf)) throw emptiedError(address, backups.length > 0);
     const isOnDisk = !isMirrorAway && (await isOnMirrorDisk(target, config.mirror));
     // What the manifest of a damaged one does not tell may be ours.
-    const newest = backups.find(
-      ({ manifest }) => owner === undefined || manifest === null || manifest.mirror === owner,
-    );
+    const newest = backups.find((each) => owner === undefined || each.manifest === null || isOf(each));
     const isBad = newest?.state === 'damaged' || newest?.state === 'gone';
     const damage = isBad ? `${newest.path}: ${newest.reason ?? ''}` : null;
     return { address, error: null, isOnMirrorDisk: isOnDisk, damage };

@@ -1,5 +1,7 @@
 /** `tidemark doctor`: what the key reaches, and how this machine's half is. */
 import { hostname } from 'node:os';
+import { withMisattributed } from '../backup/chain.ts';
+import type { Backup } from '../backup/list.ts';
 import { NOT_SENT } from '../config/checking.ts';
 import type { Config } from '../config/config.ts';
 import { configuredBackups, ownerOf } from '../config/mirrors.ts';
@@ -76,7 +78,9 @@ export async function doctor(
     const inMirror = new MirrorQuestions(mirror);
     const owners = inMirror.ask((each) => targetOwners(each, config)) ?? new Map();
     const isMirrorAway = missing !== null;
-    const targets = await checkTargets(config, { owners, isMirrorAway }, context.signal);
+    const compared = (backups: readonly Backup[]): readonly Backup[] =>
+      inMirror.ask((each) => withMisattributed(each, backups)) ?? backups;
+    const targets = await checkTargets(config, { owners, isMirrorAway, compared }, context.signal);
     const otherSources = inMirror.ask((each) => otherSourcesNote(each, config));
     const found = bySeverity([
       ...reaches.flatMap((reach) => [...reachProblems(reach), ...clockProblems(reach)]),

@@ -26,7 +26,7 @@ import {
   toRun,
   type CommandContext,
 } from './context.ts';
-import { inChain } from '../backup/chain.ts';
+import { inChain, withMisattributed } from '../backup/chain.ts';
 import { listBackups } from '../backup/list.ts';
 import { lackOf, type BackupManifest } from '../backup/manifest.ts';
 import { mirrorId } from '../backup/plain-backup.ts';
@@ -382,12 +382,12 @@ async function compareBackups(mirror: Mirror, targets: readonly BackupTarget[]):
   for (const target of targets) {
     let backups: Awaited<ReturnType<typeof listBackups>>;
     try {
-      backups = await listBackups(target);
+      backups = withMisattributed(mirror, await listBackups(target));
     } catch (error) {
       unread.push(`${target.address}: ${asTidemarkError(error).message}`);
       continue;
     }
-    for (const { name, path, manifest, reason, state } of backups) {
+    for (const { name, path, manifest, reason, state, isMisattributed = false } of backups) {
       const file = { target: target.address, file: name };
       const damage = state === 'damaged' || state === 'gone' ? reason : null;
       if (manifest === null) {
@@ -395,7 +395,7 @@ async function compareBackups(mirror: Mirror, targets: readonly BackupTarget[]):
         leftOut.push({ ...file, reason: 'no_manifest', mirror: null });
         continue;
       }
-      if (manifest.mirror !== owner) {
+      if (manifest.mirror !== owner && !isMisattributed) {
         leftOut.push({ ...file, reason: 'other_mirror', mirror: manifest.mirror });
         continue;
       }
