@@ -2,9 +2,11 @@
 import { plural } from '../core/wording.ts';
 import type { FoundSeal } from '../mirror/verify-chain.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { Backup } from './list.ts';
+import { type Backup, newestFirst } from './list.ts';
 import { type BackupManifest, lackOf } from './manifest.ts';
+import { parseBackupName } from './name.ts';
 import { mirrorId } from './plain-backup.ts';
+import type { BackupTarget } from './targets/target.ts';
 
 interface InChain {
   /** Of its root; undefined where that is not in the chain. */
@@ -52,6 +54,35 @@ export function withMisattributed(mirror: Mirror, backups: readonly Backup[]): B
     const reason = `its manifest names another mirror, but has the root hash of run ${found.run} of this one`;
     return { ...backup, state: 'damaged', isMisattributed: true, reason };
   });
+}
+
+/**
+ * The same backups of a target, with the one that this mirror stored there last as gone, if neither that nor a newer one of this
+ * mirror is there: retention keeps the newest.
+ * @param backups all that are there, newest first
+ */
+export function withMissing(mirror: Mirror, target: BackupTarget, backups: readonly Backup[]): Backup[] {
+  const stored = parseBackupName(mirror.daemon.lastStoredIn(target.address) ?? '');
+  if (stored === undefined) return [...backups];
+  const owner = mirrorId(mirror);
+  const isThere = backups.some(
+    (each) =>
+      each.name === stored.name ||
+      (newestFirst(each, stored) < 0 &&
+        (each.isMisattributed === true || (each.manifest?.mirror ?? owner) === owner)),
+  );
+  if (isThere) return [...backups];
+  const missing: Backup = {
+    ...stored,
+    target,
+    path: target.pathOf(stored.name),
+    bytes: 0,
+    state: 'gone',
+    reason: 'it was stored there last, and neither its file nor its manifest is there',
+    isOfOtherVersion: false,
+    manifest: null,
+  };
+  return [...backups, missing].toSorted(newestFirst);
 }
 
 const NAMED = 3;

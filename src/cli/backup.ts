@@ -1,5 +1,11 @@
 /** `tidemark backup list` and `backup create`. */
-import { CONTRADICTING_HINT, contradicting, contradictingText, withMisattributed } from '../backup/chain.ts';
+import {
+  CONTRADICTING_HINT,
+  contradicting,
+  contradictingText,
+  withMisattributed,
+  withMissing,
+} from '../backup/chain.ts';
 import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import { settlesWithin, systemClock } from '../core/clock.ts';
@@ -139,13 +145,15 @@ export async function listWaiting(
   return await answered(target, listing, ANSWERS_MS, clock);
 }
 
-/** The same, compared with the configured mirror where it can be read: one whose manifest names another mirror may be its own. */
+/** The same, compared with the configured mirror where it can be read: one whose manifest names another mirror may be its own, and the newest may be gone. */
 export async function listCompared(
   context: CommandContext,
   target: BackupTarget,
 ): Promise<readonly Backup[]> {
   const backups = await listWaiting(context, target);
-  return withConfiguredMirror(context, (mirror) => withMisattributed(mirror, backups)) ?? backups;
+  const compared = (mirror: Mirror): Backup[] =>
+    withMissing(mirror, target, withMisattributed(mirror, backups));
+  return withConfiguredMirror(context, compared) ?? backups;
 }
 
 function listText({ target, backups }: Listed, own: string | null, context: CommandContext): string {

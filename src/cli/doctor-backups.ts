@@ -3,7 +3,7 @@ import { type Backup, emptiedError, hasStoredIn, listBackups } from '../backup/l
 import { mirrorId } from '../backup/plain-backup.ts';
 import { isOnMirrorDisk, mirrorDiskText } from '../backup/mirror-disk.ts';
 import { openTarget } from '../backup/targets/open.ts';
-import { addressOf } from '../backup/targets/target.ts';
+import { addressOf, type BackupTarget } from '../backup/targets/target.ts';
 import type { BackupConfig, Config, TargetConfig } from '../config/config.ts';
 import { ownTime, systemClock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
@@ -27,7 +27,7 @@ const WAIT_MS = 15_000;
  * Looks at every configured target at once: that a directory can be listed and written and has not lost its backups, that a
  * bucket can be listed, and that the newest backup has the size of its manifest.
  * @param known.owners as `targetOwners`
- * @param known.compared marks those whose manifest names another mirror, though they are of this one
+ * @param known.compared marks those whose manifest names another mirror, though they are of this one, and adds one that is gone
  * @param known.isMirrorAway true where the mirror was there and is not: the disk in its place is not its own
  */
 export async function checkTargets(
@@ -46,8 +46,8 @@ export async function checkTargets(
 type TargetOwners = ReadonlyMap<TargetConfig, string>;
 
 interface KnownOfMirror {
-  /** As `withMisattributed`; left out without a mirror. */
-  readonly compared?: (backups: readonly Backup[]) => readonly Backup[];
+  /** As `withMisattributed`, with all of a directory also as `withMissing`; left out without a mirror. */
+  readonly compared?: (backups: readonly Backup[], directory: BackupTarget | null) => readonly Backup[];
   readonly owners: TargetOwners;
   readonly isMirrorAway: boolean;
 }
@@ -82,8 +82,10 @@ async function checkTarget(
     const opened = await openTarget(target, systemClock);
     await opened.check(limited);
     // Of a bucket, each manifest is a request: that of the newest is enough.
-    const backups = compared(await listBackups(opened, target.type === 'directory' ? Infinity : 1));
-    const [first] = backups;
+    const isDirectory = target.type === 'directory';
+    const listed = await listBackups(opened, isDirectory ? Infinity : 1);
+    const backups = compared(listed, isDirectory ? opened : null);
+    const [first] = listed;
     if (first?.unread !== undefined) throw first.unread;
     const isOf = ({ manifest, isMisattributed }: Backup): boolean =>
       isMisattributed === true || manifest?.mirror === owner;

@@ -1,7 +1,8 @@
 /** `tidemark doctor`: what the key reaches, and how this machine's half is. */
 import { hostname } from 'node:os';
-import { withMisattributed } from '../backup/chain.ts';
+import { withMisattributed, withMissing } from '../backup/chain.ts';
 import type { Backup } from '../backup/list.ts';
+import type { BackupTarget } from '../backup/targets/target.ts';
 import { NOT_SENT } from '../config/checking.ts';
 import type { Config } from '../config/config.ts';
 import { configuredBackups, ownerOf } from '../config/mirrors.ts';
@@ -78,8 +79,11 @@ export async function doctor(
     const inMirror = new MirrorQuestions(mirror);
     const owners = inMirror.ask((each) => targetOwners(each, config)) ?? new Map();
     const isMirrorAway = missing !== null;
-    const compared = (backups: readonly Backup[]): readonly Backup[] =>
-      inMirror.ask((each) => withMisattributed(each, backups)) ?? backups;
+    const compared = (backups: readonly Backup[], directory: BackupTarget | null): readonly Backup[] =>
+      inMirror.ask((each) => {
+        const marked = withMisattributed(each, backups);
+        return directory === null ? marked : withMissing(each, directory, marked);
+      }) ?? backups;
     const targets = await checkTargets(config, { owners, isMirrorAway, compared }, context.signal);
     const otherSources = inMirror.ask((each) => otherSourcesNote(each, config));
     const found = bySeverity([

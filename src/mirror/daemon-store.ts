@@ -61,6 +61,9 @@ export function daemonStore(access: MirrorAccess) {
       /** Whether a job stored a backup in the target of this address, or found it without those that were there. */
       hasStoredIn: (connection, address: string): boolean =>
         STORED_IN(connection).get({ address }) !== undefined,
+      /** Name of the backup that was stored last in a target; undefined without one. */
+      lastStoredIn: (connection, address: string): string | undefined =>
+        LAST_STORED_IN(connection).get({ address })?.file,
       /** The newest job of each name and source, in order of both; those of the mirror as a whole first. */
       newestJobs: (connection): JobRow[] => NEWEST_JOBS(connection).all(),
       /** The newest job of that name that came to its own end, of each source in order of their names. */
@@ -368,6 +371,23 @@ const STORED_IN = prepared((db) =>
           WHERE value ->> 'address' = ${param('address')} AND (value ->> 'error' IS NULL OR value ->> 'isEmptied'))`,
       ),
     )
+    .limit(1)
+    .prepare(),
+);
+
+const LAST_STORED_IN = prepared((db) =>
+  db
+    .select({ file: sql<string>`${jobs.summary} ->> '$.file'` })
+    .from(jobs)
+    .where(
+      and(
+        eq(jobs.name, 'backup'),
+        sql`${jobs.summary} ->> '$.file' IS NOT NULL`,
+        sql`EXISTS (SELECT 1 FROM json_each(${jobs.summary}, '$.targets')
+          WHERE value ->> 'address' = ${param('address')} AND value ->> 'error' IS NULL)`,
+      ),
+    )
+    .orderBy(desc(jobs.job))
     .limit(1)
     .prepare(),
 );

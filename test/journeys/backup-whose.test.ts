@@ -5,7 +5,7 @@ import { expect, it } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { open, sync } from '../mirror/fixture.ts';
 import { commandLine } from './command-line.ts';
-import { scratch } from './harness.ts';
+import { nextSecond, scratch } from './harness.ts';
 import { ORG } from './service.ts';
 
 /** A directory of backups, and mirrors that have theirs there. */
@@ -105,4 +105,28 @@ it('of a run that the mirror has not, since an older mirror is in its place: ver
   expect(stderr).toContain(`1 backup (${name}) is not in the chain of this mirror`);
   const document = JSON.parse((await run('backup', 'verify', 'latest', '--json')).stdout) as object;
   expect(document).toMatchObject({ contradicting: [name] });
+});
+
+it('gone with its manifest, the newest: what looks at the backups says so until there is a newer one', async () => {
+  const { of, directory } = place();
+  const { run, backedUp } = of('one');
+  const older = await backedUp('A');
+  const newer = await backedUp('B');
+  for (const file of [newer, `${newer}.json`]) rmSync(join(directory, file));
+  const line = 'it was stored there last, and neither its file nor its manifest is there';
+
+  expect((await run('backup', 'list')).stdout.replaceAll(/\s+/g, ' ')).toContain(`gone: ${line}`);
+  const verified = await run('backup', 'verify', 'latest');
+  expect(verified.code).toBe(1);
+  expect(verified.stdout).toContain(`${older}: verified`);
+  expect(verified.stderr).toContain(`${newer} is newer than ${older}, and is gone (${line})`);
+  expect((await run('doctor')).stdout).toContain(`${newer}: ${line}`);
+
+  // Retention may have removed the one that was stored last before.
+  await nextSecond();
+  const newest = await backedUp('C');
+  for (const file of [older, `${older}.json`]) rmSync(join(directory, file));
+  expect((await run('backup', 'list')).stdout).not.toContain('gone');
+  expect(await run('backup', 'verify', 'latest')).toMatchObject({ code: 0, stderr: '' });
+  expect((await run('doctor')).stdout).not.toContain(newest);
 });
