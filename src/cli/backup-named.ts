@@ -56,6 +56,8 @@ interface NamedBackup {
   readonly unread: readonly UnreadTarget[];
   /** Where the newest is meant: newer ones of the same mirror, or perhaps of it, that are damaged or gone, or have no manifest. */
   readonly passedOver: readonly Backup[];
+  /** Where the newest is meant: as `noneOfConfigured`. */
+  readonly noneOfOwn: TidemarkError | null;
 }
 
 interface UnreadTarget {
@@ -95,7 +97,10 @@ export async function backupNamed(
     const newest = newestOf(context, backups, { where: target.address, isToRestore });
     const newer = await newerBelow([{ target, newest }], address, hint);
     if (newer !== null) throw newer;
-    return { backup: newest, unread: [], passedOver: passedOver(newest, backups) };
+    return {
+      ...{ backup: newest, unread: [], passedOver: passedOver(newest, backups) },
+      noneOfOwn: noneOfConfigured(context, newest, { backups, where: target.address }),
+    };
   };
   if (file === 'latest') return await latestOfTargets(context, isToRestore, hint);
   if (isS3Address(file)) return await backupAt(context, file, { list, newestIn });
@@ -115,7 +120,7 @@ export async function backupNamed(
 }
 
 function onlyThis(backup: Backup): NamedBackup {
-  return { backup, unread: [], passedOver: [] };
+  return { backup, unread: [], passedOver: [], noneOfOwn: null };
 }
 
 /** True for a configured directory, or the one above those of all sources: it may be away, and is never a backup itself. */
@@ -180,7 +185,8 @@ async function latestOfTargets(
       hint,
     );
     if (newer !== null) throw newer;
-    return { backup: newest, unread, passedOver: passedOver(newest, all) };
+    const noneOfOwn = noneOfConfigured(context, newest, { backups: all, where });
+    return { backup: newest, unread, passedOver: passedOver(newest, all), noneOfOwn };
   } catch (error) {
     // Whoever is to name one needs to know that there may be others.
     printUnread(context, errorsOf(unread));
@@ -233,11 +239,10 @@ async function backupAt(
 }
 
 /**
- * The newest complete backup of the configured mirror; without a mirror, of the only one that has backups there. To restore from,
- * it may be of another one where the configured one has none, which is said; and none is chosen while the configured mirror may have been begun by mistake: the backup that is meant is then the other one's. Nor is
+ * The newest complete backup of the configured mirror; without one, of the only mirror that has backups there. To restore from,
+ * none is chosen while the configured mirror may have been begun by mistake: the backup that is meant is then the other one's. Nor is
  * one of which another has a later run.
- * @throws TidemarkError `usage` if several mirrors have: nothing says which one is meant. `reference_unknown` to verify, if only
- *   another one has
+ * @throws TidemarkError `usage` if several mirrors have: nothing says which one is meant
  */
 function newestOf(
   context: CommandContext,
@@ -256,8 +261,7 @@ function newestOf(
     }) ?? false;
   const own = complete.filter(({ manifest }) => manifest?.mirror === owner);
   const [latest] = own.length > 0 ? own : complete;
-  const allDamaged = backups.filter(({ state }) => state === 'damaged');
-  const [damaged, ...others] = allDamaged;
+  const [damaged, ...others] = backups.filter(({ state }) => state === 'damaged');
   if (latest === undefined && damaged !== undefined) {
     const more = others.length === 0 ? '' : `, and ${plural(others.length, 'other backup')} too`;
     throw new TidemarkError(
@@ -283,20 +287,6 @@ function newestOf(
       },
     );
   if (own.length === 0 && newest.length > 1) throw severalMirrors('');
-  if (owner !== null && own.length === 0) {
-    const text = `${where} has no complete backup of the configured mirror, only ${choiceText(newest, owner)}`;
-    const [ofOwn] = allDamaged.filter((each) => mayBeOf(each, owner));
-    // Whoever restores may want the history of another one.
-    if (isToRestore) printReason(context, [text]);
-    else if (ofOwn === undefined)
-      throw new TidemarkError('reference_unknown', text, {
-        hint: `\`tidemark backup verify ${shellWord(latest.path)}\` verifies that one; \`tidemark backup create\` makes one of the configured mirror`,
-      });
-    else
-      throw new TidemarkError('mirror_corrupt', `${text}; ${ofOwn.name} is damaged (${ofOwn.reason ?? ''})`, {
-        hint: '`tidemark backup list` lists the backups; `tidemark backup create` makes another one',
-      });
-  }
   if (isToRestore && own.length > 0 && isBegunAnew)
     throw severalMirrors(', and the configured one was begun after backups of another one had been made');
   const later = laterRun(latest, complete);
@@ -308,6 +298,29 @@ function newestOf(
     });
   printNote(context, [text]);
   return latest;
+}
+
+/** Where the configured mirror can be read and the newest is of another one, as it has none there: the error that says so; null otherwise. */
+function noneOfConfigured(
+  context: CommandContext,
+  newest: Backup,
+  { backups, where }: { readonly backups: readonly Backup[]; readonly where: string },
+): TidemarkError | null {
+  const owner = withConfiguredMirror(context, mirrorId);
+  if (owner === null || newest.manifest?.mirror === owner) return null;
+  const text = `${where} has no complete backup of the configured mirror, only ${choiceText([newest], owner)}`;
+  const damaged = backups.find((each) => each.state === 'damaged' && mayBeOf(each, owner));
+  if (damaged !== undefined)
+    return new TidemarkError(
+      'mirror_corrupt',
+      `${text}; ${damaged.name} is damaged (${damaged.reason ?? ''})`,
+      {
+        hint: '`tidemark backup list` lists the backups; `tidemark backup create` makes another one',
+      },
+    );
+  return new TidemarkError('reference_unknown', text, {
+    hint: `\`tidemark backup verify ${shellWord(newest.path)}\` verifies that one; \`tidemark backup create\` makes one of the configured mirror`,
+  });
 }
 
 /** The backup of the same mirror with the latest run, where that is later than the newest one's: nothing proves a time. */

@@ -17,7 +17,7 @@ import { restoredStates } from '../daemon/notices/perhaps-open.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { readConfig, readLoadedConfig } from '../wire.ts';
-import { isInteractive, print, printNote, type CommandContext } from './context.ts';
+import { isInteractive, print, printNote, printReason, type CommandContext } from './context.ts';
 import { backupDocument } from './backup.ts';
 import {
   backupNamed,
@@ -52,6 +52,8 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
   if (unread.length > 0) throw perhapsNewer(errorsOf(unread), backup, options);
   refuseOtherSource(context, sourcesIn(backup));
   printPassedOver(context, found);
+  // Whoever restores may want the history of another one.
+  if (found.noneOfOwn !== null) printReason(context, [found.noneOfOwn.message]);
   const identities = await identitiesOf(context, options.identity);
   const to = resolve(context.cwd, options.to);
   // Whatever link leads there: before the file is made.

@@ -31,6 +31,7 @@ export async function verifyOneBackup(context: CommandContext, options: VerifyOp
   requireSources(context, backup, backup.manifest?.sources);
   // Now: the verification may fail.
   printUnread(context, errorsOf(unread));
+  if (named.noneOfOwn !== null) throw named.noneOfOwn;
   printPassedOver(context, named);
   const unlike = withConfiguredMirror(context, (mirror) => contradicting(mirror, [backup]));
   const unlikeText = contradictingText(unlike ?? []);
