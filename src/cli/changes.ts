@@ -193,14 +193,11 @@ export async function changes(context: CommandContext, options: ChangesOptions):
         unread.some(({ forgotten }) => forgotten.length > 0) && found.every(({ diff }) => diff === null),
     };
     const { since, until } = period;
-    const report = timelineReport(
-      isPage ? { ...timeline, period: `${utcMinute(since.at)} to ${utcText(until.at)}` } : timeline,
-      {
-        ...shared,
-        title: isPage ? 'Changes' : `Changes from ${localTime(since.at)} to ${localTime(until.at)}`,
-        ...(isPage ? {} : { timeText: localTime }),
-      },
-    );
+    const report = timelineReport(isPage ? { ...timeline, period: exactText(period) } : timeline, {
+      ...shared,
+      title: isPage ? 'Changes' : `Changes from ${localTime(since.at)} to ${localTime(until.at)}`,
+      ...(isPage ? {} : { timeText: localTime }),
+    });
     const text = ((): string => {
       if (format === 'json')
         return escapeForTerminal(
@@ -212,11 +209,15 @@ export async function changes(context: CommandContext, options: ChangesOptions):
       }
       if (format === 'html') return renderHtml(report);
       if (format === 'markdown') return renderMarkdown(report, { maxLength: COMMENT_LENGTH });
-      return renderText(report, {
-        ...lineOptions(context, { isFile: options.output !== undefined }),
-        maxRecords: options.limit ?? RECORDS_SHOWN,
-        moreHint: 'tidemark changes --format json',
-      });
+      const next = context.options.verbose === true ? sealNotes(head) : [];
+      return renderText(
+        { ...report, next },
+        {
+          ...lineOptions(context, { isFile: options.output !== undefined }),
+          maxRecords: options.limit ?? RECORDS_SHOWN,
+          moreHint: 'tidemark changes --format json',
+        },
+      );
     })();
     // The other formats have a place for them.
     if (format === 'csv') printNote(context, shared.notes);
@@ -280,11 +281,14 @@ function requireBegun(mirror: Mirror, sources: readonly string[], source: string
 }
 
 function utcText(at: string): string {
-  return `${utcMinute(at)} UTC`;
+  return `${at.slice(0, 16).replace('T', ' ')} UTC`;
 }
 
-function utcMinute(at: string): string {
-  return at.slice(0, 16).replace('T', ' ');
+/** To the second, and by which runs: with that, somebody else can ask for the same period. */
+function exactText({ since, until }: Period): string {
+  const [from, to] = [since, until].map(({ at }) => at.slice(0, 19).replace('T', ' '));
+  const after = since.run === undefined ? '' : `, after run ${since.run}`;
+  return `${from} to ${to} UTC${after}${until.run === undefined ? '' : `, up to run ${until.run}`}`;
 }
 
 function document(

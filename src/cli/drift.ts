@@ -239,6 +239,7 @@ function driftReport(
       // In the terminal their number says enough, until somebody asks.
       const isListed = format !== 'text' || context.options.verbose === true;
       const sealed = format === 'html' || format === 'markdown' ? sealNotes(head) : [];
+      const sealedLast = format === 'text' && context.options.verbose === true ? sealNotes(head) : [];
       return renderDocument(context, document, format, {
         ...shared,
         ...(format === 'text' ? { timeText: localTime } : {}),
@@ -246,6 +247,7 @@ function driftReport(
         notes: isHere
           ? [...notes(false, isListed), ...staleFromLines(document, definitions), ...leftOutHere]
           : [...sealed, ...notes(true, isListed), ...forgottenNotes(document), ...beside],
+        ...(sealedLast.length === 0 ? {} : { next: [...(held?.next ?? []), ...sealedLast] }),
       });
     },
   };

@@ -195,6 +195,9 @@ describe('drift', () => {
       expect((await story.run('drift', '--format', format)).stdout).toContain(
         `root hash of run 2: ${String(root)};`,
       );
+    const last = `root hash of run 2: ${String(root)}; \`tidemark verify --root HASH\` says whether a mirror has it`;
+    expect((await story.run('drift', '--verbose')).stdout.trimEnd().split('\n').at(-1)).toBe(last);
+    expect((await story.run('drift')).stdout).not.toContain(String(root));
     story.alter("UPDATE runs SET trigger = 'someone' WHERE run = 1");
     expect(await head()).toBeNull();
     expect((await story.run('drift', '--format', 'html')).stdout).not.toContain('root hash of run');

@@ -213,7 +213,18 @@ describe('a period', () => {
     expect(sealed).toBe(3);
     expect(html).toContain(`root hash of run 3: ${root}; `);
     expect((await run('verify', '--root', root)).stdout).toContain('is that of run 3');
-    expect(html).toMatch(/<p class="faint">\d{4}-\d\d-\d\d \d\d:\d\d to \d{4}-\d\d-\d\d \d\d:\d\d UTC<\/p>/);
+    const last = `root hash of run 3: ${root}; \`tidemark verify --root HASH\` says whether a mirror has it`;
+    expect(text.stdout).not.toContain(root);
+    expect((await run('changes', '--verbose')).stdout.trimEnd().split('\n').at(-1)).toBe(last);
+    const [, ...ends] =
+      /<p class="faint">(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) to (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) UTC<\/p>/.exec(
+        html,
+      ) ?? [];
+    const [since = '', until = ''] = ends.map((end) => `${end.replace(' ', 'T')}Z`);
+    const again = await run('changes', '--since', since, '--until', until, '--format', 'json');
+    expect((JSON.parse(again.stdout) as { runs: unknown }).runs).toEqual(document.runs);
+    const named = await run('changes', '--since', 'run:1', '--until', 'run:2', '--format', 'markdown');
+    expect(named.stdout).toMatch(/:\d\d UTC, after run 1, up to run 2$/m);
     expect(html).toContain('/sso_enforcement: &quot;&quot; → &quot;saml&quot;');
     expect(html.match(/<script/g)).toHaveLength(1);
 
