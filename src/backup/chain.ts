@@ -56,15 +56,28 @@ export function withMisattributed(mirror: Mirror, backups: readonly Backup[]): B
   });
 }
 
+/** What a mirror knows of a target: its own id, and the name of the backup that it stored there last. */
+interface LastStored {
+  readonly owner: string;
+  readonly name: string | undefined;
+}
+
+export function lastStored(mirror: Mirror, address: string): LastStored {
+  return { owner: mirrorId(mirror), name: mirror.daemon.lastStoredIn(address) };
+}
+
 /**
- * The same backups of a target, with the one that this mirror stored there last as gone, if neither that nor a newer one of this
+ * The same backups of a target, with the one that a mirror stored there last as gone, if neither that nor a newer one of that
  * mirror is there: retention keeps the newest.
  * @param backups all that are there, newest first
  */
-export function withMissing(mirror: Mirror, target: BackupTarget, backups: readonly Backup[]): Backup[] {
-  const stored = parseBackupName(mirror.daemon.lastStoredIn(target.address) ?? '');
+export function withMissing(
+  target: BackupTarget,
+  backups: readonly Backup[],
+  { owner, name }: LastStored,
+): Backup[] {
+  const stored = parseBackupName(name ?? '');
   if (stored === undefined) return [...backups];
-  const owner = mirrorId(mirror);
   const isThere = backups.some(
     (each) =>
       each.name === stored.name ||

@@ -10,7 +10,7 @@ import { LATEST_BACKUP } from '../core/hints.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { openMirror } from '../mirror/open.ts';
 import { mirrorFileState } from '../mirror/real-path.ts';
-import { contradicting } from './chain.ts';
+import { contradicting, lastStored, withMissing } from './chain.ts';
 import { type EarlierBackup, earlierBackups, originOf } from './earlier.ts';
 import { type Backup, hasStoredIn, listBackups } from './list.ts';
 import { isOnMirrorDisk } from './mirror-disk.ts';
@@ -233,9 +233,13 @@ async function readShown(
     const owner = readable(mirror, mirrorId);
     const origin = readable(mirror, originOf);
     const hadSome = readable(mirror, (each) => hasStoredIn(each, config)) ?? false;
+    const last = readable(mirror, (each) => lastStored(each, address));
     const path = mirror?.path;
     const target = await openTarget(config, clock);
-    const all = await listBackups(target);
+    const listed = await listBackups(target);
+    // Where all are gone, that is said of the target.
+    const hasOwn = listed.some(({ manifest }) => manifest?.mirror === owner);
+    const all = last !== null && hasOwn ? withMissing(target, listed, last) : listed;
     const owners = new Set(all.flatMap(({ manifest }) => manifest?.mirror ?? []));
     if (owner === null && owners.size > 1)
       throw new TidemarkError(

@@ -3,6 +3,7 @@ import {
   CONTRADICTING_HINT,
   contradicting,
   contradictingText,
+  lastStored,
   withMisattributed,
   withMissing,
 } from '../backup/chain.ts';
@@ -152,7 +153,7 @@ export async function listCompared(
 ): Promise<readonly Backup[]> {
   const backups = await listWaiting(context, target);
   const compared = (mirror: Mirror): Backup[] =>
-    withMissing(mirror, target, withMisattributed(mirror, backups));
+    withMissing(target, withMisattributed(mirror, backups), lastStored(mirror, target.address));
   return withConfiguredMirror(context, compared) ?? backups;
 }
 

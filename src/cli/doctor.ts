@@ -1,6 +1,6 @@
 /** `tidemark doctor`: what the key reaches, and how this machine's half is. */
 import { hostname } from 'node:os';
-import { withMisattributed, withMissing } from '../backup/chain.ts';
+import { lastStored, withMisattributed, withMissing } from '../backup/chain.ts';
 import type { Backup } from '../backup/list.ts';
 import type { BackupTarget } from '../backup/targets/target.ts';
 import { NOT_SENT } from '../config/checking.ts';
@@ -82,7 +82,9 @@ export async function doctor(
     const compared = (backups: readonly Backup[], directory: BackupTarget | null): readonly Backup[] =>
       inMirror.ask((each) => {
         const marked = withMisattributed(each, backups);
-        return directory === null ? marked : withMissing(each, directory, marked);
+        return directory === null
+          ? marked
+          : withMissing(directory, marked, lastStored(each, directory.address));
       }) ?? backups;
     const targets = await checkTargets(config, { owners, isMirrorAway, compared }, context.signal);
     const otherSources = inMirror.ask((each) => otherSourcesNote(each, config));

@@ -121,6 +121,9 @@ it('gone with its manifest, the newest: what looks at the backups says so until 
   expect(verified.stdout).toContain(`${older}: verified`);
   expect(verified.stderr).toContain(`${newer} is newer than ${older}, and is gone (${line})`);
   expect((await run('doctor')).stdout).toContain(`${newer}: ${line}`);
+  expect((await run('status')).stdout).toMatch(
+    /^Backups: 1, the latest .*, as of run 1, .*; 1 more incomplete$/m,
+  );
 
   // Retention may have removed the one that was stored last before.
   await nextSecond();
