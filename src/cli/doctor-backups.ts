@@ -89,7 +89,7 @@ async function checkTarget(
     if (first?.unread !== undefined) throw first.unread;
     const isOf = ({ manifest, isMisattributed }: Backup): boolean =>
       isMisattributed === true || manifest?.mirror === owner;
-    if (owner !== undefined && !backups.some(isOf)) throw emptiedError(address, backups.length > 0);
+    if (owner !== undefined && !backups.some(isOf)) throw emptiedError(address, listed.length > 0);
     const isOnDisk = !isMirrorAway && (await isOnMirrorDisk(target, config.mirror));
     // What the manifest of a damaged one does not tell may be ours.
     const newest = backups.find((each) => owner === undefined || each.manifest === null || isOf(each));
