@@ -260,6 +260,41 @@ describe('a restore from the dashboard', () => {
     expect(ended).toContain('Applied and verified');
   });
 
+  it('names what was lost below a record whose removal is held, and takes it along when asked', async () => {
+    const { get, post, env, call } = await story({
+      TIDEMARK_HTTP_ALLOW_RESTORE: 'true',
+      TIDEMARK_PROFILE: 'posthog',
+      TIDEMARK_REMOVALS_MAX_RECORDS: '0',
+      TIDEMARK_REMOVALS_MAX_SHARE: '0',
+    });
+    const listed = async (path: string): Promise<Record<string, unknown>[]> =>
+      (await call('GET', path))['results'] as Record<string, unknown>[];
+    expect((await tidemark(['sync'], { env })).code).toBe(0);
+    const id = String((await listed('roles/')).find(({ name }) => name === 'On-call')?.['id']);
+    const members = (await listed(`roles/${id}/role_memberships/`)).length;
+    await call('DELETE', `roles/${id}/`);
+    expect((await tidemark(['sync'], { env })).code).toBe(3);
+    const role = selectionOf({ kind: 'roles', scope: { organization_id: KITTIWAKE_ID }, id });
+    const query = new URLSearchParams({ source: 'default', held: '1', record: role }).toString();
+    const below = `${members} role memberships below it were lost with it: they are not in this plan.`;
+    const alone = await eventually(() => get(`/restore?${query}`), /What it would do/);
+    expect(alone).toContain('1 to create');
+    expect(alone).toContain(below);
+    expect(alone).toContain('Plan these too');
+    const both = await get(`/restore?${query}&with_children=on`);
+    expect(both).toContain(`${members + 1} to create`);
+    expect(both).toContain('--with-children');
+    expect(both).not.toContain('Plan these too');
+    const path = (await post('plan', { query })).headers.get('location') ?? '';
+    const plan = await eventually(() => get(path), /To send 1 step to default/);
+    expect(plan).toContain(below);
+    const [, again = ''] = /name="query" value="([^"]*)">\s*<button>Plan these too/.exec(plan) ?? [];
+    const wider =
+      (await post('plan', { query: again.replaceAll('&amp;', '&') })).headers.get('location') ?? '';
+    const whole = await eventually(() => get(wider), new RegExp(`To send ${members + 1} steps to default`));
+    expect(whole).not.toContain('Plan these too');
+  });
+
   it('says what failed and why, without the log, and what can be done next', async () => {
     const told = await story({ TIDEMARK_HTTP_ALLOW_RESTORE: 'true', TIDEMARK_API_KEY: READ_KEY });
     const { get, post } = told;

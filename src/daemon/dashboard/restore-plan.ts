@@ -1,4 +1,5 @@
 /** What a restore of selected records, or of a version of one, would send back, and the command that does it. */
+import type { Scope } from '../../catalog/definition.ts';
 import type { RecordKey } from '../../catalog/order.ts';
 import type { Config } from '../../config/config.ts';
 import { maskedMessage } from '../../config/known-secrets.ts';
@@ -31,11 +32,10 @@ import { type Plan, isExecutable } from '../../restore/plan/plan.ts';
 import { otherProfile } from '../../restore/plan/settings.ts';
 import { type SourceDrift, acceptedBetween, ignoredIn } from '../../state/drift.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
-import { firstHeld, namedRemovals, sourceLookup } from '../../state/held-names.ts';
+import { firstHeld, heldBelowTest } from '../../state/held-names.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import { resolveState } from '../../state/resolved-state.ts';
 import { recordHistory } from '../../state/record-history.ts';
-import { reviewCommands } from '../../sync/removals.ts';
 import type { StateFilter } from '../../state/filter.ts';
 import { type LoadedState, stateOfRecords } from '../../state/state.ts';
 import type { RestoreCommand } from '../http/restores.ts';
@@ -144,15 +144,7 @@ export async function heldPlanPage(
     ...kinds.map((kind) => `--kind=${kind}`),
     ...ids.map((id) => `--id=${id}`),
   ];
-  const above = namedRemovals(mirror, source, sourceLookup(facts.config)).filter(
-    ({ kind, below }) => below > 0 && kinds.includes(kind),
-  );
-  const below =
-    above.length === 0
-      ? NOTHING
-      : hintHtml(
-          `What is below them is not in this plan: ${reviewCommands(above, source).restoring('them')}.`,
-        );
+  const command = { source, args: withBoxes(args, asked) };
   const planned = await plannedHtml(facts, source, {
     reference: 'latest',
     filter: { kinds, ids },
@@ -163,8 +155,8 @@ export async function heldPlanPage(
       ? `The service no longer shows ${plural(held.length, 'record')}, of which the mirror has the last state.`
       : `This plan has ${count(held.length)} of the ${plural(all.length, 'record')} that the service no longer shows; the mirror has their last state.`;
   const body = markup`${crumbs}<p>${what}</p>
-${planned.html}${below}${applyHtml(planned, args, asked)}`;
-  return { content: { title, body }, command: { source, args } };
+${planned.html}${planned.below}${applyHtml(planned, command.args, asked)}`;
+  return { content: { title, body }, command };
 }
 
 /**
@@ -375,7 +367,7 @@ async function mirrorPlan(
       isAgeMeant: true,
     },
     desired,
-    readLive: () => Promise.resolve(withoutHeld(open('latest'), held)),
+    readLive: () => Promise.resolve(withoutHeld(open('latest'), held, heldBelowTest(mirror, source))),
     source: configured,
     definitions: definitionsFor(config, source),
     idMap: mirror.restores.idMap(source),
@@ -390,11 +382,19 @@ async function mirrorPlan(
   return plan;
 }
 
-/** The newest run as the service showed it: the mirror keeps records that were missing from it while their removal is held. */
-function withoutHeld(latest: LoadedState, held: readonly RecordKey[]): LoadedState {
+/**
+ * The newest run as the service showed it: the mirror keeps records that were missing from it while their removal is held, and with
+ * them what is below.
+ */
+function withoutHeld(
+  latest: LoadedState,
+  held: readonly RecordKey[],
+  isBelowHeld: (scope: Scope) => boolean,
+): LoadedState {
   if (held.length === 0) return latest;
   const gone = new Set(held.map(selectionOf));
-  const isThere = (record: RecordKey): boolean => !gone.has(selectionOf(record));
+  const isThere = (record: RecordKey): boolean =>
+    !gone.has(selectionOf(record)) && !isBelowHeld(record.scope);
   return stateOfRecords([], latest, {
     records: (filter) => Iterator.from(latest.records(filter)).filter(isThere),
   });
