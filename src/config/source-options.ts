@@ -149,7 +149,7 @@ export const SOURCE = section('One remote service.', {
     maxRecords: t.wholeNumber(0, 10_000_000).prefault(10).meta({
       unit: 'records',
       description:
-        'Removals of one collection in one run beyond this and beyond maxShare are held. Each collection counts alone: many short ones may each lose a few, and drift names them all. A collection of which all records are missing is always held.',
+        'Removals of one collection in one run beyond this and beyond maxShare are held, and those of a collection of which all records are missing. Each collection counts alone: many short ones may each lose a few, and drift names them all. What is below a missing record is removed with it, without a check of its own; if more is below the missing records of a collection than this, and than maxShare of all records of the source, their removal is held.',
       example: 10,
     }),
     maxShare: t.share.prefault(0.1).meta({
