@@ -75,7 +75,7 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
       {
         flags: '--with-children',
         description:
-          'also what is below the records that --kind and --id select, such as the memberships of a role',
+          'also what is below the records that --kind and --id select, such as the memberships of a role; of an organization or project only what was lost with it',
       },
       {
         flags: '--field <pointer>',

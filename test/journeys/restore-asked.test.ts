@@ -593,6 +593,32 @@ describe('a plan that creates a record without what was lost with it', () => {
     expect(after).not.toContain('not selected');
   });
 
+  it('and that command plans nothing below what else was chosen, and still exists', async () => {
+    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
+    const { id } = await story.named('roles', 'On-call');
+    const members = await story.list(`roles/${String(id)}/role_memberships`);
+    const other = await story.named('roles', 'Contractors');
+    await story.call('DELETE', `${ORGANIZATION}roles/${String(id)}/`);
+    await story.call('DELETE', `${ORGANIZATION}roles/${String(other.id)}/`);
+    await story.call('PATCH', ORGANIZATION, { enforce_2fa: false });
+    const choice = ['--kind', 'organizations', '--id', KITTIWAKE_ID, '--kind', 'roles', '--id', 'On-call'];
+    const { stderr } = await story.expectRun(2, 'restore', 'run:1', ...choice);
+    expect(stderr).toContain(`${members.length} role memberships below it`);
+    const { stdout } = await story.expectRun(2, 'restore', 'run:1', ...choice, '--with-children');
+    expect(stdout).toContain(`${members.length + 1} to create, 1 to update`);
+    expect(stdout).not.toContain('Contractors');
+  });
+
+  it('plans what was lost below a role that still exists', async () => {
+    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
+    const { id } = await story.named('roles', 'On-call');
+    const [first] = await story.list(`roles/${String(id)}/role_memberships`);
+    await story.call('DELETE', `${ORGANIZATION}roles/${String(id)}/role_memberships/${String(first?.id)}/`);
+    const choice = ['--kind', 'roles', '--id', 'On-call', '--with-children'];
+    const { stdout } = await story.expectRun(2, 'restore', 'run:1', ...choice);
+    expect(stdout).toContain('1 to create');
+  });
+
   it('and where only that was chosen, is blocked with a command that plans both', async () => {
     const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
     const { id } = await story.named('roles', 'On-call');

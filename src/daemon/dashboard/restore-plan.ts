@@ -44,7 +44,6 @@ import {
   type DefinitionOf,
   emptyHtml,
   fieldListHtml,
-  hintHtml,
   nameHtml,
   recordPath,
   timeHtml,

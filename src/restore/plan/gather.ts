@@ -61,6 +61,7 @@ export async function readPlanInput(given: GatherOptions): Promise<Gathered> {
   const idsOf = ids === undefined ? null : idChoice(ids, options.idMap);
   const isField = fieldChoice(request.fields);
   const asked = askedKinds(options, idsOf);
+  const chosen = askedKinds({ ...given, request: { ...given.request, withChildren: false } }, idsOf);
   const kinds = kindsToRead(asked, definitions, request.prune !== null);
   // Where one was deleted, `--prune` would remove the record from the service.
   desired.requireCounted?.(desired.collections().filter(({ kind }) => kinds.includes(kind)));
@@ -86,9 +87,17 @@ export async function readPlanInput(given: GatherOptions): Promise<Gathered> {
   }
   requireFields(request.fields, asked, definitions, [...wanted, ...there]);
   const { accepted, contradicted } = await options.acceptedIn(live);
-  const isBelow = belowNamed(options, asked, idsOf, wanted);
+  const isNamed = (record: { readonly kind: Kind; readonly id: string }): boolean =>
+    idsOf === null || idsOf(record).length > 0;
+  const isBelow = belowChosen(
+    options,
+    (kind, id) => chosen.has(kind) && isNamed({ kind, id }),
+    wanted,
+    there,
+  );
   const isAsked = (record: RecordKey): boolean =>
-    isWithin(record) && (idsOf === null || idsOf(record).length > 0 || isBelow(record));
+    isWithin(record) &&
+    ((isNamed(record) && [...kindsOf(record)].some((kind) => chosen.has(kind))) || isBelow(record));
   const contradictions = contradicted
     .filter(isAsked)
     .flatMap((each) => options.contradictionText(each) ?? []);
@@ -297,23 +306,29 @@ function withKindsBelow(options: GatherOptions): GatherOptions {
   return { ...options, request: { ...request, filter: { ...request.filter, kinds: all } } };
 }
 
+/** Of these, filters of their own select what is below one: `--with-children` is then about what was lost with it. */
+const SELECTABLE: ReadonlySet<keyof Scope> = new Set(['organization_id', 'project_id']);
+
 /**
- * True for a desired record below one that was named by its id, where these are asked for. What only live has there is not
- * chosen: `--prune` would remove it.
+ * True for a desired record below one that was chosen, where these are asked for; of organizations and projects only below those that
+ * live lacks. What only live has there is not chosen: `--prune` would remove it.
  */
-function belowNamed(
-  { request }: GatherOptions,
-  asked: ReadonlySet<Kind>,
-  idsOf: ReturnType<typeof idChoice> | null,
+function belowChosen(
+  { request, idMap }: GatherOptions,
+  isChosen: (kind: Kind, id: string) => boolean,
   wanted: readonly ParsedRecord[],
+  there: readonly ParsedRecord[],
 ): (record: RecordKey) => boolean {
-  if (request.withChildren !== true || idsOf === null) return () => false;
+  if (request.withChildren !== true) return () => false;
   const known = new Set(wanted.map(recordKey));
-  const isNamed = (key: keyof Scope, id: string): boolean =>
-    asked.has(SCOPE_KIND[key]) && idsOf({ kind: SCOPE_KIND[key], id }).length > 0;
+  const alive = new Set(there.map(({ kind, id }) => `${kind} ${id}`));
+  const isLost = (kind: Kind, id: string): boolean =>
+    !withMappedIds(kind, [id], idMap).some((each) => alive.has(`${kind} ${each}`));
+  const isMeant = (key: keyof Scope, id: string): boolean =>
+    isChosen(SCOPE_KIND[key], id) && (!SELECTABLE.has(key) || isLost(SCOPE_KIND[key], id));
   return (record) =>
     known.has(recordKey(record)) &&
-    Object.entries(record.scope).some(([key, id]) => isNamed(key as keyof Scope, id));
+    Object.entries(record.scope).some(([key, id]) => isMeant(key as keyof Scope, id));
 }
 
 /** The kinds that the user named, or those of the records that were named, or everything that the configuration includes. */
