@@ -36,7 +36,7 @@ import { unmanagedKinds } from './compare-sources.ts';
 import { stepsOverRuns } from './mirror-diff.ts';
 import { neverRead, nothingCompared, type UnreadList } from './nothing-compared.ts';
 import { type Coverage, isByChoice, type LoadedState, staleReading, type UnknownRecord } from './state.ts';
-import { isNamedAnyway, neverAskedKinds } from './unasked.ts';
+import { EXCLUDED, isNamedAnyway, neverAskedKinds } from './unasked.ts';
 import { UnknownRecords } from './unknown-records.ts';
 import type { Scope } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
@@ -91,8 +91,9 @@ async function compareChecked(asked: ComparisonRequest): Promise<DiffDocument> {
   const unmanaged = [...unmanagedKinds(mode, definitions)].map(([kind, reason]) => {
     const own = all.filter((each) => each.kind === kind).map(({ scope }) => to.coverage(kind, scope));
     const [first] = own;
-    const isExcluded = first?.how === 'left_out' && own.every(({ how }) => how === 'left_out');
-    return [kind, isExcluded ? first.reason : reason] as const;
+    if (first === undefined) return [kind, asked.isExcluded?.(kind) === true ? EXCLUDED : reason] as const;
+    const isLeftOut = first.how === 'left_out' && own.every(({ how }) => how === 'left_out');
+    return [kind, isLeftOut ? first.reason : reason] as const;
   });
   const leaveOut = new Map([...unmanaged, ...(asked.leaveOut ?? [])]);
   const request = { ...asked, from, leaveOut };

@@ -130,6 +130,8 @@ function apartFromExport(
 }
 
 const SYNC_FIRST = 'run `tidemark sync`, and compare with its run';
+const INCLUDE_FIRST =
+  'leave the kind in (kinds.include, kinds.exclude, recordings.sharingPerRun), then run `tidemark sync`';
 
 /**
  * The error where no run was asked for a kind, or one side is a state of the mirror from before the first reading of every collection that was skipped; undefined where it
@@ -148,9 +150,7 @@ export function neverRead(
   const [never] = skipped.filter(({ kind }) => (to.neverAsked?.(kind) ?? null) !== null);
   if (never !== undefined)
     return new TidemarkError('never_read', `nothing was compared: ${never.kind}: ${never.reason}`, {
-      hint: isExcluded(never.kind)
-        ? 'leave the kind in (kinds.include, kinds.exclude, recordings.sharingPerRun), then run `tidemark sync`'
-        : SYNC_FIRST,
+      hint: isExcluded(never.kind) ? INCLUDE_FIRST : SYNC_FIRST,
     });
   const lacking =
     isAll(from, 'unread') && isAll(to, 'read')
@@ -167,13 +167,18 @@ export function neverRead(
   );
   const all = runs.every((since) => since !== null) ? Math.max(...runs) : null;
   const state = ref === `run:${run}` ? ref : `${ref} (run ${run})`;
+  // A later run that read them was before they were excluded.
+  const areExcluded = all === null && skipped.every(({ kind }) => isExcluded(kind));
+  const why = areExcluded ? `: ${EXCLUDED}` : '';
   return new TidemarkError(
     'never_read',
-    `nothing was compared: ${state} holds no reading of ${listed(named)}`,
+    `nothing was compared: ${state} holds no reading of ${listed(named)}${why}`,
     {
       hint:
         all === null
-          ? SYNC_FIRST
+          ? areExcluded
+            ? INCLUDE_FIRST
+            : SYNC_FIRST
           : `compare with run:${all} or a later run, or make such a run the baseline: \`tidemark snapshots pin NAME run:${all} --baseline\``,
     },
   );

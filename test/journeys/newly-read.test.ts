@@ -200,6 +200,21 @@ it('of a kind that is named is told where the baseline is from before it: since 
   await expectRun(5, 'diff', 'baseline', 'live', '--kind', 'domains');
 });
 
+it('of a kind that the configuration excludes is told with that as the reason', async () => {
+  const { expectRun, env } = await world();
+  env['TIDEMARK_KINDS_EXCLUDE'] = 'domains';
+  await expectRun(0, 'sync', '--quiet');
+  const { stderr } = await expectRun(3, 'diff', 'run:1', 'live', '--kind', 'domains');
+  expect(stderr).toContain(
+    'run:1 holds no reading of domains (nor does a later run): the configuration excludes',
+  );
+  expect(stderr).toContain('leave the kind in (kinds.include, kinds.exclude,');
+  const { stdout } = await expectRun(0, 'diff', 'run:1', 'live', '--managed-only', '--json');
+  expect((JSON.parse(stdout) as { left_out: unknown }).left_out).toContainEqual(
+    expect.objectContaining({ kind: 'domains', reason: 'the configuration excludes the kind' }),
+  );
+});
+
 it('of one organization of a kind that another one has names the organization, and the run that read it there', async () => {
   const { service, expectRun } = await world();
   const other = '01900000-0000-7000-8000-000000000002';
