@@ -262,7 +262,9 @@ function showRestoreProgress(
         state.steps = steps;
         state.since = clock.monotonicMs();
       },
-      stepStarted: (step) => void underWay.set(step.n, step),
+      // Others wait for their turn.
+      stepStarted: () => undefined,
+      sending: (step) => void underWay.set(step.n, step),
       stepEnded: (step, { outcome }) => {
         underWay.delete(step.n);
         lookedUp.delete(step.n);
@@ -270,7 +272,10 @@ function showRestoreProgress(
         if (outcome === 'failed') state.failed += 1;
       },
       sent: ({ n }) => void lookedUp.delete(n),
-      lookingUp: ({ n }) => void lookedUp.add(n),
+      lookingUp: (step) => {
+        underWay.set(step.n, step);
+        lookedUp.add(step.n);
+      },
     },
     clear: () => painter.clear(),
     stop,

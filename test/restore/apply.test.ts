@@ -82,11 +82,12 @@ describe('a plan is applied', () => {
       started: (restore, steps) => seen.push(`${restore}: ${steps}`),
       stepStarted: ({ n }) => seen.push(`> ${n}`),
       stepEnded: ({ n }, { outcome }) => seen.push(`< ${n} ${outcome}`),
+      sending: ({ n }) => seen.push(`! ${n}`),
       sent: () => undefined,
       lookingUp: () => seen.push('?'),
     };
     const report = await rig.apply(plan, { events, concurrency: 1 });
-    expect(seen.slice(0, 3)).toEqual([`1: ${plan.steps.length}`, '> 1', '< 1 applied']);
+    expect(seen.slice(0, 4)).toEqual([`1: ${plan.steps.length}`, '> 1', '! 1', '< 1 applied']);
     const rows = rig.mirror().restores.steps(report.restore);
     expect(
       rows.every(

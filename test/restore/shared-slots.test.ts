@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { Limiter } from '../../src/api/limiter.ts';
 import { silentLogger } from '../../src/core/logger.ts';
+import { NO_EVENTS } from '../../src/restore/apply/apply.ts';
 import { restoreExitCode } from '../../src/restore/apply/report.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
 import { startRig } from './apply-rig.ts';
@@ -47,10 +48,14 @@ describe('many steps over few connections', () => {
     const clock = new FakeClock();
     rig.proxy.setRules([{ method: 'PATCH', fault: { kind: 'answer', status: 401, body: { detail: 'no' } } }]);
     const client = limitedClient(rig, clock, UNLIMITED);
-    const report = await rig.apply(plan, { client, clock, concurrency: STEPS_AT_A_TIME });
+    let sending = 0;
+    const events = { ...NO_EVENTS, sending: () => void (sending += 1) };
+    const report = await rig.apply(plan, { client, clock, events, concurrency: STEPS_AT_A_TIME });
     const sent = rig.proxy.requests.filter(({ method }) => method === 'PATCH').length;
     expect(sent).toBeGreaterThan(0);
     expect(sent).toBeLessThanOrEqual(CONNECTIONS);
+    // What waits for a connection is not called in progress.
+    expect(sending).toBe(sent);
     expect(report.summary).toMatchObject({ applied: 0, failed: sent, open: 40 - sent });
     expect(restoreExitCode(report, false)).toBe(5);
     rig.proxy.setRules([]);

@@ -49,6 +49,7 @@ export const NO_EVENTS: ApplyEvents = {
   started: () => undefined,
   stepStarted: () => undefined,
   stepEnded: () => undefined,
+  sending: () => undefined,
   sent: () => undefined,
   lookingUp: () => undefined,
 };

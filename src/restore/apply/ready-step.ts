@@ -359,6 +359,8 @@ export interface ApplyEvents {
   started(restore: number, steps: number): void;
   stepStarted(step: PlanStep): void;
   stepEnded(step: PlanStep, row: Pick<RestoreStepRow, 'outcome'>): void;
+  /** The turn of its write has come: it is being sent. Called again for each time. */
+  sending(step: PlanStep): void;
   /** The request of the step was sent, answered or not; called again for each time. */
   sent(step: PlanStep): void;
   /** A write whose answer was lost is being looked up before it is sent again. */

@@ -417,8 +417,12 @@ class StepRun {
     const { definition, scope, id, body, secrets, request } = this.#ready;
     const { role, act, alternative } = request;
     const reservation = this.#reservation;
-    const isLate = (): boolean =>
-      reservation?.isUnavailable !== true && clock.monotonicMs() - this.#checkedAt > MAX_CHECK_AGE_MS;
+    const isLate = (): boolean => {
+      const isOld =
+        reservation?.isUnavailable !== true && clock.monotonicMs() - this.#checkedAt > MAX_CHECK_AGE_MS;
+      if (!isOld) this.#context.events.sending(this.#ready.step);
+      return isOld;
+    };
     const send = (path: string | null, start: Reservation | null): Promise<WriteOutcome> => {
       const target = { definition, scope, ...(path === null ? {} : { path }) };
       const signals = {
