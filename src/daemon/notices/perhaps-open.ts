@@ -138,6 +138,13 @@ function isOfFailedStart({ detail }: Pick<NoticeState, 'detail'>): boolean {
   return detail['reason'] === ('failed start' satisfies Reason);
 }
 
+/** True where the `run` of a source is the incident of a daemon that could not start. */
+function isStartMarked(states: readonly NoticeState[], source: string): boolean {
+  return states.some(
+    (state) => state.source === source && state.subject === `${PREFIX}run` && isOfFailedStart(state),
+  );
+}
+
 /** A mark of a daemon that was killed: only what it had reported from memory may be open. */
 export function isCutShortMark(state: Pick<NoticeState, 'subject' | 'detail'>): boolean {
   return isMark(state) && isCutShort(state);
@@ -187,7 +194,7 @@ export function perhapsOpenTransition(
   if (job.outcome === 'interrupted' || job.outcome === 'running') return NO_TRANSITION;
   const source = job.source ?? '';
   return joined([
-    settled(states, { source, at, run: job.run }, settledBy(seen), change),
+    settled(states, { source, at, run: job.run }, settledBy(seen, states, change), change),
     // It is there.
     settled(states, { source: '', at, run: null }, ['mirror'], change),
     // `backup restore` has verified it.
@@ -201,14 +208,23 @@ export function perhapsOpenTransition(
 }
 
 /** The subjects of its source that an ended job says something about. */
-function settledBy({ job, details, isOfBackup }: JobObservation): readonly string[] {
+function settledBy(
+  { job, details, isOfBackup }: JobObservation,
+  states: readonly NoticeState[],
+  change: Transition,
+): readonly string[] {
   const { name, outcome } = job;
+  const source = job.source ?? '';
   const isDone = outcome === 'done';
   switch (name) {
     case 'sync':
       // As in `syncTransitions`: a run of some kinds does not show the state of the others.
       if ((details.kinds ?? null) !== null) return [];
-      return isDone || outcome === 'partial' ? ['run', 'removals'] : ['run'];
+      if (outcome !== 'partial') return isDone ? ['run', 'removals'] : ['run'];
+      // Only for held removals: nothing was reported of the run, and it shows no complete sync. It did start.
+      return isOpen(states, source, 'run', change) || isStartMarked(states, source)
+        ? ['run', 'removals']
+        : ['removals'];
     case 'backup': {
       const made = summaryOf('backup', job);
       // As in `workTransition`: a job that had no backup to make proves nothing.

@@ -19,7 +19,11 @@ import { environment, scratch } from '../../journeys/harness.ts';
 import { FakeService } from '../../journeys/service.ts';
 import { ORG, open, sync } from '../../mirror/fixture.ts';
 import { email, pagerduty, slack, webhook } from './channel.ts';
-import { driftJob, finding, job, seen } from './seen.ts';
+import type { Scope } from '../../../src/catalog/definition.ts';
+import type { Transition } from '../../../src/daemon/notices/run-transitions.ts';
+import { after, driftJob, finding, job, seen, sweep } from './seen.ts';
+
+const BELOW: Scope = { organization_id: 'o1', role_id: 'r1' };
 
 const CHANNELS: readonly ChannelConfig[] = [
   pagerduty('http://pager'),
@@ -304,6 +308,36 @@ describe('a mirror whose daemon was killed', () => {
         ...programs('verify_recovered tidemark/mirror/audit_log'),
       ].toSorted(),
     );
+  });
+
+  it.each([
+    ['held removals alone', []],
+    [
+      'held removals, and the lists below what is missing',
+      [sweep('role_memberships', 'missing', { scope: BELOW })],
+    ],
+  ])('waits for a complete sync, where one is partial for %s', (_what, below) => {
+    const summary = { job: 'sync', held: 1, unread: [] } as unknown as JobRow['summary'];
+    const unread = [sweep('roles', 'held', { held: 1 }), ...below];
+    const held = [
+      { kind: 'roles' as const, scope: { organization_id: 'o1' }, records: 1, below: 7, names: [] },
+    ];
+    const partial = {
+      ...seen(job('sync', 'partial', { summary }), { unread }, held),
+      isBelowHeld: (scope: Scope): boolean => scope === BELOW,
+    };
+    const events = ({ notices }: Transition): string[] => notices.map(({ event }) => event);
+    const killed = cutShortStates([], ['production'], AT);
+    const first = transitionsOf(killed, partial);
+    expect(events(first)).toEqual(['removals_held', 'mirror_back']);
+    const left = after(killed, first);
+    const second = transitionsOf(left, partial);
+    expect(events(second)).toEqual([]);
+    const complete = transitionsOf(after(left, second), seen(job('sync', 'done')));
+    expect(events(complete)).toEqual(['removals_settled', 'run_recovered']);
+    // Each channel was told of a start that failed, and it did not fail for these removals.
+    const start = cutShortStates([], ['production'], AT, { hasFailedToStart: true, hasLeftWork: false });
+    expect(events(transitionsOf(start, partial))).toEqual(['removals_held', 'run_recovered']);
   });
 
   it('has at most one mark of a topic and source, however often it is killed', () => {
