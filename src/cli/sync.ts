@@ -2,6 +2,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { wouldBeginByMistake } from '../backup/earlier.ts';
 import { movedAway } from '../mirror/open.ts';
+import { definitionOf } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
 import { type LoadedConfig, mirrorConfigs, namesOf, onlyMirrorConfig } from '../config/mirrors.ts';
@@ -273,15 +274,17 @@ interface HeldNow {
   readonly byKind: readonly string[];
 }
 
-/** The removals that wait, with the records below them, together and as `KIND: NUMBER`. */
+/** The removals that wait, with the records below them, together and by kind, e.g. `8 roles with 56 records below`. */
 function heldNow(mirror: Mirror, source: string, kind: readonly Kind[] | undefined): HeldNow {
   const waiting = heldOnce(mirror, source, kind);
-  const countOf = (of: typeof waiting): number =>
-    of.reduce((sum, { records, below }) => sum + records + below, 0);
-  const byKind = [...Map.groupBy(waiting, (each) => each.kind)].map(
-    ([each, own]) => `${each}: ${formatInteger(countOf(own))}`,
-  );
-  return { waiting, all: countOf(waiting), byKind };
+  const byKind = [...Map.groupBy(waiting, (each) => each.kind)].map(([each, own]) => {
+    const { one, many } = definitionOf(each).title;
+    const records = own.reduce((sum, of) => sum + of.records, 0);
+    const below = own.reduce((sum, of) => sum + of.below, 0);
+    return `${plural(records, one, many)}${below === 0 ? '' : ` with ${plural(below, 'record')} below`}`;
+  });
+  const all = waiting.reduce((sum, { records, below }) => sum + records + below, 0);
+  return { waiting, all, byKind };
 }
 
 /** Also with --quiet: nothing else shows that the volume of the mirror may not be mounted. */

@@ -196,6 +196,23 @@ describe('held removals', () => {
     expect((await expectRun(3, 'status')).stdout).not.toContain('accept-removals');
   });
 
+  it('are counted by their own kind, and the records below them apart', async () => {
+    const { service, expectRun } = await world();
+    const roles = Array.from({ length: 4 }, (_, n) => ({ id: `r${n}`, name: `R${n}` }));
+    service.set('roles', roles);
+    for (const { id } of roles)
+      service.lists.set(`/api/organizations/${ORG}/roles/${id}/role_memberships/`, [
+        '{"id":"m1","user_uuid":"u1"}',
+        '{"id":"m2","user_uuid":"u2"}',
+      ]);
+    await expectRun(0, 'sync');
+    service.set('roles', []);
+    await expectRun(3, 'sync', '--quiet');
+    expect((await expectRun(3, 'sync', '--accept-removals', '3', '--quiet')).stderr).toContain(
+      '12 removals are held (4 roles with 8 records below), and --accept-removals 3 allows 3: this run accepts none\n',
+    );
+  });
+
   it('of several lists of several kinds have one command for all of them, and one for each kind', async () => {
     const { service, expectRun } = await world({ TIDEMARK_RECORDINGS_SHARING_PER_RUN: '0' });
     const lists = ['o1', 'o2'].flatMap((id) =>
@@ -383,7 +400,7 @@ describe('accepted removals', () => {
     await found.expectRun(3, 'sync', '--quiet');
     const refused = await found.expectRun(3, 'sync', '--accept-removals', '12', '--quiet');
     expect(refused.stderr).toContain(
-      '15 removals are held (domains: 3, batch_exports: 12), and none of them was accepted: --accept-removals 12 allows 12\n',
+      '15 removals are held (3 domains, 12 batch exports), and none of them was accepted: --accept-removals 12 allows 12\n',
     );
     expect(refused.stderr).toContain(
       'accept all of them: `tidemark sync --accept-removals 15 --source default`',

@@ -82,7 +82,7 @@ describe('held removals of components', () => {
     );
     const tooFew = await run('sync', '--accept-removals', '26');
     expect(tooFew.stderr).toContain(
-      '27 removals are held (pipeline_destinations: 27), and none of them was accepted: --accept-removals 26 allows 26',
+      '27 removals are held (27 pipeline destinations), and none of them was accepted: --accept-removals 26 allows 26',
     );
     const accepted = await run('sync', '--accept-removals', '27');
     expect(accepted.code).toBe(0);
@@ -97,7 +97,7 @@ describe('held removals of components', () => {
     await run('sync');
     const few = await run('sync', '--accept-removals', '26', '--kind', 'plugins');
     expect(few.stderr).toContain(
-      '27 removals are held (plugins: 27), and none of them was accepted: --accept-removals 26 allows 26',
+      '27 removals are held (27 plugins), and none of them was accepted: --accept-removals 26 allows 26',
     );
     expect((await run('sync', '--accept-removals', '27', '--kind', 'plugins')).code).toBe(0);
   });
