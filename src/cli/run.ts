@@ -114,12 +114,10 @@ export function renderRun(
   { report, schemaChanges, firstReads, createdAgain, held, moved }: ReportedRun,
   {
     mirrorPath,
-    isQuiet,
     isVerbose,
     width,
   }: {
     readonly mirrorPath: string;
-    readonly isQuiet: boolean;
     readonly isVerbose: boolean;
     /** Columns of the terminal; undefined for lines of any length. */
     readonly width?: number | undefined;
@@ -129,25 +127,23 @@ export function renderRun(
   const seconds = duration(Date.parse(report.finished_at) - Date.parse(report.started_at));
   const head = `run ${report.run} of ${report.source}: ${report.outcome} in ${seconds}, ${plural(report.requests, 'request')}`;
   lines.push(report.retries > 0 ? `${head}, ${plural(report.retries, 'retry', 'retries')}` : head);
-  if (!isQuiet) {
-    const table = kindTable(report.sweeps, isVerbose, width);
-    lines.push(
-      ...(table === null ? [] : ['', table, '']),
-      ...totalLines(report),
-      ...newlyReadLines(firstReads),
-      ...recreatedLines(createdAgain),
-    );
-  }
+  const table = kindTable(report.sweeps, isVerbose, width);
+  lines.push(
+    ...(table === null ? [] : ['', table, '']),
+    ...totalLines(report),
+    ...newlyReadLines(firstReads),
+    ...recreatedLines(createdAgain),
+  );
   lines.push(...shortcomings({ report, held }, isVerbose));
   const pending = report.sweeps.reduce((sum, sweep) => sum + sweep.pending, 0);
-  if (pending > 0 && !isQuiet) {
+  if (pending > 0) {
     lines.push(
       `Sharing not read yet for ${plural(pending, 'recording')}; later runs continue (recordings.sharingPerRun).`,
     );
   }
   lines.push(...schemaChangeLines(schemaChanges));
   if (moved !== null) lines.push(moved);
-  if (!isQuiet) lines.push(`mirror: ${mirrorPath}`);
+  lines.push(`mirror: ${mirrorPath}`);
   return `${lines.join('\n')}\n`;
 }
 

@@ -62,11 +62,12 @@ export async function sync(context: CommandContext, options: SyncCommandOptions)
   refused.push(...synced.refused);
   if (synced.runs.length === 0 && refused.length > 0) throw noneBegun(context, refused);
   const reports = await printed(context, config, { ...synced, refused });
-  const isShown = isOneOutput(context);
+  // With --quiet, all of it is on stderr: cron would mail it twice.
+  const isShown = isOneOutput(context) && context.options.quiet !== true;
   // Also with --quiet: a sync that went well says nothing else of the damage.
   printReason(context, [
     ...synced.warnings,
-    ...synced.runs.flatMap((run) => runReason(run, { isShown: isShown && !isQuietFailure(context, run) })),
+    ...synced.runs.flatMap((run) => runReason(run, { isShown })),
     ...refused.flatMap(refusalText),
   ]);
   return combinedExitCode([
@@ -144,18 +145,11 @@ async function printed(
 }
 
 async function printRun(context: CommandContext, mirrorPath: string, run: ReportedRun): Promise<void> {
-  const isQuiet = context.options.quiet === true;
-  // A cron job that went well sends no mail.
-  if (isQuiet && run.report.outcome === 'complete') return;
-  // All of it is on stderr: cron would mail it twice.
-  if (isQuietFailure(context, run)) return;
+  // A cron job that went well sends no mail; why another one did not is on stderr.
+  if (context.options.quiet === true) return;
   const isVerbose = context.options.verbose === true;
-  const text = renderRun(run, { mirrorPath, isQuiet, isVerbose, width: terminalWidth(context) });
+  const text = renderRun(run, { mirrorPath, isVerbose, width: terminalWidth(context) });
   await print(context, toRun(text, context.options));
-}
-
-function isQuietFailure({ options }: CommandContext, { report }: ReportedRun): boolean {
-  return options.quiet === true && report.outcome === 'failed';
 }
 
 async function syncHere(

@@ -239,16 +239,22 @@ it('names the configuration file in the commands of a reason, as in hints', asyn
   for (const command of commands) expect(command).toContain(' --config other.yaml');
 });
 
-it('sync --quiet says of a failed run on stderr alone what cron would mail twice', async () => {
-  const service = await FakeService.start();
-  service.quirks.push(allFailing);
-  const cwd = scratch();
-  const env = environment(service.url, cwd, { TIDEMARK_RETRY_ATTEMPTS: '1' });
-  const { code, stdout, stderr } = await commandLine(['sync', '--quiet'], { env, cwd });
-  expect(code, stderr).toBe(1);
-  expect(stdout).toBe('');
-  expect(stderr).toMatch(/default failed[^]*500/);
-});
+it.each([
+  ['failed', allFailing, 1, /default failed[^]*500/],
+  ['partial', domainsDenied, 3, /default is partial\n {2}domains .*denied/],
+] as const)(
+  'sync --quiet says of a %s run on stderr alone what cron would mail twice',
+  async (_outcome, quirk, exitCode, says) => {
+    const service = await FakeService.start();
+    service.quirks.push(quirk);
+    const cwd = scratch();
+    const env = environment(service.url, cwd, { TIDEMARK_RETRY_ATTEMPTS: '1' });
+    const { code, stdout, stderr } = await commandLine(['sync', '--quiet'], { env, cwd });
+    expect(code, stderr).toBe(exitCode);
+    expect(stdout).toBe('');
+    expect(stderr).toMatch(says);
+  },
+);
 
 it.each([['sync', '--quiet'], ['sync']])(
   'a command warns in plain text, as cron mails it: %s',
