@@ -320,7 +320,7 @@ describe('a mirror whose daemon was killed', () => {
     const summary = { job: 'sync', held: 1, unread: [] } as unknown as JobRow['summary'];
     const unread = [sweep('roles', 'held', { held: 1 }), ...below];
     const held = [
-      { kind: 'roles' as const, scope: { organization_id: 'o1' }, records: 1, below: 7, names: [] },
+      { kind: 'roles' as const, scope: { organization_id: 'o1' }, records: 1, below: 7, run: 7, names: [] },
     ];
     const partial = {
       ...seen(job('sync', 'partial', { summary }), { unread }, held),
