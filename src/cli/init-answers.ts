@@ -118,7 +118,8 @@ function addressMistake(text: string): string | undefined {
 }
 
 function withScheme(text: string): string {
-  const isBare = /^[a-z][\w.-]*(:\d+)?(\/|$)/i.test(text) && !text.includes('://');
+  const [host = ''] = text.split(/[:/]/, 1);
+  const isBare = (/^[a-z]/i.test(text) || isIPv4(host)) && /^[\w.-]+(:\d+)?(\/|$)/.test(text);
   return isBare ? `${likelyScheme(text)}${text}` : text;
 }
 

@@ -142,11 +142,13 @@ export async function printResult(
   {
     key,
     channels,
+    backup,
     service,
     looked,
   }: {
     readonly key: GivenKey;
     readonly channels: readonly GivenChannel[];
+    readonly backup: Pick<BackupAnswers, 'newDirectories'>;
     readonly service: ServiceAnswer | null;
     readonly looked: SourceReach | null;
   },
@@ -155,9 +157,11 @@ export async function printResult(
   // Those that the user may write later, where the file that starts Tidemark looks for them.
   const later =
     service === null ? [] : [ENVIRONMENT_FILE, ...(service.form === 'compose' ? [TOKEN_FILE] : [])];
-  const ignored = [...secretFiles, ...later.map((name) => join(dirname(output), name))].flatMap(
-    (path) => ignoredByGit(path) ?? [],
-  );
+  const ignored = [
+    ...secretFiles,
+    ...later.map((name) => join(dirname(output), name)),
+    ...backup.newDirectories,
+  ].flatMap((path) => ignoredByGit(path) ?? []);
   if (context.options.json === true) {
     const document = {
       schema: 'tidemark.init/1',
@@ -203,7 +207,7 @@ export function nextLine(
 }
 
 /**
- * Has git ignore a secret file in its work tree, unless a line of .gitignore names it already.
+ * Has git ignore a secret file, or a directory for backups, in its work tree, unless a line of .gitignore names it already.
  * @returns what was done, for the user; null outside a work tree
  */
 function ignoredByGit(path: string): string | null {

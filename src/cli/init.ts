@@ -91,7 +91,7 @@ export async function init(context: CommandContext, options: InitOptions): Promi
   const secrets = [key, ...channels.map(({ given }) => given)];
   const how = { pid: context.pid, isForced: options.force === true };
   writeAll(output, configText(choicesOf(answers)), secrets, backup, service, how);
-  await printResult(context, output, { key, channels, service, looked });
+  await printResult(context, output, { key, channels, backup, service, looked });
   const hasBackups = backup.targets.length > 0;
   const code = next === 'sync' ? await firstSync(context, output, isBaselineWanted, hasBackups) : EXIT.done;
   if (context.options.json !== true)

@@ -347,7 +347,7 @@ describe('init on a terminal', () => {
     expect(statSync(join(directory, 'tidemark-slack.secret')).mode & 0o777).toBe(0o600);
     expect(statSync(join(directory, 'backups')).isDirectory()).toBe(true);
     expect(readFileSync(join(directory, '.git', 'info', 'exclude'), 'utf8')).toBe(
-      '/tidemark.key\n/tidemark-slack.secret\n/tidemark-slack-2.secret\n/tidemark.env\n',
+      '/tidemark.key\n/tidemark-slack.secret\n/tidemark-slack-2.secret\n/tidemark.env\n/backups\n',
     );
     expect(readFileSync(join(directory, 'units', 'tidemark.service'), 'utf8')).toContain(
       '"daemon" "--config"',

@@ -81,6 +81,19 @@ describe('init away from a terminal', () => {
     });
   });
 
+  it.each([
+    ['localhost:1', 'http://localhost:1'],
+    ['127.0.0.1:18520', 'http://127.0.0.1:18520'],
+    ['10.0.0.5', 'http://10.0.0.5'],
+    ['203.0.113.7:8443', 'https://203.0.113.7:8443'],
+    ['svc.example', 'https://svc.example'],
+  ])('adds the scheme that is most likely meant: %s', async (url, address) => {
+    const { run, written } = await rig();
+    const ended = await run('init', '--url', url, '--key-env', 'SVC_KEY', '--no-check');
+    expect(ended.code, ended.stderr).toBe(0);
+    expect(written()).toContain(`baseUrl: "${address}"`);
+  });
+
   it('knows a deployment by its answers, and leaves out what it does not offer', async () => {
     const far = await Deployment.start({ isNewer: true });
     const { run, written } = await rig();
@@ -120,11 +133,6 @@ describe('init away from a terminal', () => {
     expect(nobody.code).toBe(1);
     expect(nobody.stderr).toContain(
       '127.0.0.1:1: the connection was refused\n  → check host and port in the address, and that the service runs there',
-    );
-    const without = await run('init', '--url', '127.0.0.1:18520', '--key-env', 'SVC_KEY');
-    expect(without.code).toBe(4);
-    expect(without.stderr).toContain(
-      '--url: expected an http:// or https:// URL; did you mean http://127.0.0.1:18520?',
     );
     const odd = await run('init', '--url', 'ftp://there', '--key-env', 'SVC_KEY');
     expect(odd.stderr).not.toContain('did you mean');
@@ -217,8 +225,7 @@ describe('init away from a terminal', () => {
     ],
     ['an address with a password', ['--url', 'https://a:b@x', '--key-env', 'SVC_KEY'], 'credentials'],
     ['an address of another kind', ['--url', 'ftp://x', '--key-env', 'SVC_KEY'], 'http'],
-    ['no scheme', ['--url', '203.0.113.7:8443'], 'did you mean https://203.0.113.7:8443?'],
-    ['no scheme, in a private network', ['--url', '10.0.0.5'], 'did you mean http://10.0.0.5?'],
+    ['a word alone', ['--url', 'harbor'], 'did you mean https://harbor?'],
     [
       'an alert in clear',
       ['--url', 'http://x', '--key-env', 'SVC_KEY', '--no-check', '--notify', 'slack:https://h/x'],
