@@ -338,6 +338,7 @@ const DAEMON_COMMANDS: readonly CommandRow[] = [
     notes: [
       'With --once, it exits with 0 where another daemon has the mirror: that one does what is due.',
       'SIGTERM and Ctrl-C stop it within daemon.shutdownGraceMs, a second one at once; SIGHUP reloads the configuration.',
+      'npx does not pass SIGTERM on: where a script starts it, start dist/main.js with node, or signal the pid in the log.',
       'Logs are JSON lines on stderr, and plain lines on a terminal and with --once --quiet, as for the mails of cron.',
     ],
     examples: [
