@@ -340,6 +340,8 @@ const UNREAD_SHOWN = 5; // groups of collections; `--verbose` has the rest
 /** What the last attempt could not read. What was skipped, or had to wait, has one cause elsewhere: one line for all of it. */
 function unreadLines({ unread, unreadCount }: SourceStatus, now: number, isVerbose: boolean): string[] {
   if (unread.length === 0) return [];
+  // Their lists were read: health counts the others as incomplete.
+  const heldCount = unread.filter(({ outcome }) => outcome === 'held').length;
   const groups = groupAlike(unread, ({ kind, outcome, errorCode, error }) =>
     JSON.stringify([outcome === 'skipped' || errorCode === 'throttled' ? null : kind, outcome, error]),
   );
@@ -348,9 +350,9 @@ function unreadLines({ unread, unreadCount }: SourceStatus, now: number, isVerbo
   return [
     unread.every(({ outcome }) => outcome === null)
       ? `  not read so far: ${plural(unreadCount, 'list')}, of which no run has a reading:`
-      : unread.every(({ outcome }) => outcome === 'held')
+      : heldCount === unread.length
         ? `  the last attempt held removals of ${plural(unreadCount, 'collection')}:`
-        : `  the last attempt did not complete ${plural(unreadCount, 'collection')}:`,
+        : `  the last attempt did not complete ${plural(unreadCount - heldCount, 'collection')}${heldCount === 0 ? '' : `, and held removals of ${count(heldCount)}`}:`,
     ...shown.flatMap((rows) => {
       const [{ outcome, error }] = rows;
       const kinds = new Set(rows.map(({ kind }) => kind)).size;

@@ -451,6 +451,9 @@ describe('status', () => {
         /`tidemark restore[^`]* --kind roles --kind role_memberships[^`]*` plans to restore/,
       );
     expect(stdout).toContain(`→ role_memberships: ${advice}\n`);
+    // Both numbers are of the lists that were not read.
+    expect(stdout).toContain('the last sync was partial: 1 collection incomplete');
+    expect(stdout).toContain('the last attempt did not complete 1 collection, and held removals of 1:\n');
     expect(stdout).not.toContain('kinds.exclude');
     // Below a role that the list shows, it may be the kind that is missing.
     service.set('roles', [{ id: 'r1', name: 'Versand' }]);
