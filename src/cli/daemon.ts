@@ -171,7 +171,7 @@ function httpStarter(context: CommandContext, log: Logger): StartHttp {
           openMirror: () => openConfiguredMirror(view.config(), 'read', 'daemon', context.pid),
           source,
           definitionOf: definitionsFor(view.config(), source),
-          tokens: [own],
+          tokens: () => [own],
           pathPrefix,
           clock: systemClock,
           log,

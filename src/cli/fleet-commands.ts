@@ -192,7 +192,7 @@ export const FLEET_COMMANDS: readonly CommandRow[] = [
           },
         ],
         notes: [
-          'SIGTERM lets the cells under way end, for fleet.stopTimeout at most, and leaves. Each worker needs a name of its own.',
+          'SIGTERM and SIGHUP let the cells under way end, for fleet.stopTimeout at most, and the worker leaves. Each worker needs a name of its own.',
         ],
         examples: ['tidemark fleet work', 'tidemark fleet work --name worker-2 --config /etc/tidemark.yaml'],
         outlivesOutput: () => true,
@@ -203,6 +203,7 @@ export const FLEET_COMMANDS: readonly CommandRow[] = [
         description: 'Serve all cells as a page, JSON and metrics',
         notes: [
           'Listens on http.listen, with the token and the proxies of the http section, and only reads the registry.',
+          'It reads that section and its files again within a minute of a change, or at once on SIGHUP.',
         ],
         examples: ['tidemark fleet serve'],
         outlivesOutput: () => true,

@@ -1,41 +1,57 @@
 /** `tidemark fleet serve`: the registry as a page, JSON and metrics, until it is stopped. */
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
+import type { HttpConfig } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
+import { HttpEndpoint } from '../daemon/http-endpoint.ts';
 import { serveFleet } from '../fleet/serve/serve.ts';
 import { readLoadedConfig } from '../wire.ts';
 import type { CommandContext } from './context.ts';
 import { daemonLog } from './daemon-effects.ts';
 import { withRegistry } from './fleet.ts';
+import { ServedSettings } from './served-settings.ts';
 
 /** Exit 0 after a stop. @throws TidemarkError as opening the registry and listening do */
 export async function fleetServe(context: CommandContext): Promise<ExitCode> {
-  const { http, log: logging } = readLoadedConfig(context, context.options, 'unused');
-  const { host, port, token, tokenFile, publicUrl, trustedProxies, userHeader } = http;
-  if (token === null && tokenFile !== null) {
-    throw new TidemarkError('config_invalid', `${tokenFile} gave no token: nothing listens without it`, {
-      hint: 'correct http.tokenFile, or the permissions of that file',
-    });
-  }
+  const first = readLoadedConfig(context, context.options, 'unused');
+  requireToken(first.http);
+  const log = daemonLog(context, first.log.level);
+  const settings = new ServedSettings(context, {
+    log,
+    load: () => readLoadedConfig(context, context.options, 'unused'),
+    take: ({ http }) => requireToken(http),
+  });
   return withRegistry(context, async (registry) => {
-    const server = await serveFleet(registry, {
-      host,
-      port,
-      token,
-      // Nothing on this machine has to be let in by another token.
-      localToken: randomBytes(32).toString('hex'),
-      publicUrl,
-      trustedProxies,
-      userHeader,
-      clock: systemClock,
-      log: daemonLog(context, logging.level),
-    });
+    const start = (): ReturnType<typeof serveFleet> => {
+      const { host, port, token, publicUrl, trustedProxies, userHeader } = settings.current().http;
+      return serveFleet(registry, {
+        host,
+        port,
+        token,
+        // Nothing on this machine has to be let in by another token.
+        localToken: randomBytes(32).toString('hex'),
+        publicUrl,
+        trustedProxies,
+        userHeader,
+        clock: systemClock,
+        log,
+      });
+    };
+    const endpoint = new HttpEndpoint({ start, setUrl: () => undefined, problems: settings.problems });
     try {
-      if (!context.signal.aborted) await once(context.signal, 'abort');
+      await endpoint.open(settings.current().http);
+      await settings.untilStopped(() => endpoint.ensure(settings.current().http));
       return EXIT.done;
     } finally {
-      await server.close();
+      await endpoint.close();
     }
+  });
+}
+
+/** @throws TidemarkError `config_invalid` where a file is to have the token and gave none */
+function requireToken({ token, tokenFile }: HttpConfig): void {
+  if (token !== null || tokenFile === null) return;
+  throw new TidemarkError('config_invalid', `${tokenFile} gave no token: nothing listens without it`, {
+    hint: 'correct http.tokenFile, or the permissions of that file',
   });
 }

@@ -47,8 +47,15 @@ export async function fleetWork(
   const { fleet, secretVariables } = config;
   const { database, storage } = requireFleet(fleet);
   const log = daemonLog(context, config.log.level);
+  const hangup = new AbortController();
+  const signal = AbortSignal.any([context.signal, hangup.signal]);
+  context.onHangup?.(() => {
+    if (signal.aborted) return;
+    log.info({}, 'SIGHUP received: the worker stops, and reads its configuration when it is started again');
+    hangup.abort();
+  });
   const identities = fleet.identityFile === null ? [] : await readIdentities(fleet.identityFile);
-  await checkStorage(storage, context.signal);
+  await checkStorage(storage, signal);
   const cache = join(fleet.cache, encodeURIComponent(name));
   const lock = lockCache(cache, name, context.pid);
   try {
@@ -81,14 +88,12 @@ export async function fleetWork(
       log,
     });
     try {
-      if (
-        !(await isNameFree(registry, { name, heartbeatMs: fleet.heartbeatMs, signal: context.signal, log }))
-      )
+      if (!(await isNameFree(registry, { name, heartbeatMs: fleet.heartbeatMs, signal, log })))
         return EXIT.done;
       await worker.start();
       const stop = (): void => void worker.stop();
-      if (context.signal.aborted) stop();
-      else context.signal.addEventListener('abort', stop, { once: true });
+      if (signal.aborted) stop();
+      else signal.addEventListener('abort', stop, { once: true });
       await worker.done;
       return EXIT.done;
     } finally {

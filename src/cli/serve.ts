@@ -1,9 +1,10 @@
 /** `tidemark serve`: the read-only replica of one source (docs/replica.md). Runs until it is stopped. */
+import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Config } from '../config/config.ts';
+import type { LoadedConfig } from '../config/mirrors.ts';
 import { definitionsFor } from '../config/source.ts';
-import { aborted } from '../core/aborted.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
@@ -13,9 +14,10 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { createListener } from '../server/listener.ts';
 import { createReplica } from '../server/replica/replica.ts';
-import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { openConfiguredMirror, readConfig, readLoadedConfig } from '../wire.ts';
 import { print, printNote, type CommandContext } from './context.ts';
 import { sourcesToRead } from './record.ts';
+import { ServedSettings } from './served-settings.ts';
 import { elsewhere, wideProxies } from './sandbox.ts';
 import { serverLog } from './source-probe.ts';
 import { verificationNote } from './verification-note.ts';
@@ -34,22 +36,29 @@ const DEFAULT_PORT = 8700;
 export async function serve(context: CommandContext, options: ServeOptions): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
   const { host = DEFAULT_HOST, port = DEFAULT_PORT } = options;
-  const tokens = replicaTokens(config, context.cwd, options.tokenFile);
-  if (tokens.length === 0 && !isLoopback(host)) {
-    throw new TidemarkError('usage', `${host} is not a loopback address and needs a token`, {
-      hint: 'give one with --token-file, or set replica.token or replica.tokenFile (TIDEMARK_REPLICA_TOKEN)',
-    });
-  }
+  let tokens = replicaTokens(config, context.cwd, { ...options, host });
+  let newest = tokens;
   const openMirror = (): Mirror => openConfiguredMirror(config, 'read', 'serve', context.pid);
   const { source, latest, warnings } = startingPoint(config, openMirror);
   printNote(context, [...warnings, ...wideProxies(options)]);
   const log = serverLog(context, config.log.level);
+  const settings = new ServedSettings(context, {
+    log,
+    load: () => {
+      const loaded = readLoadedConfig(context, context.options, 'unused');
+      newest = replicaTokens(loaded, context.cwd, { ...options, host });
+      return withTokenFile(loaded, newest, context.cwd, options);
+    },
+    take: () => {
+      tokens = newest;
+    },
+  });
   const replica = createReplica({
     mirrorPath: config.mirror,
     openMirror,
     source,
     definitionOf: definitionsFor(config, source),
-    tokens,
+    tokens: () => tokens,
     pathPrefix: '',
     clock: systemClock,
     log,
@@ -58,7 +67,7 @@ export async function serve(context: CommandContext, options: ServeOptions): Pro
   try {
     const at = await listener.listen({ host, port });
     await printIntroduction(context, at, { source, latest, hasToken: tokens.length > 0 });
-    await aborted(context.signal);
+    await settings.untilStopped();
   } finally {
     await listener.close();
     replica.close();
@@ -126,12 +135,21 @@ async function printIntroduction(
 // The tokens of the replica: from `--token-file`, or from the configuration.
 
 /**
- * @param file one token a line; empty lines and lines that begin with `#` do not count
- * @throws TidemarkError `usage` for a file without a token, and for a token that is the key of a source;
+ * @param tokenFile one token a line; empty lines and lines that begin with `#` do not count
+ * @throws TidemarkError `usage` for a file without a token, for an address that needs one, and for a token that is the key of a source;
  * `config_invalid` where the configuration names a file that gave none; `file_system` for a file that cannot be read
  */
-function replicaTokens(config: Config, cwd: string, file: string | undefined): readonly Secret[] {
-  const tokens = file === undefined ? configuredTokens(config) : tokensOf(resolve(cwd, file));
+function replicaTokens(
+  config: Pick<Config, 'configured' | 'replica'>,
+  cwd: string,
+  { host, tokenFile }: Pick<ServeOptions, 'tokenFile'> & { readonly host: string },
+): readonly Secret[] {
+  const tokens = tokenFile === undefined ? configuredTokens(config) : tokensOf(resolve(cwd, tokenFile));
+  if (tokens.length === 0 && !isLoopback(host)) {
+    throw new TidemarkError('usage', `${host} is not a loopback address and needs a token`, {
+      hint: 'give one with --token-file, or set replica.token or replica.tokenFile (TIDEMARK_REPLICA_TOKEN)',
+    });
+  }
   for (const { name, apiKey } of config.configured) {
     const key = apiKey.reveal();
     if (key === '' || !tokens.some((token) => token.reveal() === key)) continue;
@@ -142,7 +160,21 @@ function replicaTokens(config: Config, cwd: string, file: string | undefined): r
   return tokens;
 }
 
-function configuredTokens({ replica: { token, tokenFile } }: Config): readonly Secret[] {
+/** The configuration as it is reloaded: the file of `--token-file` is one of its files. */
+function withTokenFile(
+  loaded: LoadedConfig,
+  tokens: readonly Secret[],
+  cwd: string,
+  { tokenFile }: Pick<ServeOptions, 'tokenFile'>,
+): LoadedConfig {
+  if (tokenFile === undefined) return loaded;
+  const digest = createHash('sha256').update(
+    JSON.stringify([loaded.digest, tokens.map((token) => token.reveal())]),
+  );
+  return { ...loaded, files: [...loaded.files, resolve(cwd, tokenFile)], digest: digest.digest('hex') };
+}
+
+function configuredTokens({ replica: { token, tokenFile } }: Pick<Config, 'replica'>): readonly Secret[] {
   if (token !== null) return [token];
   if (tokenFile === null) return [];
   throw new TidemarkError('config_invalid', `replica.tokenFile ${tokenFile} gave no token`, {

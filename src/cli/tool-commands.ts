@@ -21,7 +21,8 @@ export const TOOL_COMMANDS: readonly CommandRow[] = [
       },
       {
         flags: '--token-file <file>',
-        description: 'file with accepted tokens, one per line (default: replica.token of the configuration)',
+        description:
+          'file with accepted tokens, one per line; read again when it changes (default: replica.token of the configuration)',
       },
       {
         flags: '--trusted-proxy <address>',

@@ -218,12 +218,11 @@ class RunningDaemon implements Daemon {
     const loaded = this.#settings.current();
     const token = this.#registration?.token;
     if (startHttp !== null && !isOnce && token !== undefined) {
-      this.#http = new HttpEndpoint(
-        startHttp,
-        this.cells,
-        { token, setUrl: (url) => this.#setUrl(url) },
-        this.#problems,
-      );
+      this.#http = new HttpEndpoint({
+        start: () => startHttp(this.cells, token),
+        setUrl: (url) => this.#setUrl(url),
+        problems: this.#problems,
+      });
       await this.#http.ensure(loaded.http);
     }
     const names = loaded.sources.map(({ name }) => name);

@@ -1,8 +1,7 @@
-/** The daemon's HTTP endpoints as it keeps them: opened, opened again when the configuration moves them, retried when the port is taken. */
+/** The HTTP endpoints of the daemon, and of `fleet serve`, as they are kept: opened, opened again when the configuration moves them, retried when the port is taken. */
 import type { HttpConfig } from '../config/config.ts';
 import { asTidemarkError } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
-import type { DaemonRegistration } from './lockfile.ts';
 import type { ActiveProblems } from './problems.ts';
 import type { DaemonCells } from './cells.ts';
 
@@ -19,40 +18,43 @@ interface HttpServer {
  */
 export type StartHttp = (cells: DaemonCells, localToken: Secret) => Promise<HttpServer>;
 
+interface EndpointOptions {
+  /** Starts to listen as configured now. */
+  readonly start: () => Promise<HttpServer>;
+  /** Called with the address, and with null while nothing listens. */
+  readonly setUrl: (url: string | null) => void;
+  readonly problems: ActiveProblems;
+}
+
 export class HttpEndpoint {
-  readonly #start: StartHttp;
-  readonly #cells: DaemonCells;
-  readonly #registration: Pick<DaemonRegistration, 'token' | 'setUrl'>;
-  readonly #problems: ActiveProblems;
+  readonly #options: EndpointOptions;
   #server: HttpServer | null = null;
   #listening = '';
 
-  constructor(
-    start: StartHttp,
-    cells: DaemonCells,
-    registration: Pick<DaemonRegistration, 'token' | 'setUrl'>,
-    problems: ActiveProblems,
-  ) {
-    this.#start = start;
-    this.#cells = cells;
-    this.#registration = registration;
-    this.#problems = problems;
+  constructor(options: EndpointOptions) {
+    this.#options = options;
   }
 
   /** Has it listen as configured. What keeps it from that is reported once, and tried again at the next call. */
   async ensure(config: HttpConfig): Promise<void> {
+    const { problems } = this.#options;
+    try {
+      await this.open(config);
+      problems.end('http', 'HTTP is available again');
+    } catch (error) {
+      problems.begin('http', asTidemarkError(error));
+    }
+  }
+
+  /** The same, for a caller that ends where nothing listens. @throws TidemarkError as starting to listen does */
+  async open(config: HttpConfig): Promise<void> {
     const tokens = [config.token, config.triggerToken].map((token) => token?.reveal() ?? null);
     const listening = JSON.stringify({ ...config, tokens });
     if (this.#server !== null && listening === this.#listening) return;
     await this.close();
-    try {
-      this.#server = await this.#start(this.#cells, this.#registration.token);
-      this.#listening = listening;
-      this.#registration.setUrl(this.#server.url);
-      this.#problems.end('http', 'HTTP is available again');
-    } catch (error) {
-      this.#problems.begin('http', asTidemarkError(error));
-    }
+    this.#server = await this.#options.start();
+    this.#listening = listening;
+    this.#options.setUrl(this.#server.url);
   }
 
   async close(): Promise<void> {
@@ -60,7 +62,7 @@ export class HttpEndpoint {
     this.#server = null;
     if (server === null) return;
     try {
-      this.#registration.setUrl(null);
+      this.#options.setUrl(null);
     } catch {
       // A full disk: the file keeps a URL where nothing answers, until it is removed, or the check of the files writes it again.
     }

@@ -10,6 +10,8 @@ import type { ActiveProblems } from './problems.ts';
 /** File systems keep times in steps of up to 2 s. Longer than reading takes, too: what was written meanwhile is young. */
 const SETTLED_MS = 10_000;
 
+type SettingsEffects = Pick<DaemonEffects, 'loadConfig' | 'log' | 'clock'>;
+
 interface SettingsOptions {
   /** Takes a new configuration; what it throws makes that one a wrong one. */
   readonly onChange: (config: LoadedConfig) => void;
@@ -17,7 +19,7 @@ interface SettingsOptions {
 }
 
 export class Settings {
-  readonly #effects: DaemonEffects;
+  readonly #effects: SettingsEffects;
   readonly #problems: ActiveProblems;
   #config: LoadedConfig;
   /** Of its files, before they were read; null where they have to be read again in any case. */
@@ -27,7 +29,7 @@ export class Settings {
 
   /** @throws TidemarkError for a configuration that is wrong from the start */
   constructor(
-    effects: DaemonEffects,
+    effects: SettingsEffects,
     problems: ActiveProblems,
     { onChange, saysWarnings = true }: SettingsOptions,
   ) {

@@ -39,7 +39,7 @@ function world(env: Record<string, string> = {}) {
     },
   };
   const problems = new ActiveProblems(clock, silentLogger);
-  const settings = new Settings(effects as DaemonEffects, problems, {
+  const settings = new Settings(effects, problems, {
     onChange: () => void (counts.taken += 1),
   });
   return { settings, counts, write, file, config, clock, env };

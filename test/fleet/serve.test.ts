@@ -1,11 +1,14 @@
 /** `fleet serve` over a real PostgreSQL and real HTTP: the page, JSON, metrics, who may come in, and a registry that is away. */
-import { beforeAll, describe, expect, it } from 'vitest';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { createLogger } from '../../src/core/logger.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { Registry } from '../../src/fleet/registry/registry.ts';
 import { FLEET_METRICS } from '../../src/fleet/serve/metrics.ts';
 import { serveFleet } from '../../src/fleet/serve/serve.ts';
+import { scratch, start } from '../journeys/harness.ts';
 import { POSTGRES, PostgresServer, WITHOUT_POSTGRES } from './postgres.ts';
 
 const TOKEN = 'a-token-of-some-length';
@@ -164,6 +167,43 @@ describe.skipIf(POSTGRES === null)(`fleet serve${WITHOUT_POSTGRES}`, () => {
     });
     const cookie = login.headers.get('set-cookie')?.split(';')[0] ?? '';
     expect((await fetch(`${closed}/`, { headers: { cookie, accept: 'text/html' } })).status).toBe(200);
+  });
+
+  it('takes a new token on SIGHUP, keeps the last one while the file has none, and stops with exit 0', async () => {
+    const directory = scratch();
+    const [config, file] = [join(directory, 'fleet.yaml'), join(directory, 'token')];
+    writeFileSync(file, 'first-token-of-some-length', { mode: 0o600 });
+    const http = { listen: '127.0.0.1:0', tokenFile: file };
+    writeFileSync(config, JSON.stringify({ fleet: { database: '${DATABASE_URL}' }, http }));
+    const { child, ended } = start(['fleet', 'serve', '--config', config], {
+      env: { DATABASE_URL: url.reveal() },
+    });
+    onTestFinished(() => void child.kill('SIGKILL'));
+    let log = '';
+    child.stderr?.on('data', (text: string) => (log += text));
+    const says = (text: string, count = 1): Promise<unknown> =>
+      vi.waitUntil(() => log.split(text).length > count, { timeout: 20_000 });
+    const statuses = (): Promise<number[]> => {
+      const [, at = ''] = [...log.matchAll(/"url":"([^"]+)"/g)].at(-1) ?? [];
+      return Promise.all(
+        ['first', 'second'].map(async (name) => {
+          const headers = { authorization: `Bearer ${name}-token-of-some-length` };
+          return (await fetch(`${at}/readyz`, { headers })).status;
+        }),
+      );
+    };
+    await says('the fleet is served');
+    expect(await statuses()).toEqual([200, 401]);
+    writeFileSync(file, 'second-token-of-some-length');
+    child.kill('SIGHUP');
+    await says('the fleet is served', 2);
+    expect(await statuses()).toEqual([401, 200]);
+    writeFileSync(file, '');
+    child.kill('SIGHUP');
+    await says('the old configuration stays active');
+    expect(await statuses()).toEqual([401, 200]);
+    child.kill('SIGTERM');
+    expect((await ended).code).toBe(0);
   });
 
   it('says 503 while the registry is away, and goes on when it is back', async () => {

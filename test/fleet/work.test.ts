@@ -489,6 +489,17 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
     await until(`SELECT FROM tidemark.runs WHERE worker = 'w3' AND outcome = 'complete'`);
   };
 
+  it('leave in order at SIGHUP, and say so', async () => {
+    const { ask, until, workerProcess } = await cells();
+    const { child, ended } = workerProcess('w1');
+    await until('SELECT FROM tidemark.workers');
+    child.kill('SIGHUP');
+    const { code, stderr } = await ended;
+    expect(code, stderr).toBe(0);
+    expect(stderr).toMatch(/SIGHUP received: the worker stops[^]*worker stopped/);
+    expect(await ask('SELECT FROM tidemark.workers')).toEqual([]);
+  });
+
   it('tell the next holder of requests whose run was cut short, and others let what is under way end when they are drained, whatever it takes, and cut it short at SIGTERM', async () => {
     await Promise.all([cutShort(), drained()]);
   });

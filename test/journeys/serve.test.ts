@@ -1,9 +1,10 @@
 /** `serve` through the real command line: an existing client with another base URL, and what refuses to start. */
+import type { ChildProcess } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { onTestFinished, describe, expect, it } from 'vitest';
+import { onTestFinished, describe, expect, it, vi } from 'vitest';
 import { environment, scratch, start, tidemark, type Ended, type RunOptions } from './harness.ts';
 import { FakeService, ORG } from './service.ts';
 
@@ -13,6 +14,9 @@ interface Served {
   readonly told: { schema: string; url: string; source: string; run: number; at: string };
   /** Stops it as Ctrl-C does. */
   readonly stop: () => Promise<Ended>;
+  readonly child: ChildProcess;
+  /** Waits until its log has that. */
+  readonly says: (text: string) => Promise<void>;
 }
 
 async function serve(args: readonly string[], options: RunOptions): Promise<Served> {
@@ -22,9 +26,14 @@ async function serve(args: readonly string[], options: RunOptions): Promise<Serv
     child.kill('SIGINT');
     return ended;
   };
+  let log = '';
+  child.stderr?.on('data', (text: string) => (log += text));
+  const says = async (text: string): Promise<void> => {
+    await vi.waitUntil(() => log.includes(text), { timeout: 20_000 });
+  };
   if (child.stdout === null) throw new Error('no output');
   for await (const line of createInterface({ input: child.stdout }))
-    return { told: JSON.parse(line) as Served['told'], stop };
+    return { told: JSON.parse(line) as Served['told'], stop, child, says };
   throw new Error((await ended).stderr);
 }
 
@@ -72,6 +81,38 @@ describe('serve', () => {
     expect(later.headers.get('x-tidemark-run')).toBe('2');
     expect(await stop()).toMatchObject({ code: 0, stderr: '' });
   });
+
+  it.each(['--token-file', 'replica.tokenFile'])(
+    'takes the new token of %s on SIGHUP, and keeps the last one while the file has none',
+    async (named) => {
+      const service = await FakeService.start();
+      service.set('domains', ['{"id":"d1"}']);
+      const directory = scratch();
+      const file = join(directory, 'tokens');
+      const isOption = named === '--token-file';
+      const env = environment(service.url, directory, isOption ? {} : { TIDEMARK_REPLICA_TOKEN_FILE: file });
+      writeFileSync(file, 'first-token-of-the-replica\n', { mode: 0o600 });
+      expect((await tidemark(['sync', '--quiet'], { env })).code).toBe(0);
+      const { told, child, stop, says } = await serve(isOption ? ['--token-file', file] : [], { env });
+      const statuses = (): Promise<number[]> =>
+        Promise.all(
+          ['first', 'second'].map(async (name) => {
+            const headers = { authorization: `Bearer ${name}-token-of-the-replica` };
+            return (await fetch(told.url + DOMAINS, { headers })).status;
+          }),
+        );
+      expect(await statuses()).toEqual([200, 401]);
+      writeFileSync(file, 'second-token-of-the-replica\n');
+      child.kill('SIGHUP');
+      await says('configuration reloaded');
+      expect(await statuses()).toEqual([401, 200]);
+      writeFileSync(file, '');
+      child.kill('SIGHUP');
+      await says('the old configuration stays active');
+      expect(await statuses()).toEqual([401, 200]);
+      expect((await stop()).code).toBe(0);
+    },
+  );
 
   it.each([
     ['0.0.0.0', '127.0.0.1'],

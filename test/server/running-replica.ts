@@ -45,7 +45,7 @@ export async function startReplica(
     openMirror: () => openMirror(path, { mode: 'read', command: 'serve', clock, host: 'here', pid: 1 }),
     source: options.source ?? 'production',
     definitionOf,
-    tokens: (options.tokens ?? []).map((token) => new Secret(token)),
+    tokens: () => (options.tokens ?? []).map((token) => new Secret(token)),
     pathPrefix: options.pathPrefix ?? '',
     clock,
     log,

@@ -39,8 +39,8 @@ export interface ReplicaOptions {
   readonly source: string;
   /** The catalog as that source has it. */
   readonly definitionOf: (kind: Kind) => ResourceDefinition;
-  /** Any of them opens it; without one, only requests addressed to this machine are answered. */
-  readonly tokens: readonly Secret[];
+  /** Those of now: any of them opens it; without one, only requests addressed to this machine are answered. */
+  readonly tokens: () => readonly Secret[];
   /** Path before `/api/`, without a trailing slash; empty at the root. */
   readonly pathPrefix: string;
   readonly clock: Clock;
@@ -128,7 +128,11 @@ const ANYBODY_HERE: AccessKey = { key: '', permissions: 'all' };
  * With tokens: `Authorization: Bearer TOKEN`, nothing else. Without: requests addressed to this machine by its own
  * name, so that a web page elsewhere whose name resolves to it reads nothing.
  */
-function createCallers(tokens: readonly Secret[]): Authenticate {
+function createCallers(tokens: ReplicaOptions['tokens']): Authenticate {
+  return (credentials) => callersWith(tokens())(credentials);
+}
+
+function callersWith(tokens: readonly Secret[]): Authenticate {
   if (tokens.length > 0) {
     return createAuthenticator(tokens.map((token) => ({ key: token.reveal(), permissions: 'all' })));
   }

@@ -81,7 +81,7 @@ describe('a request without Content-Length', () => {
             openMirror(world.mirrorPath, { mode: 'read', command: 'replica', clock: world.clock }),
           source,
           definitionOf,
-          tokens: [new Secret(TOKEN)],
+          tokens: () => [new Secret(TOKEN)],
           pathPrefix,
           clock: world.clock,
           log,

@@ -102,7 +102,7 @@ describe('the path of http.publicUrl', () => {
             openMirror(world.mirrorPath, { mode: 'read', command: 'replica', clock: world.clock }),
           source,
           definitionOf,
-          tokens: [new Secret('token-of-the-replica')],
+          tokens: () => [new Secret('token-of-the-replica')],
           pathPrefix,
           clock: world.clock,
           log: silentLogger,

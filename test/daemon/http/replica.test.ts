@@ -26,7 +26,7 @@ describe('the replica beside the dashboard', () => {
             openMirror(world.mirrorPath, { mode: 'read', command: 'replica', clock: world.clock }),
           source,
           definitionOf,
-          tokens: [new Secret('token-of-the-replica')],
+          tokens: () => [new Secret('token-of-the-replica')],
           pathPrefix,
           clock: world.clock,
           log: silentLogger,
