@@ -107,7 +107,7 @@ interface StatusAnswer {
     readonly running?: readonly {
       readonly name: string;
       readonly source: string | null;
-      readonly progress: RunProgress | null;
+      readonly progress: (RunProgress & { readonly waiting_until?: string | null }) | null;
       readonly paused_until?: string | null;
     }[];
   };
@@ -278,7 +278,9 @@ async function lookUpProgress(
     daemon?.running?.flatMap(({ name, source, progress, paused_until: until }) => {
       if (name !== 'sync' || source === null || progress === null) return [];
       const pausedUntil = typeof until === 'string' ? Date.parse(until) : undefined;
-      return [[source, { progress, kept: keptText({ pausedUntil }) }]];
+      const { waiting_until: limit } = progress;
+      const waitingUntil = typeof limit === 'string' ? Date.parse(limit) : null;
+      return [[source, { progress, kept: keptText({ pausedUntil, waitingUntil }) }]];
     }),
   );
 }

@@ -8,6 +8,7 @@ import { type Logger, LOG_LEVELS, type LogLevel, type WrittenLevel } from '../co
 import { count, duration } from '../core/wording.ts';
 import { AnswerWatch } from '../daemon/jobs/queue.ts';
 import type { SyncEvents } from '../sync/events.ts';
+import { keptText } from '../daemon/health/waits.ts';
 import type { CommandContext } from './context.ts';
 import { RunProgress, progressView, type KindView, type ProgressView } from './progress-view.ts';
 
@@ -55,10 +56,12 @@ export function logProgress(
     const done = sweeps.filter(({ phase }) => phase === 'ended').length;
     const known = `${count(sweeps.length)} ${progress.isPlanWhole ? '' : 'known '}lists`;
     const then = progress.isPublishing ? (isLive ? '; comparing' : '; publishing') : '';
+    const { waitingUntil = 0, pausedUntil } = stats?.() ?? {};
+    const waits = waitingUntil > clock.now() ? keptText({ silentMs: null, pausedUntil, waitingUntil }) : '';
     const silentMs = silence();
     const silent = silentMs === null ? '' : `${silenceText(silentMs)} (gives up after ${GIVES_UP_AFTER}); `;
     stderr.write(
-      `tidemark: reading ${source.name}: ${silent}${count(records)} records, ${count(done)} of ${known} read${then}\n`,
+      `tidemark: reading ${source.name}: ${silent}${count(records)} records, ${count(done)} of ${known} read${waits}${then}\n`,
     );
   };
   if (!isSilent(options)) void repeatLine(clock, over.signal, line);

@@ -269,5 +269,7 @@ function whyBusy(runner: JobRunner, schedule: ScheduleName, busy: readonly (stri
     return `still waits for ${holder === undefined ? 'a free slot' : limitHolderText(holder)}`;
   }
   const isItself = current.name === schedule && busy.includes(current.source);
+  if (isItself && (current.progress?.waitingUntil ?? null) !== null)
+    return 'has not ended yet, waiting for the rate limit';
   return isItself ? 'has not ended yet' : `still waits for the ${current.name} job`;
 }

@@ -414,6 +414,25 @@ describe('a service that asked to wait for long (429)', () => {
     expect(rig.read((mirror) => mirror.runs.list({ source: 'a' }))).toMatchObject([{ outcome: 'complete' }]);
   });
 
+  it('not at all, but has a small limit: health and the skipped due time say that the sync waits for it', async () => {
+    const rig = await Rig.create({ sync: '* * * * *' });
+    const text = readFileSync(rig.configFile, 'utf8');
+    writeFileSync(rig.configFile, text.replace('perMinute: 0', 'perMinute: 2'));
+    await rig.start();
+    await rig.advance(30_000);
+    const [reason] = readHealthSnapshot(rig.view, rig.clock.now()).health.sources[0]?.reasons ?? [];
+    expect(reason).toMatchObject({
+      message: expect.stringMatching(
+        /^the first sync is under way; waiting for the rate limit until \d\d:\d\d:\d\dZ$/,
+      ) as string,
+      hint: '`tidemark estimate --source a` shows how long the rate limit lets it take',
+    });
+    await rig.advanceMinutes(1);
+    expect(rig.loud()).toContain(
+      'sync has not ended yet, waiting for the rate limit: this due time is skipped',
+    );
+  });
+
   it('only for a short time: its sync goes on within seconds where the pause is ended by another process', async () => {
     const rig = await Rig.create({ sync: '5 * * * *' });
     rig.keepsPauses = true;

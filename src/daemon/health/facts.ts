@@ -25,11 +25,12 @@ export interface SourceFacts {
     readonly sourceSince: string | null;
   } | null;
   readonly isSyncing: boolean;
-  /** Of that sync: when it began, ISO 8601, for how long nothing was received, and as of `RunningJob`; left out where that is not known. */
+  /** Of that sync: when it began, ISO 8601, for how long nothing was received, and as of `RunningJob` and its `progress`; left out where that is not known. */
   readonly sync?: {
     readonly startedAt: string;
     readonly silentMs: number;
     readonly pausedUntil?: number | undefined;
+    readonly waitingUntil?: number | null | undefined;
   } | null;
   /** True where the service has not answered that sync for a while. */
   readonly isSilent: boolean;

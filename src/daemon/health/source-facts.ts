@@ -109,7 +109,12 @@ export function unreadSource(view: SourceView, config: Config, source: string): 
     sync:
       sync === undefined
         ? null
-        : { startedAt: sync.startedAt, silentMs: sync.silentMs ?? 0, pausedUntil: sync.pausedUntil },
+        : {
+            startedAt: sync.startedAt,
+            silentMs: sync.silentMs ?? 0,
+            pausedUntil: sync.pausedUntil,
+            waitingUntil: sync.progress?.waitingUntil,
+          },
     isSilent: (sync?.silentMs ?? 0) >= SILENT_MS,
     behind: behindOf(view, source),
     isQueued: queuedSync(view, source) !== undefined,

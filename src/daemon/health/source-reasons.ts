@@ -9,7 +9,15 @@ import { heldUntilText } from '../../sync/removals.ts';
 import { expectedSince, isFirstSyncAtWork, isInterrupted } from './allowed-age.ts';
 import type { SourceFacts, EndedJob } from './facts.ts';
 import type { HealthReason } from './reason.ts';
-import { behindText, waitHint, keptText, syncText, hangingSyncHint, unansweredHint } from './waits.ts';
+import {
+  behindText,
+  waitHint,
+  keptText,
+  limitHint,
+  syncText,
+  hangingSyncHint,
+  unansweredHint,
+} from './waits.ts';
 
 /**
  * @param allowedMs of `allowedAgeMs`
@@ -75,7 +83,7 @@ function freshness(facts: SourceFacts, allowedMs: number | null, now: number): H
         hint:
           allowedMs === null
             ? `no schedule syncs this source: \`tidemark sync --source ${source}\``
-            : (facts.rateWait?.hint ?? null),
+            : (facts.rateWait?.hint ?? limitHint(facts)),
       },
     ];
   }

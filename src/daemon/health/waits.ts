@@ -41,15 +41,33 @@ export function waitHint(facts: Pick<SourceFacts, 'behind' | 'isQueued' | 'limit
 /** As a person would call a service silent; most answers take less. */
 const SILENT_MS = 30_000;
 
+type Kept = Pick<RunningJob, 'silentMs' | 'pausedUntil'> & {
+  /** As of the `progress` of `RunningJob`. */
+  readonly waitingUntil?: number | null | undefined;
+};
+
+/** What shows how long the rate limit lets a first sync take, for one that waits for it; null for another. */
+export function limitHint({ source, sync = null }: Pick<SourceFacts, 'source' | 'sync'>): string | null {
+  const isWaiting = (sync?.waitingUntil ?? null) !== null && sync?.pausedUntil === undefined;
+  return isWaiting
+    ? `\`tidemark estimate --source ${source}\` shows how long the rate limit lets it take`
+    : null;
+}
+
 /** How long a running sync has run, and what keeps it. */
 export function syncText(sync: NonNullable<SourceFacts['sync']>, now: number): string {
   return `a sync has run for ${duration(now - Date.parse(sync.startedAt))}${keptText(sync)}`;
 }
 
-/** Until when a sync waits because the service asked for it, else for how long it has received nothing; empty for neither. */
-export function keptText({ silentMs, pausedUntil }: Pick<RunningJob, 'silentMs' | 'pausedUntil'>): string {
+/**
+ * Until when a sync waits because the service asked for it, or for the rate limit, else for how long it has received nothing; empty
+ * for none of these.
+ */
+export function keptText({ silentMs, pausedUntil, waitingUntil = null }: Kept): string {
   if (pausedUntil !== undefined)
     return `; it waits until ${localTime(isoTime(pausedUntil)).slice(11)}: the service asked for it (429 or 503)`;
+  if (waitingUntil !== null)
+    return `; waiting for the rate limit until ${localTime(isoTime(waitingUntil)).slice(11)}`;
   return silentMs === undefined || silentMs === null || silentMs < SILENT_MS
     ? ''
     : `; nothing received for ${duration(silentMs)}`;
