@@ -12,6 +12,7 @@ import { printNote, type CommandContext } from './context.ts';
 import { answered, canAsk, mistakeIn, newFileMistake, refuse, type InitOptions } from './init-answers.ts';
 import {
   CRON_MINUTES,
+  ENVIRONMENT_FILE,
   type ServiceFacts,
   serviceText,
   WRITTEN_BY_INIT,
@@ -83,7 +84,7 @@ export async function serviceFor(
   const isReplacing = existsSync(path);
   if (service !== undefined) printNote(context, [`--service ${form} will write ${path}`]);
   const { uid, gid, username } = userInfo();
-  const isSystem = form === 'systemd' ? !isUserUnit(path) : path.startsWith('/etc/');
+  const isSystem = form === 'systemd' ? !isUserUnit(path) : uid === 0 || path.startsWith('/etc/');
   const text: ServiceAnswer['text'] = (outside) =>
     serviceText(form, {
       config: output,
@@ -186,9 +187,9 @@ function isFinerThanCron(schedule: string): boolean {
 
 function servicePath(context: CommandContext, form: ServiceForm, output: string): string {
   if (form === 'compose') return join(dirname(output), 'compose.yaml');
-  const isRoot = userInfo().uid === 0;
-  if (form === 'cron') return isRoot ? '/etc/cron.d/tidemark' : join(dirname(output), 'tidemark.cron');
-  if (isRoot) return '/etc/systemd/system/tidemark.service';
+  // Not to /etc/cron.d, also as root: cron would start it at once, before its variables are written.
+  if (form === 'cron') return join(dirname(output), 'tidemark.cron');
+  if (userInfo().uid === 0) return '/etc/systemd/system/tidemark.service';
   const home = context.env['HOME'] ?? '';
   return home === ''
     ? join(dirname(output), 'tidemark.service')
@@ -198,12 +199,13 @@ function servicePath(context: CommandContext, form: ServiceForm, output: string)
 function nextFor(form: ServiceForm, path: string): string {
   if (form === 'compose')
     return `build the image with \`${BUILD_IMAGE}\` in a checkout of the repository, then \`docker compose --file ${shellWord(path)} up --detach\`; the file says how to publish the dashboard`;
-  const isInstalled = path.startsWith('/etc/');
-  if (form === 'cron')
-    return isInstalled
-      ? '`tidemark status` after the first quarter of an hour'
+  if (form === 'cron') {
+    if (path.startsWith('/etc/cron.d/')) return '`tidemark status` after the first quarter of an hour';
+    return userInfo().uid === 0
+      ? `\`install -m 644 ${shellWord(path)} /etc/cron.d/tidemark\`, once ${ENVIRONMENT_FILE} has the variables that the configuration names`
       : `add the line of ${path} with \`crontab -e\``;
-  if (isInstalled) return '`systemctl enable --now tidemark`';
+  }
+  if (path.startsWith('/etc/')) return '`systemctl enable --now tidemark`';
   return isUserUnit(path)
     ? '`systemctl --user enable --now tidemark`, and `loginctl enable-linger`, so that it runs while you are logged out'
     : `copy ${path} to /etc/systemd/system, then \`systemctl enable --now tidemark\``;

@@ -60,7 +60,7 @@ export const SETUP_COMMANDS: readonly CommandRow[] = [
       {
         flags: '--service <form>',
         description:
-          'write what starts it: a systemd unit (as root /etc/systemd/system/tidemark.service, else in ~/.config/systemd/user), a cron line (as root /etc/cron.d/tidemark, else tidemark.cron beside the configuration) or compose.yaml beside it',
+          'write what starts it: a systemd unit (as root /etc/systemd/system/tidemark.service, else in ~/.config/systemd/user), or, beside the configuration, a cron line (tidemark.cron) or compose.yaml. Starts nothing: the command that does is printed',
         choices: ['systemd', 'cron', 'compose'],
       },
       { flags: '--sync', description: 'run the first sync afterwards, and with --backup the first backup' },

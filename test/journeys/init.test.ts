@@ -453,6 +453,19 @@ describe('init away from a terminal', () => {
     expect(serviceNotes({ ...service, form: 'systemd' }, { url: 'http://localhost', syncCron })).toEqual([]);
   });
 
+  it('writes the line for cron beside the configuration, also as root, and prints what installs it', async () => {
+    const { run, service, directory } = await rig();
+    const args = ['init', '--url', service.url, '--key-env', 'SVC_KEY', '--service', 'cron', '--no-check'];
+    const { code, stdout, stderr } = await run(...args);
+    expect(code, stderr).toBe(0);
+    const file = join(directory, 'tidemark.cron');
+    const isRoot = process.getuid?.() === 0;
+    expect(readFileSync(file, 'utf8')).toContain(isRoot ? '*/15 * * * * root set -a' : '*/15 * * * * set -a');
+    expect(stdout + stderr).toContain(
+      isRoot ? `\`install -m 644 ${file} /etc/cron.d/tidemark\`` : `add the line of ${file}`,
+    );
+  });
+
   it('has Docker Compose mount the backup directories that are outside the directory of the configuration', async () => {
     const { run, service, directory } = await rig();
     const far = join(scratch(), 'backups');
