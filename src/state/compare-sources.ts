@@ -150,6 +150,7 @@ const PAIRS_NAMED = 3;
  * name, since whatever is below it has none either, and for the records of the same names that belong to another parent there.
  * @param sources names of the two
  * @param isHidden what the document leaves out even so
+ * @internal
  */
 export function unmatchedNotes(
   { parents, elsewhere }: Pick<UnmatchedParents, 'parents' | 'elsewhere'>,
