@@ -74,7 +74,7 @@ export interface DriftSummary {
   readonly changed: number;
   /** Equal on both sides. */
   readonly unchanged: number;
-  /** The service no longer shows them, and their removal is held: equal as far as the mirror goes. Left out if none are. */
+  /** The service no longer shows them, and their removal, or that of a record above them, is held: equal as far as the mirror goes. Left out if none are. */
   readonly held?: number;
   /** They differ, and nothing of that is open: what is below the threshold takes precedence over what was accepted, that before what is ignored. */
   readonly below_threshold: number;

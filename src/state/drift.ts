@@ -34,6 +34,7 @@ import { redactedValues } from '../sync/redaction.ts';
 import { compareStates } from './compare.ts';
 import { possibleMode } from './compared-fields.ts';
 import { type StateFilter, filterParts, selectsRecord } from './filter.ts';
+import { heldBelowTest } from './held-names.ts';
 import { resolvedStateOf } from './resolved-state.ts';
 import { IdHistories, RecreatedReferences, shownIds, soleIds, withMappedIds } from './recreated-ids.ts';
 import { BASELINE } from './reference.ts';
@@ -149,7 +150,7 @@ export async function driftBetween(
   return { ...drift, document, source, definitions, severityOf, fingerprintOf };
 }
 
-/** The records that count as unchanged only since their removal is held: the service no longer shows them. */
+/** The records that count as unchanged only since their removal, or that of a record above them, is held: the service no longer shows them. */
 function heldCount(
   mirror: Mirror,
   sides: { readonly from: LoadedState; readonly to: LoadedState },
@@ -157,7 +158,7 @@ function heldCount(
   { source, filter }: Pick<DriftExtent, 'source' | 'filter'>,
 ): number {
   if (sides.to.resolvedState?.isLatest !== true) return 0;
-  const records = mirror.runs.heldRecords(source);
+  const records = missingRecords(mirror, source);
   if (records.length === 0) return 0;
   const changed = new Set(changes.map(keyText));
   // Of a collection that is left out in part, the state knows which records are.
@@ -172,6 +173,20 @@ function heldCount(
   );
   // A component counts once, as in the comparison.
   return Math.min(recordsOnce(compared).length, summary.unchanged);
+}
+
+/** The records whose removal is held, and those below them. */
+function missingRecords(mirror: Mirror, source: string): readonly RecordKey[] {
+  const held = mirror.runs.heldRecords(source);
+  if (held.length === 0) return [];
+  const isBelow = heldBelowTest(mirror, source);
+  const known = new Set(held.map(keyText));
+  const below = mirror.runs
+    .collections(source)
+    .filter(({ scope }) => isBelow(scope))
+    .flatMap(({ kind, scope }) => [...mirror.records.keys({ kinds: [kind], scope, sources: [source] })])
+    .filter((record) => !known.has(keyText(record)));
+  return [...held, ...below];
 }
 
 /** What `drift` leaves out of a source by rule, for a plan. */
