@@ -1,3 +1,4 @@
+import Database from 'better-sqlite3';
 import type { ChildProcess } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -491,6 +492,17 @@ describe('--resume', () => {
 });
 
 describe('--resume without a number', () => {
+  it('names the command that says what is to check where the last restore has ended', async () => {
+    const story = await damaged();
+    await story.expectRun(0, 'restore', '--apply', '--yes');
+    const mirror = new Database(story.env['TIDEMARK_MIRROR'] ?? '');
+    // As a step that could not be read back leaves it.
+    mirror.exec('UPDATE restore_steps SET verified = NULL WHERE step = 1');
+    mirror.close();
+    const { stderr } = await story.expectRun(1, 'restore', '--resume');
+    expect(stderr).toContain('restore 1 has ended with 1 to check: `tidemark restores show 1` says what');
+  });
+
   it('reports what it did itself, and continues none that was undone', async () => {
     const story = await damaged();
     story.proxy.setRules([

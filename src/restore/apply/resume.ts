@@ -17,6 +17,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import type { RestoreRow, RestoreStepRow } from '../../mirror/restores.ts';
 import { auditLogLine } from '../../mirror/verify-chain.ts';
 import type { Plan, PlanStep } from '../plan/plan.ts';
+import { toCheckText } from './report.ts';
 import { storedPlan } from '../plan/stored-plan.ts';
 import { SentOrder } from '../undo/applied.ts';
 import { isAlreadyApplied, mayHaveActed, undoOf } from './report.ts';
@@ -246,10 +247,19 @@ function onlySourceOf(found: readonly RestoreRow[], { state, option, abandoned }
   });
 }
 
-function noneFound(message: string, abandoned: RestoreRow | undefined): TidemarkError {
+/** What the source's last restore left to check, which no resume does; undefined for nothing. */
+function uncheckedOf(mirror: Mirror, source: string): string | undefined {
+  const last = mirror.restores.begins(source).at(-1)?.restore;
+  const row = last === undefined ? undefined : mirror.restores.get(last);
+  const toCheck = row === undefined ? '' : toCheckText(mirror, row);
+  if (row === undefined || toCheck === '') return undefined;
+  return `restore ${row.restore} has ended with ${toCheck}: \`tidemark restores show ${row.restore}\` says what`;
+}
+
+function noneFound(message: string, abandoned: RestoreRow | undefined, unchecked?: string): TidemarkError {
   const hint =
     abandoned === undefined
-      ? '`tidemark restores` lists them'
+      ? (unchecked ?? '`tidemark restores` lists them')
       : `restore ${abandoned.restore} was abandoned: \`tidemark restore --resume ${abandoned.restore}\` continues it even so`;
   return new TidemarkError('not_found', message, { hint });
 }
@@ -311,7 +321,8 @@ export function unfinishedNote(mirror: Mirror, source: string, holdsLock: boolea
 function latest(mirror: Mirror, source: string): RestoreRow {
   const { wanted, abandoned } = unfinishedOf(mirror, source);
   const [first, ...others] = wanted;
-  if (first === undefined) throw noneFound(`no restore of ${source} is unfinished`, abandoned[0]);
+  if (first === undefined)
+    throw noneFound(`no restore of ${source} is unfinished`, abandoned[0], uncheckedOf(mirror, source));
   if (first.restore === mirror.restores.begins(source).at(-1)?.restore) return first;
   const named = wanted.slice(0, NAMES_SHOWN).map((row) => leftText(mirror, row));
   throw new TidemarkError(
