@@ -66,7 +66,9 @@ function statusReason(cells: readonly CellOverview[], workers: readonly WorkerOv
     return [
       `starting: the first ${wrong.length === 1 ? 'sync runs' : 'syncs run'} (${plural(wrong.length, 'cell')})`,
     ];
-  const lines = wrong.slice(0, REASONS_SHOWN).map((cell) => `  ${cell.name}: ${problemOf(cell)}`);
+  const lines = wrong
+    .slice(0, REASONS_SHOWN)
+    .map((cell) => `  ${cell.name}: ${problemOf(cell, { most: Infinity })}`);
   const more = wrong.length - lines.length;
   const isOne = wrong.length === 1;
   return [

@@ -47,10 +47,10 @@ export class ServedSettings {
   }
 
   /** Resolves once the command is to stop. @param look called after each look at the files */
-  async untilStopped(look: () => Promise<void> = async () => undefined): Promise<void> {
+  async untilStopped(look?: () => Promise<void>): Promise<void> {
     const { signal, clock = systemClock } = this.#context;
     const stop = AbortSignal.any([signal, this.#closed.signal]);
-    while (!stop.aborted) {
+    for (;;) {
       const waiting = AbortSignal.any([stop, this.#hangup.signal]);
       await clock.sleep(LOOK_MS, waiting).catch((error: unknown) => {
         if (!waiting.aborted) throw error;
@@ -60,7 +60,7 @@ export class ServedSettings {
         this.#hangup = new AbortController();
         this.#settings.reload();
       } else this.#settings.refresh();
-      await look();
+      await look?.();
     }
   }
 }

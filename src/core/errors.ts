@@ -219,7 +219,11 @@ const SYSTEM_ERRORS: Readonly<Record<string, SystemErrorText>> = {
     why: 'the operation is not permitted',
     hint: 'check the owner and mode of that path and of the directories above it, or choose another one',
   },
-  EROFS: { code: 'read_only', why: 'the file system is mounted read-only', hint: OTHER_PATH },
+  EROFS: {
+    code: 'read_only',
+    why: 'the file system is mounted read-only',
+    hint: `mount it writable, or ${OTHER_PATH}`,
+  },
   ENOENT: {
     code: 'file_system',
     why: 'it or a directory above it does not exist',

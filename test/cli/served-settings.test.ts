@@ -36,7 +36,10 @@ function world({ isTTY = false } = {}) {
     },
   );
   let looks = 0;
-  const over = settings.untilStopped(async () => void (looks += 1));
+  const over = settings.untilStopped(() => {
+    looks += 1;
+    return Promise.resolve();
+  });
   const aMinute = async (): Promise<void> => {
     const before = looks;
     clock.move(60_000);

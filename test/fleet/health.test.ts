@@ -4,7 +4,7 @@ import { isStarting, isWrong, problemOf } from '../../src/fleet/serve/health.ts'
 
 const KEY_MISSING = 'this worker has no variable ORG_21_KEY';
 
-function problem(facts: Partial<CellOverview>): string {
+function problem(facts: Partial<CellOverview>, how?: { most: number }): string {
   const usual = {
     failures: 0,
     errorCode: null,
@@ -18,7 +18,7 @@ function problem(facts: Partial<CellOverview>): string {
     lastWorker: 'w1',
     isLastWorkerAlive: true,
   };
-  return problemOf({ ...usual, ...facts } as CellOverview);
+  return problemOf({ ...usual, ...facts } as CellOverview, how);
 }
 
 it('is starting while nothing is known that holds the first sync up', () => {
@@ -86,6 +86,9 @@ it('says besides what else is wrong that a cell is not in storage', () => {
 it('is one line of a length that a table can show', () => {
   expect(problem({ health: 'new', error: 'first\nsecond' })).toBe('no run yet: first');
   expect(problem({ health: 'new', error: 'x'.repeat(1000) })).toBe(`no run yet: ${'x'.repeat(200)}…`);
+  expect(problem({ health: 'new', error: 'x'.repeat(1000) }, { most: Infinity })).toBe(
+    `no run yet: ${'x'.repeat(1000)}`,
+  );
 });
 
 it('counts no cell as wrong that is fine, that a person has, or that is retired', () => {

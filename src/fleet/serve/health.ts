@@ -61,12 +61,12 @@ export function reasonOf(cell: CellOverview): Pick<CellOverview, 'errorCode' | '
 }
 
 /** What is wrong, in one line; empty where nothing is. */
-export function problemOf(cell: CellOverview): string {
+export function problemOf(cell: CellOverview, { most = ERROR_LENGTH } = {}): string {
   const { name, health, failures, overdueMs, lastOutcome } = cell;
   const { isStored, unstoredAgeMs, lastWorker, isLastWorkerAlive } = cell;
   const { errorCode, error } = health === 'partial' ? reasonOf(cell) : cell;
   const [line = ''] = (error ?? errorCode ?? '').split('\n', 1);
-  const why = line.length > ERROR_LENGTH ? `${line.slice(0, ERROR_LENGTH)}…` : line;
+  const why = line.length > most ? `${line.slice(0, most)}…` : line;
   const unstored = isStored ? '' : ', not in storage';
   const waits = waitsMs(cell);
   // That it waits until a time is over then, and once a worker has it.
