@@ -554,6 +554,7 @@ describe('the chart', () => {
 
   it.runIf(hasGo)('refuses a directory that is on no volume of the pod', async () => {
     const to = (...targets: unknown[]): Values => ({ config: { backup: { targets } } });
+    const byVariable = (value: string): Values => ({ env: [{ name: 'TIDEMARK_BACKUP_TARGETS', value }] });
     const mounted = { extraVolumeMounts: [{ name: 'nas', mountPath: '/mnt/nas/' }] };
     for (const wrong of [
       to('/backup'),
@@ -562,15 +563,19 @@ describe('the chart', () => {
       { ...to('/mnt/nas2'), ...mounted },
       to('/database'),
       to('backups'),
+      byVariable('/var/backups'),
     ]) {
       const { status, stderr } = spawnSync(...helmWith(wrong), { encoding: 'utf8' });
       expect(status).toBe(1);
-      expect(stderr).toMatch(/config\.backup\.targets has \S+, which is on no volume of the pod: mount one/);
+      expect(stderr).toMatch(
+        /(config\.backup\.targets|TIDEMARK_BACKUP_TARGETS) has \S+, which is on no volume of the pod: mount one/,
+      );
     }
     const target = '$' + '{BACKUP_TARGET}';
     for (const right of [
       to('/backups/a', '/data/backups', 's3://backups/b', target),
       { ...to({ address: '/mnt/nas/tidemark' }), ...mounted },
+      { ...byVariable('s3://backups/b'), persistence: { backups: { enabled: false } } },
     ])
       expect(await render(right)).not.toEqual([]);
   });

@@ -55,7 +55,18 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- range .Values.extraVolumeMounts -}}
 {{- $places = append $places (trimSuffix "/" .mountPath) -}}
 {{- end -}}
-{{- range $target := (.Values.config.backup | default dict).targets -}}
+{{- $option := "config.backup.targets" -}}
+{{- $targets := (.Values.config.backup | default dict).targets -}}
+{{- range .Values.env -}}
+{{- if eq .name "TIDEMARK_BACKUP_TARGETS" -}}
+{{- $option = .name -}}
+{{- $targets = list -}}
+{{- range splitList "," (.value | default "") -}}
+{{- $targets = append $targets (trim .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range $target := compact (default list $targets) -}}
 {{- $address := ternary $target (dig "address" "" (ternary dict $target (kindIs "string" $target))) (kindIs "string" $target) -}}
 {{- /* What a variable holds is not known here. */ -}}
 {{- $isThere := or (hasPrefix "s3://" $address) (contains "${" $address) -}}
@@ -66,9 +77,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- if not $isThere -}}
 {{- if hasPrefix "/backups/" (printf "%s/" $address) -}}
-{{- fail (printf "config.backup.targets has %s, but persistence.backups.enabled is false: there is no volume for it. Name a bucket (s3://BUCKET/tidemark) or other targets, or set config.backup to null for none" $address) -}}
+{{- fail (printf "%s has %s, but persistence.backups.enabled is false: there is no volume for it. Name a bucket (s3://BUCKET/tidemark) or other targets, or set config.backup to null for none" $option $address) -}}
 {{- end -}}
-{{- fail (printf "config.backup.targets has %s, which is on no volume of the pod: mount one there (extraVolumes, extraVolumeMounts), or name a bucket (s3://BUCKET/tidemark) or a directory of %s" $address (join ", " $places)) -}}
+{{- fail (printf "%s has %s, which is on no volume of the pod: mount one there (extraVolumes, extraVolumeMounts), or name a bucket (s3://BUCKET/tidemark) or a directory of %s" $option $address (join ", " $places)) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
