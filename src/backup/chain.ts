@@ -78,11 +78,13 @@ export function withMissing(
 ): Backup[] {
   const stored = parseBackupName(name ?? '');
   if (stored === undefined) return [...backups];
+  const isOwn = (each: Backup): boolean =>
+    each.isMisattributed === true || (each.manifest?.mirror ?? owner) === owner;
+  // By the times in the names: that of a manifest is more exact.
   const isThere = backups.some(
     (each) =>
       each.name === stored.name ||
-      (newestFirst(each, stored) < 0 &&
-        (each.isMisattributed === true || (each.manifest?.mirror ?? owner) === owner)),
+      (isOwn(each) && newestFirst(parseBackupName(each.name) ?? each, stored) < 0),
   );
   if (isThere) return [...backups];
   const missing: Backup = {
@@ -95,7 +97,8 @@ export function withMissing(
     isOfOtherVersion: false,
     manifest: null,
   };
-  return [...backups, missing].toSorted(newestFirst);
+  const older = backups.findIndex(isOwn);
+  return older === -1 ? [...backups, missing].toSorted(newestFirst) : backups.toSpliced(older, 0, missing);
 }
 
 const NAMED = 3;
