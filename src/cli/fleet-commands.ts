@@ -192,7 +192,8 @@ export const FLEET_COMMANDS: readonly CommandRow[] = [
           },
         ],
         notes: [
-          'SIGTERM and SIGHUP let the cells under way end, for fleet.stopTimeout at most, and the worker leaves. Each worker needs a name of its own.',
+          'SIGTERM and SIGHUP let the cells under way end, for fleet.stopTimeout at most, and the worker leaves.',
+          'Each worker needs a name of its own.',
         ],
         examples: ['tidemark fleet work', 'tidemark fleet work --name worker-2 --config /etc/tidemark.yaml'],
         outlivesOutput: () => true,
