@@ -516,7 +516,8 @@ it('are announced by the next `daemon --once`, once, where a sync by hand has he
   expect(events).toEqual(['removals_held']);
 });
 
-it('are announced by a daemon that runs when a sync by hand accepts them, at once and once, with the drift', async () => {
+/** A world whose daemon has no sync of its own due, and a channel. */
+async function notifying() {
   const hook = await receiver({ status: 200 });
   const found = await world({
     TIDEMARK_RECORDINGS_SHARING_PER_RUN: '0',
@@ -526,6 +527,11 @@ it('are announced by a daemon that runs when a sync by hand accepts them, at onc
   const file = join(scratch(), 'notices.yaml');
   writeFileSync(file, `notices: [{ name: hook, type: webhook, url: "${hook.url}" }]\n`);
   found.env['TIDEMARK_CONFIG'] = file;
+  return { hook, found };
+}
+
+it('are announced by a daemon that runs when a sync by hand accepts them, at once and once, with the drift', async () => {
+  const { hook, found } = await notifying();
   found.service.set('batch_exports', EXPORTS);
   await found.expectRun(0, 'sync');
   await found.expectRun(0, 'snapshots', 'pin', 'base');
@@ -571,15 +577,7 @@ describe.each(['a daemon that runs', '`daemon --once`'])(
   'removals of records with lists below them: %s',
   (how) => {
     it('names the run that settled them, and does not call the one before incomplete', async () => {
-      const hook = await receiver({ status: 200 });
-      const found = await world({
-        TIDEMARK_RECORDINGS_SHARING_PER_RUN: '0',
-        TIDEMARK_HTTP_LISTEN: '127.0.0.1:0',
-        TIDEMARK_SCHEDULES_SYNC_CRON: '0 0 1 1 *',
-      });
-      const file = join(scratch(), 'notices.yaml');
-      writeFileSync(file, `notices: [{ name: hook, type: webhook, url: "${hook.url}" }]\n`);
-      found.env['TIDEMARK_CONFIG'] = file;
+      const { hook, found } = await notifying();
       const roles = Array.from({ length: 8 }, (_, n) => `r${n}`);
       const below = (role: string): string => `/api/organizations/${ORG}/roles/${role}/role_memberships/`;
       found.service.set(

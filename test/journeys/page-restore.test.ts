@@ -223,77 +223,56 @@ describe('a restore from the dashboard', () => {
     ]);
   });
 
-  it('names what was lost below what is selected, and takes it along when asked', async () => {
-    const { get, post, env, call } = await story({
-      TIDEMARK_HTTP_ALLOW_RESTORE: 'true',
-      TIDEMARK_PROFILE: 'posthog',
-    });
-    const listed = async (path: string): Promise<Record<string, unknown>[]> =>
-      (await call('GET', path))['results'] as Record<string, unknown>[];
-    expect((await tidemark(['sync'], { env })).code).toBe(0);
-    expect((await tidemark(['snapshots', 'pin', 'good', '--baseline'], { env })).code).toBe(0);
-    const id = String((await listed('roles/')).find(({ name }) => name === 'On-call')?.['id']);
-    const members = (await listed(`roles/${id}/role_memberships/`)).length;
-    expect(members).toBeGreaterThan(1);
-    await call('DELETE', `roles/${id}/`);
-    expect((await tidemark(['sync'], { env })).code).toBe(0);
-    const role = selectionOf({ kind: 'roles', scope: { organization_id: KITTIWAKE_ID }, id });
-    const query = new URLSearchParams({ source: 'default', record: role }).toString();
-    const below = `${members} role memberships below it were lost with it: they are not in this plan.`;
-    const alone = await eventually(() => get(`/restore?${query}`), /What it would do/);
-    expect(alone).toContain(below);
-    expect(alone).toContain('Plan these too');
-    const both = await get(`/restore?${query}&with_children=on`);
-    expect(both).toContain(`${members + 1} to create`);
-    expect(both).toContain('--with-children');
-    expect(both).not.toContain('Plan these too');
-    const path = (await post('plan', { query })).headers.get('location') ?? '';
-    const plan = await eventually(() => get(path), /To send 1 step to default/);
-    expect(plan).toContain(below);
-    expect(plan).not.toContain('tidemark: ');
-    const [, again = ''] = /name="query" value="([^"]*)">\s*<button>Plan these too/.exec(plan) ?? [];
-    const wider =
-      (await post('plan', { query: again.replaceAll('&amp;', '&') })).headers.get('location') ?? '';
-    await eventually(() => get(wider), new RegExp(`To send ${members + 1} steps to default`));
-    await post('apply', { plan: wider.split('/').at(-1) ?? '', confirm: 'default' });
-    const ended = await eventually(() => get(wider), /Applied and verified|Ended with/);
-    expect(ended).toContain('Applied and verified');
-  });
-
-  it('names what was lost below a record whose removal is held, and takes it along when asked', async () => {
-    const { get, post, env, call } = await story({
-      TIDEMARK_HTTP_ALLOW_RESTORE: 'true',
-      TIDEMARK_PROFILE: 'posthog',
-      TIDEMARK_REMOVALS_MAX_RECORDS: '0',
-      TIDEMARK_REMOVALS_MAX_SHARE: '0',
-    });
-    const listed = async (path: string): Promise<Record<string, unknown>[]> =>
-      (await call('GET', path))['results'] as Record<string, unknown>[];
-    expect((await tidemark(['sync'], { env })).code).toBe(0);
-    const id = String((await listed('roles/')).find(({ name }) => name === 'On-call')?.['id']);
-    const members = (await listed(`roles/${id}/role_memberships/`)).length;
-    await call('DELETE', `roles/${id}/`);
-    expect((await tidemark(['sync'], { env })).code).toBe(3);
-    const role = selectionOf({ kind: 'roles', scope: { organization_id: KITTIWAKE_ID }, id });
-    const query = new URLSearchParams({ source: 'default', held: '1', record: role }).toString();
-    const below = `${members} role memberships below it were lost with it: they are not in this plan.`;
-    const alone = await eventually(() => get(`/restore?${query}`), /What it would do/);
-    expect(alone).toContain('1 to create');
-    expect(alone).toContain(below);
-    expect(alone).toContain('Plan these too');
-    const both = await get(`/restore?${query}&with_children=on`);
-    expect(both).toContain(`${members + 1} to create`);
-    expect(both).toContain('--with-children');
-    expect(both).not.toContain('Plan these too');
-    const path = (await post('plan', { query })).headers.get('location') ?? '';
-    const plan = await eventually(() => get(path), /To send 1 step to default/);
-    expect(plan).toContain(below);
-    const [, again = ''] = /name="query" value="([^"]*)">\s*<button>Plan these too/.exec(plan) ?? [];
-    const wider =
-      (await post('plan', { query: again.replaceAll('&amp;', '&') })).headers.get('location') ?? '';
-    const whole = await eventually(() => get(wider), new RegExp(`To send ${members + 1} steps to default`));
-    expect(whole).not.toContain('Plan these too');
-  });
+  it.each([
+    { of: 'what is selected', removals: {}, syncExit: 0, asked: {} },
+    {
+      of: 'a record whose removal is held',
+      removals: { TIDEMARK_REMOVALS_MAX_RECORDS: '0', TIDEMARK_REMOVALS_MAX_SHARE: '0' },
+      syncExit: 3,
+      asked: { held: '1' },
+    },
+  ])(
+    'names what was lost below $of, and takes it along when asked',
+    async ({ removals, syncExit, asked }) => {
+      const { get, post, env, call } = await story({
+        TIDEMARK_HTTP_ALLOW_RESTORE: 'true',
+        TIDEMARK_PROFILE: 'posthog',
+        ...removals,
+      });
+      const listed = async (path: string): Promise<Record<string, unknown>[]> =>
+        (await call('GET', path))['results'] as Record<string, unknown>[];
+      expect((await tidemark(['sync'], { env })).code).toBe(0);
+      expect((await tidemark(['snapshots', 'pin', 'good', '--baseline'], { env })).code).toBe(0);
+      const id = String((await listed('roles/')).find(({ name }) => name === 'On-call')?.['id']);
+      const members = (await listed(`roles/${id}/role_memberships/`)).length;
+      expect(members).toBeGreaterThan(1);
+      await call('DELETE', `roles/${id}/`);
+      expect((await tidemark(['sync'], { env })).code).toBe(syncExit);
+      const role = selectionOf({ kind: 'roles', scope: { organization_id: KITTIWAKE_ID }, id });
+      const query = new URLSearchParams({ source: 'default', ...asked, record: role }).toString();
+      const below = `${members} role memberships below it were lost with it: they are not in this plan.`;
+      const alone = await eventually(() => get(`/restore?${query}`), /What it would do/);
+      expect(alone).toContain('1 to create');
+      expect(alone).toContain(below);
+      expect(alone).toContain('Plan these too');
+      const both = await get(`/restore?${query}&with_children=on`);
+      expect(both).toContain(`${members + 1} to create`);
+      expect(both).toContain('--with-children');
+      expect(both).not.toContain('Plan these too');
+      const path = (await post('plan', { query })).headers.get('location') ?? '';
+      const plan = await eventually(() => get(path), /To send 1 step to default/);
+      expect(plan).toContain(below);
+      expect(plan).not.toContain('tidemark: ');
+      const [, again = ''] = /name="query" value="([^"]*)">\s*<button>Plan these too/.exec(plan) ?? [];
+      const wider =
+        (await post('plan', { query: again.replaceAll('&amp;', '&') })).headers.get('location') ?? '';
+      const whole = await eventually(() => get(wider), new RegExp(`To send ${members + 1} steps to default`));
+      expect(whole).not.toContain('Plan these too');
+      await post('apply', { plan: wider.split('/').at(-1) ?? '', confirm: 'default' });
+      const ended = await eventually(() => get(wider), /Applied and verified|Ended with/);
+      expect(ended).toContain('Applied and verified');
+    },
+  );
 
   it('says what failed and why, without the log, and what can be done next', async () => {
     const told = await story({ TIDEMARK_HTTP_ALLOW_RESTORE: 'true', TIDEMARK_API_KEY: READ_KEY });
