@@ -1,7 +1,8 @@
 /**
  * Separates changes in the form of records (a field that the service added, dropped or changed the type of) from drift.
- * Whatever such a change may hide stays drift: a field that only some records gained or lost, a writable field
- * (somebody may have set it in all records, and a restore would revert it), and a value that changed besides its type.
+ * Whatever such a change may hide stays drift: a field that only some records gained or lost, a writable field that
+ * records gained or lost (somebody may have set it in all of them, and a restore would revert it), and a value that
+ * changed besides its type. A mere change of type is explained in writable fields and single records too.
  */
 import { scopeKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
