@@ -180,6 +180,8 @@ export interface Contradiction extends NamedRow {
   readonly instead?: string;
   /** The command that pins a snapshot that is gone again, as the log has it; left out for all else. */
   readonly again?: string;
+  /** The entry of the log that is gone, or not as it was written, where that is what is wrong. */
+  readonly brokenEntry?: number;
 }
 
 /** SHA-256 over an entry and the hash of the entry before it. */
@@ -196,16 +198,29 @@ export function isAsWritten(connection: Connection, entry: AuditEntry): boolean 
   return entryHash(entry, before?.hash ?? null).equals(entry.hash);
 }
 
-/** What is wrong with the oldest entry that is gone, or is not as it was written; null where all follow each other. Reads the entire log. */
-export function brokenLogText(connection: Connection): string | null {
+/** An entry that is gone, or not as it was written. */
+export interface BrokenEntry {
+  /** Null where no entry is known: the log is shorter than what was sealed. */
+  readonly entry: number | null;
+  /** `altered: entry 7 of the audit log is not as it was written` */
+  readonly text: string;
+}
+
+/** The oldest entry that is gone, or is not as it was written; null where all follow each other. Reads the entire log. */
+export function brokenEntry(connection: Connection): BrokenEntry | null {
   let before: AuditEntry | undefined;
   for (const entry of connection
     .prepare<[], AuditEntry>('SELECT * FROM audit_log ORDER BY entry')
     .iterate()) {
     const last = before?.entry ?? 0;
-    if (entry.entry !== last + 1) return `cut: entry ${last + 1} of the audit log is gone`;
-    if (!entryHash(entry, before?.hash ?? null).equals(entry.hash))
-      return `altered: entry ${entry.entry} of the audit log is not as it was written`;
+    if (entry.entry !== last + 1)
+      return { entry: last + 1, text: `cut: entry ${last + 1} of the audit log is gone` };
+    if (!entryHash(entry, before?.hash ?? null).equals(entry.hash)) {
+      return {
+        entry: entry.entry,
+        text: `altered: entry ${entry.entry} of the audit log is not as it was written`,
+      };
+    }
     before = entry;
   }
   return null;
@@ -292,7 +307,7 @@ function entryContradiction(
     const what = isOfRow
       ? `rests on entry ${entry} of the audit log, which ${why}`
       : `has an earlier entry in the audit log, entry ${entry}, which ${why}`;
-    return { ...namedRow(about, member), what };
+    return { ...namedRow(about, member), what, brokenEntry: isFollowing ? entry : entry - 1 };
   }
   return null;
 }
@@ -361,6 +376,8 @@ export interface ContradictedRow {
   readonly isGone: boolean;
   /** As of `Contradiction`. */
   readonly again?: string;
+  /** As of `Contradiction`. */
+  readonly brokenEntry?: number;
 }
 
 /**
@@ -408,6 +425,7 @@ export function contradictedRows(
         recorded: isRecorded ? ((parsedJson(latest.row) ?? {}) as Record<string, unknown>) : null,
         isGone: row === null,
         ...(contradiction.again === undefined ? {} : { again: contradiction.again }),
+        ...(contradiction.brokenEntry === undefined ? {} : { brokenEntry: contradiction.brokenEntry }),
       },
     ];
   });

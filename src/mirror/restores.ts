@@ -43,7 +43,7 @@ import { auditLog } from './schema/retention-tables.ts';
 import { restoreSteps, restores } from './schema/restore-tables.ts';
 import { textOf } from './stored-names.ts';
 import type { RunRow } from './run-rows.ts';
-import { alteredLogText, auditLogLine } from './verify-chain.ts';
+import { alteredLog, auditLogLine } from './verify-chain.ts';
 import { LogSync, logBytes } from './write-ahead-log.ts';
 
 type StoredRestore = typeof restores.$inferSelect;
@@ -175,12 +175,14 @@ export class RestoreStore {
    * deleted with its entries, nothing else is left.
    */
   altered(): string[] {
-    const lines = this.contradictions().map(({ line }) => line);
-    const log = this.#access.read(alteredLogText);
-    if (log === null) return lines;
-    // A restore that rests on that entry names it already.
-    const [entry = log] = /entry \d+ of the audit log/.exec(log) ?? [];
-    return lines.some((line) => line.includes(entry)) ? lines : [...lines, auditLogLine(log)];
+    return this.#access.read((connection) => {
+      const rows = contradictedRows(connection, 'restores');
+      const lines = rows.map(({ line }) => line);
+      const log = alteredLog(connection);
+      // A restore that rests on that entry names it already.
+      if (log === null || rows.some(({ brokenEntry }) => brokenEntry === log.entry)) return lines;
+      return [...lines, auditLogLine(log.text)];
+    });
   }
 
   /** Of each row of the id map, of one source or of all, that is not as its restore wrote it, a line: which records are the same may be false. */

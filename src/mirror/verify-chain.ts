@@ -1,6 +1,6 @@
 /** The chain of seals: every published run's digest and root, computed again from what the mirror holds. */
 import { createHash } from 'node:crypto';
-import { brokenLogText } from './audited-rows.ts';
+import { brokenEntry, type BrokenEntry } from './audited-rows.ts';
 import { whoText } from '../core/actor.ts';
 import type { Connection } from './database.ts';
 import { type StoredForget, digestReplaced, linkOf, readStoredForgets } from './forget-records.ts';
@@ -291,17 +291,25 @@ export function entriesUnlikeSealed(connection: Connection): EntryUnlikeSealed[]
  * What is wrong with the audit log: an entry that a run sealed is gone or another one, or the entries do not follow each other;
  * null for one that is as it was written. Reads the entire log, and again only after the file changed.
  */
-export function alteredLogText(connection: Connection): string | null {
+export function alteredLog(connection: Connection): BrokenEntry | null {
   const state = fileState(connection);
   const known = CHECKED.get(connection);
-  if (known?.state === state) return known.text;
+  if (known?.state === state) return known.broken;
   const [unlike] = entriesUnlikeSealed(connection);
-  const text =
+  const broken =
     unlike === undefined
-      ? brokenLogText(connection)
-      : `${unlike.isGone ? 'cut' : 'altered'}: ${unlikeSealedText(unlike)}`;
-  CHECKED.set(connection, { state, text });
-  return text;
+      ? brokenEntry(connection)
+      : {
+          entry: unlike.entry,
+          text: `${unlike.isGone ? 'cut' : 'altered'}: ${unlikeSealedText(unlike)}`,
+        };
+  CHECKED.set(connection, { state, broken });
+  return broken;
+}
+
+/** The text of it. */
+export function alteredLogText(connection: Connection): string | null {
+  return alteredLog(connection)?.text ?? null;
 }
 
 /** The same as a line of its own. @param altered as `alteredLogText` has it */
@@ -309,7 +317,7 @@ export function auditLogLine(altered: string): string {
   return `the audit log was ${altered}`;
 }
 
-const CHECKED = new WeakMap<Connection, { readonly state: string; readonly text: string | null }>();
+const CHECKED = new WeakMap<Connection, { readonly state: string; readonly broken: BrokenEntry | null }>();
 
 /** Another one after each change: `data_version` after those of other connections, `total_changes()` after its own. */
 export function fileState(connection: Connection): string {
