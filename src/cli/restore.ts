@@ -11,7 +11,7 @@ import type { Gathered, RestoreRequest } from '../restore/plan/gather.ts';
 import { makePlan } from '../restore/plan/make.ts';
 import { type Plan, isExecutable } from '../restore/plan/plan.ts';
 import { otherProfile } from '../restore/plan/settings.ts';
-import { UNSELECTED, unselectedText } from '../report/plan-report.ts';
+import { REFERRING, referringText, UNSELECTED, unselectedText } from '../report/plan-report.ts';
 import { nameText } from '../report/value-text.ts';
 import { acceptedBetween, ignoredIn } from '../state/drift.ts';
 import { isPublished } from '../state/runs.ts';
@@ -104,6 +104,7 @@ export async function restore(context: CommandContext, asked: RestoreOptions): P
       ...otherProfile(session.source, plan),
       ...earlierStateNotes(session, plan, gathered.input, { reference, options, asked }),
       ...unselectedNotes(session, plan, asked),
+      ...referringNotes(session, plan, asked),
     ];
     if (options.out !== undefined) await savePlan(context, plan, options.out);
     const desired = lookupIn(gathered.input.desired);
@@ -385,5 +386,20 @@ function unselectedNotes(
   return [
     `${UNSELECTED}: ${unselectedText(unselected, definitions)} below it`,
     `  → \`${planCommand(context, { ...asked, withChildren: true })}\` plans to restore that too`,
+  ];
+}
+
+/** Lines that name what would still name a record that is created by its old id, and the command that plans it once there is a new one. */
+function referringNotes(
+  { context, definitions, source }: RestoreSession,
+  { referring = [] }: Plan,
+  asked: RestoreOptions,
+): string[] {
+  if (referring.length === 0) return [];
+  const kind = referring.map((own) => own.kind);
+  const command = planCommand(context, { kind }, asked.from, source.name);
+  return [
+    `${REFERRING}: ${referringText(referring, { definitions })}`,
+    `  → after this restore, \`${command}\` plans what can be sent for that, and names what is manual work`,
   ];
 }

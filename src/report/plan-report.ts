@@ -540,17 +540,36 @@ const ADOPTED_BY = {
 
 /** E.g. `3 roles (a, b, c): why`: records that no step is about. */
 export function leftText(
-  { kind, count, reason, names }: Plan['left'][number],
+  { reason, ...own }: Plan['left'][number],
+  options: Pick<ReportOptions, 'definitions'>,
+): string {
+  return `${countedNames(own, options)}: ${escapeControlCharacters(reason)}`;
+}
+
+/** E.g. `3 roles (a, b, c)` or `12 roles (a, b, c and 9 more)`. */
+function countedNames(
+  { kind, count, names }: Omit<Plan['left'][number], 'reason'>,
   { definitions }: Pick<ReportOptions, 'definitions'>,
 ): string {
   const { one, many } = definitions(kind).title;
   const more = count - names.length;
   const rest = more > 0 ? ` and ${formatInteger(more)} more` : '';
-  return `${plural(count, one, many)} (${names.map(nameText).join(', ')}${rest}): ${escapeControlCharacters(reason)}`;
+  return `${plural(count, one, many)} (${names.map(nameText).join(', ')}${rest})`;
 }
 
 /** Begins the note of a command about what `Plan.unselected` counts. */
 export const UNSELECTED = 'not selected, and lost with what is created';
+
+/** Begins the note of a command about what `Plan.referring` has. */
+export const REFERRING = 'not selected, and names by its old id what is created';
+
+/** E.g. `2 batch exports (a, b)`: what names, by its old id, a record that a plan creates, and is not in it. */
+export function referringText(
+  referring: NonNullable<Plan['referring']>,
+  options: Pick<ReportOptions, 'definitions'>,
+): string {
+  return wordList(referring.map((own) => countedNames(own, options)));
+}
 
 /** E.g. `16 role memberships`: what is below the records that a plan creates, and not in it. */
 export function unselectedText(

@@ -593,6 +593,25 @@ describe('a plan that creates a record without what was lost with it', () => {
     expect(after).not.toContain('not selected');
   });
 
+  it('names what still names it by its old id, with a command that plans that afterwards', async () => {
+    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
+    await story.call('DELETE', `${ORGANIZATION}projects/2/`);
+    const choice = ['run:1', '--kind', 'projects'];
+    const { stderr } = await story.expectRun(2, 'restore', ...choice);
+    expect(stderr).toMatch(
+      /not selected, and names by its old id .*2 batch exports \(Persons → S3 \(audit\), Load/,
+    );
+    const [, command = ''] = /after this restore, `tidemark (restore [^`]*)`/.exec(stderr) ?? [];
+    const { stdout: plan } = await story.expectRun(2, 'restore', ...choice, '--format', 'json');
+    const { referring } = JSON.parse(plan) as { referring: { kind: string; count: number }[] };
+    expect(referring.map(({ kind, count }) => `${kind} ${count}`)).toEqual(['invites 2', 'batch_exports 2']);
+    const whole = await story.expectRun(3, 'restore', 'run:1');
+    expect(whole.stderr).not.toContain('not selected');
+    await story.expectRun(3, 'restore', ...choice, '--apply', '--yes');
+    const { stdout } = await story.expectRun(3, ...command.split(' '));
+    expect(stdout).toContain('/team_id 2 → ');
+  });
+
   it('and that command plans nothing below what else was chosen, and still exists', async () => {
     const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
     const { id } = await story.named('roles', 'On-call');

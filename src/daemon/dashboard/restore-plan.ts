@@ -20,6 +20,8 @@ import {
   adoptionLines,
   lackingTexts,
   planSummary,
+  REFERRING,
+  referringText,
   secretLines,
   SECRETS_INTRO,
   sentItems,
@@ -42,6 +44,7 @@ import type { RestoreCommand } from '../http/restores.ts';
 import { actionForm } from './actions.ts';
 import {
   type DefinitionOf,
+  capital,
   emptyHtml,
   fieldListHtml,
   nameHtml,
@@ -421,17 +424,21 @@ function withChildrenHtml(query: URLSearchParams): Html {
 
 export const PLAN_THESE = 'Plan these too';
 
-/** What was lost below what the plan creates, and is not in it. @param form plans it too */
+/** What was lost below what the plan creates, or names it by its old id, and is not in it. @param form plans what was lost too */
 export function unselectedHtml(
-  { unselected = [], summary }: Plan,
+  { unselected = [], referring = [], summary }: Plan,
   definitions: DefinitionOf,
   form: HtmlPart,
 ): HtmlPart {
-  if (unselected.length === 0) return NOTHING;
+  const others =
+    referring.length === 0
+      ? NOTHING
+      : markup`<div class="warning" role="note">! ${capital(REFERRING)}: ${referringText(referring, { definitions })}. Plan that when this is restored.</div>`;
+  if (unselected.length === 0) return others;
   const isOne = unselected.length === 1 && unselected[0]?.count === 1;
   const [it, them] = [isOne ? 'it is' : 'they are', summary.create === 1 ? 'it' : 'them'];
   const text = `${unselectedText(unselected, definitions)} below ${them} ${isOne ? 'was' : 'were'} lost with ${them}: ${it} not in this plan.`;
-  return markup`<div class="warning" role="note">! ${text}${form}</div>`;
+  return [markup`<div class="warning" role="note">! ${text}${form}</div>`, others];
 }
 
 function restoreArgs(

@@ -1,8 +1,12 @@
 /** Makes a plan: what it depends on is read, planned from, and the desired records of its steps are checked. */
+import { type Kind, KINDS } from '../../catalog/kinds.ts';
 import { scopeKeyNaming } from '../../catalog/lineage.ts';
+import { parseLossless } from '../../core/json.ts';
+import { recordName } from '../../diff/change.ts';
 import { createdBelow } from '../../sync/removals.ts';
 import { type GatherOptions, type Gathered, readPlanInput } from './gather.ts';
-import type { Plan } from './plan.ts';
+import { recordsNamedBy } from './dependents.ts';
+import type { Plan, Referring } from './plan.ts';
 import { planRestore } from './planner.ts';
 
 /**
@@ -21,7 +25,15 @@ export async function makePlan(options: GatherOptions): Promise<Gathered & { rea
       }),
     );
     const unselected = unselectedBelow(options, plan, gathered.input);
-    return { ...gathered, plan: unselected.length === 0 ? plan : { ...plan, unselected } };
+    const referring = unselectedReferring(options, plan, gathered.input);
+    return {
+      ...gathered,
+      plan: {
+        ...plan,
+        ...(unselected.length === 0 ? {} : { unselected }),
+        ...(referring.length === 0 ? {} : { referring }),
+      },
+    };
   } catch (error) {
     // An altered body may not even be JSON any more: reading every record says whose it is.
     if (error instanceof SyntaxError) Iterator.from(options.desired.checked().records({})).forEach(() => {});
@@ -36,9 +48,7 @@ function unselectedBelow(
   { isInScope = () => true }: Gathered['input'],
 ): NonNullable<Plan['unselected']> {
   if (filter.kinds === undefined && filter.ids === undefined) return [];
-  const created = steps.flatMap(({ kind, action, desired: record }) =>
-    action === 'create' && record !== null ? [{ kind, id: record.id }] : [],
-  );
+  const created = createdBy(steps);
   const kinds = [...new Set(created.flatMap(({ kind }) => createdBelow(kind)))].filter(
     (kind) => definitions(kind).isUnionOfFamily !== true,
   );
@@ -50,4 +60,52 @@ function unselectedBelow(
       !isInScope({ ...record, body: null }),
   );
   return [...Map.groupBy(lost, ({ kind }) => kind)].map(([kind, own]) => ({ kind, count: own.length }));
+}
+
+/** Names of one kind that are shown. */
+const NAMES_SHOWN = 3;
+
+/**
+ * What names, by its old id, a record that the plan creates, where the filters leave it out: the service gives that record another id, so
+ * this would still name one that is gone. What is below such a record is counted by `unselectedBelow`.
+ */
+function unselectedReferring(
+  { request: { filter }, desired, definitions }: GatherOptions,
+  { steps }: Plan,
+  { isInScope = () => true }: Gathered['input'],
+): Referring[] {
+  if (filter.kinds === undefined && filter.ids === undefined) return [];
+  const created = new Map(createdBy(steps).map(({ kind, id }) => [`${kind} ${id}`, scopeKeyNaming(kind)]));
+  const createdKinds = new Set(steps.flatMap(({ kind, action }) => (action === 'create' ? [kind] : [])));
+  const kinds = KINDS.filter((kind) => {
+    const { references, restore, isUnionOfFamily } = definitions(kind);
+    if (restore.never !== null || isUnionOfFamily === true) return false;
+    return [...references, ...restore.derived].some((reference) => createdKinds.has(reference.kind));
+  });
+  if (kinds.length === 0) return [];
+  const found = new Map<Kind, { count: number; names: string[] }>();
+  for (const { kind, scope, id, body: text } of desired.records({ kinds })) {
+    const body = parseLossless(text);
+    const record = { kind, scope, id, body };
+    if (isInScope(record)) continue;
+    const named = recordsNamedBy(definitions(kind), record).filter((each) =>
+      created.has(`${each.kind} ${each.id}`),
+    );
+    const isBelow = named.some((each) => {
+      const key = created.get(`${each.kind} ${each.id}`);
+      return key !== undefined && scope[key] === each.id;
+    });
+    if (named.length === 0 || isBelow) continue;
+    const own = found.get(kind) ?? { count: 0, names: [] };
+    own.count += 1;
+    if (own.names.length < NAMES_SHOWN) own.names.push(recordName(definitions(kind), body, id));
+    found.set(kind, own);
+  }
+  return [...found].map(([kind, own]) => ({ kind, ...own }));
+}
+
+function createdBy(steps: Plan['steps']): { readonly kind: Kind; readonly id: string }[] {
+  return steps.flatMap(({ kind, action, desired }) =>
+    action === 'create' && desired !== null ? [{ kind, id: desired.id }] : [],
+  );
 }

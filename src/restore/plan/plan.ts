@@ -246,6 +246,14 @@ export interface Refusal {
   readonly hint: string;
 }
 
+/** Records of a kind that name what a plan creates. */
+export interface Referring {
+  readonly kind: Kind;
+  readonly count: number;
+  /** The first few, in the order of the state. */
+  readonly names: readonly string[];
+}
+
 export interface Plan {
   readonly from: StateReference;
   readonly to: StateReference;
@@ -265,6 +273,8 @@ export interface Plan {
   readonly warnings?: readonly string[];
   /** Desired records below those that it creates which the filters leave out, by kind; left out if there are none. */
   readonly unselected?: readonly { readonly kind: Kind; readonly count: number }[];
+  /** Desired records which the filters leave out and that name, by its old id, what it creates; by kind; left out if there are none. */
+  readonly referring?: readonly Referring[];
   readonly summary: Readonly<Record<StepAction, number>> & {
     readonly unchanged: number;
     /** Records of which it is not known whether the service has them (`skipped`); left out if there are none. */
@@ -347,8 +357,8 @@ function planIn(text: string, isChecked: boolean): Plan {
       hint: 'make a new plan with `tidemark restore --out FILE`; edit the desired state (an export), never the plan',
     });
   }
-  const { from, to, command, adopted, left, refused, skipped, lacking, warnings, unselected, summary, cost } =
-    rest;
+  const { from, to, command, adopted, left, refused, skipped, lacking, warnings, summary, cost } = rest;
+  const { unselected, referring } = rest;
   return {
     ...{ from, to, hash: plan, steps: rest.steps, adopted, left, refused },
     // Of no influence on what is sent, so the hash does not cover it.
@@ -357,6 +367,7 @@ function planIn(text: string, isChecked: boolean): Plan {
     ...(lacking === undefined ? {} : { lacking }),
     ...(warnings === undefined ? {} : { warnings }),
     ...(unselected === undefined ? {} : { unselected }),
+    ...(referring === undefined ? {} : { referring }),
     ...{ summary, cost },
   };
 }
