@@ -13,7 +13,7 @@ import { type DiffDocument, diffExitCode } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { renderJson } from '../report/mask.ts';
-import { groupedNotes, leftOutLine, readingsThatMayHideChanges, staleFromLines } from '../report/notes.ts';
+import { readingsThatMayHideChanges } from '../report/notes.ts';
 import type { ReportOptions } from '../report/options.ts';
 import { compareSources } from '../state/compare-sources.ts';
 import { compareStates } from '../state/compare.ts';
@@ -25,7 +25,7 @@ import { resolvedStateOf } from '../state/resolved-state.ts';
 import { LATEST, type Reference, parseReference } from '../state/reference.ts';
 import { readLoadedConfig } from '../wire.ts';
 import { kindsOfNeither } from '../state/unasked.ts';
-import { comparisonNotes } from './run-comparison.ts';
+import { comparisonNotes, notesInText } from './run-comparison.ts';
 import { type CommandContext, isOneOutput, ofSource, printNote } from './context.ts';
 import type { SourceState } from './named-parents.ts';
 import { type KnownTo, withRealIds } from './real-ids.ts';
@@ -264,9 +264,12 @@ function diffReport(
   const asked = formatOf(context, options);
   const isForPeople = CHANGES_SHOWN.includes(asked);
   const isHere = asked === 'text' && options.output === undefined;
-  // A report for people has what was left out; where stderr is beside it, also what is older.
-  const shown = { left_out: [], ...(isHere && isOneOutput(context) ? { stale: [] } : {}) };
-  const beside = isForPeople ? comparisonNotes({ ...document, ...shown }, definitions) : notes;
+  // A report for people has what was left out; where stderr is beside it, all of them.
+  const beside = !isForPeople
+    ? notes
+    : isHere && isOneOutput(context)
+      ? []
+      : comparisonNotes({ ...document, left_out: [] }, definitions);
   const owner = isOneOf && source !== null ? source : undefined;
   printNote(
     context,
@@ -306,14 +309,8 @@ function diffReport(
         ...shared,
         notes: [
           ...warnings,
-          // What is not known of fields is on stderr.
           ...(isHere
-            ? [
-                ...staleFromLines(document, definitions),
-                ...(context.options.verbose === true
-                  ? groupedNotes('left out', document.left_out ?? [], definitions)
-                  : leftOutLine(document, definitions)),
-              ]
+            ? notesInText(document, definitions, context.options.verbose === true)
             : [...forgottenNotes(document), ...notes]),
         ],
         isFile: options.output !== undefined,

@@ -17,7 +17,6 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { interruptedRestore, type UnendedRestore, unendedText } from '../mirror/unfinished-restore.ts';
 import { CONTRADICTED, driftDocument } from '../report/drift-document.ts';
-import { groupedNotes, leftOutLine, staleFromLines } from '../report/notes.ts';
 import { maskedPlace, withMaskedId } from '../report/mask.ts';
 import { byText, nameText } from '../report/value-text.ts';
 import { kindsOutsideDrift, type SourceDrift } from '../state/drift.ts';
@@ -27,7 +26,7 @@ import { heldLines, heldReport, namedRemovals, sourceLookup } from '../state/hel
 import { alteredRows, type Sealed, sealedRun, sealNotes } from '../state/intact.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { parseReference } from '../state/reference.ts';
-import { comparisonNotes } from './run-comparison.ts';
+import { comparisonNotes, notesInText } from './run-comparison.ts';
 import { isOneOutput, ofSource, printNote, type CommandContext } from './context.ts';
 import {
   type ComparisonOptions,
@@ -151,10 +150,6 @@ function driftReport(
   // A line in each drift would be noise: without --verbose, a word after the counts stands for it.
   const noted = { ...document, left_out: leftOut.filter(({ kind }) => !activity.has(kind)) };
   const besideHere = comparisonNotes(noted, definitions);
-  const leftOutHere =
-    context.options.verbose === true
-      ? groupedNotes('left out', noted.left_out, definitions)
-      : leftOutLine(noted, definitions);
   const isForPeople = CHANGES_SHOWN.includes(formatOf(context, options));
   const isHere = formatOf(context, options) === 'text' && options.output === undefined;
   const failed = isOfLatest && mirror !== null ? newestRunIfFailed(mirror, source) : null;
@@ -177,10 +172,9 @@ function driftReport(
   const heldElsewhere = heldLines(others, definitions);
   const lines = [
     ...(isForPeople
-      ? comparisonNotes(
-          { ...document, left_out: [], ...(isHere && isOneOutput(context) ? { stale: [] } : {}) },
-          definitions,
-        )
+      ? isHere && isOneOutput(context)
+        ? []
+        : comparisonNotes({ ...document, left_out: [] }, definitions)
       : [...all.warnings, ...interruptedLines, ...heldLines(removals, definitions), ...besideHere]),
     ...all.contradictions,
   ];
@@ -245,7 +239,10 @@ function driftReport(
         ...(format === 'text' ? { timeText: localTime } : {}),
         ...(isListed ? { accepted: found.accepted, ignored: found.ignored } : {}),
         notes: isHere
-          ? [...notes(false, isListed), ...staleFromLines(document, definitions), ...leftOutHere]
+          ? [
+              ...notes(false, isListed),
+              ...notesInText(noted, definitions, context.options.verbose === true),
+            ]
           : [...sealed, ...notes(true, isListed), ...forgottenNotes(document), ...beside],
         ...(sealedLast.length === 0 ? {} : { next: [...(held?.next ?? []), ...sealedLast] }),
       });

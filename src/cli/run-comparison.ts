@@ -10,7 +10,7 @@ import { countRepeats, inBoth, repeatingKinds, withoutRepeats } from '../diff/fa
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
-import { groupedNotes, staleFromLines } from '../report/notes.ts';
+import { groupedNotes, leftOutLine, staleFromLines } from '../report/notes.ts';
 import { openMirrorState, diffRuns } from '../state/mirror-diff.ts';
 import { newlyReadRecords } from '../state/unknown-records.ts';
 import type { ResolvedState } from '../state/resolved-state.ts';
@@ -76,6 +76,21 @@ export function comparisonNotes(
   return [
     ...staleFromLines(document, definitions),
     ...groupedNotes('left out', document.left_out ?? [], definitions),
+    ...volatileNote(document),
+  ];
+}
+
+/** The same in a text report on stdout: what was left out in one line, until somebody asks for its places. */
+export function notesInText(
+  document: DiffDocument,
+  definitions: (kind: Kind) => ResourceDefinition,
+  isVerbose: boolean,
+): string[] {
+  return [
+    ...staleFromLines(document, definitions),
+    ...(isVerbose
+      ? groupedNotes('left out', document.left_out ?? [], definitions)
+      : leftOutLine(document, definitions)),
     ...volatileNote(document),
   ];
 }
