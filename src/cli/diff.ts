@@ -27,6 +27,7 @@ import { readLoadedConfig } from '../wire.ts';
 import { kindsOfNeither } from '../state/unasked.ts';
 import { comparisonNotes, notesInText } from './run-comparison.ts';
 import { type CommandContext, isOneOutput, ofSource, printNote } from './context.ts';
+import { codeWithLack, type LackOfLatest, LACKS_NOTHING, withLack } from './latest-state.ts';
 import type { SourceState } from './named-parents.ts';
 import { type KnownTo, withRealIds } from './real-ids.ts';
 import { sourcesToRead } from './record.ts';
@@ -122,7 +123,14 @@ export async function diff(context: CommandContext, asked: DiffOptions): Promise
       const isNamed = source !== null && namesItsSource(config);
       const title = isNamed ? `Configuration changes of ${source}` : null;
       const isOneOf = sources.length > 1;
-      const report = { document, source, definitions, warnings, title, isOneOf };
+      // Beside live, what the latest state lacks is what differs.
+      const own = isLive
+        ? { document, lack: LACKS_NOTHING }
+        : withLack(document, {
+            from: { reference: from, opener, source },
+            to: { reference: to, opener, source },
+          });
+      const report = { ...own, source, definitions, warnings, title, isOneOf };
       return diffReport(context, options, opener, report);
     });
     return await deliver(context, options, results);
@@ -189,7 +197,11 @@ async function diffTwoSources(
     return await deliver(context, options, [
       diffReport(context, options, otherOpener, {
         // Both references name their sources.
-        ...{ document, source: other, definitions, title: null, isOneOf: false },
+        ...withLack(document, {
+          from: { reference: from, opener, source: one },
+          to: { reference: to, opener: otherOpener, source: other },
+        }),
+        ...{ source: other, definitions, title: null, isOneOf: false },
         removedFrom: { opener, source: one, definitions: definitionsOf(context, options, config, one) },
         warnings: document.warnings ?? [],
       }),
@@ -246,6 +258,7 @@ function diffReport(
     source,
     definitions,
     warnings,
+    lack,
     title,
     isOneOf,
     removedFrom,
@@ -253,6 +266,8 @@ function diffReport(
     document: DiffDocument;
     source: string | null;
     warnings: readonly string[];
+    /** What a side lacks that is the latest state. */
+    lack: Pick<LackOfLatest, 'notes' | 'reason'>;
     title: string | null;
     /** True where stderr has the same of other sources. */
     isOneOf: boolean;
@@ -301,14 +316,15 @@ function diffReport(
   };
   return {
     source,
-    exitCode: diffExitCode(document),
-    reason: comparisonReason(document, definitions, { mirror, source }),
+    exitCode: codeWithLack(lack, diffExitCode(document)),
+    reason: [...lack.reason, ...comparisonReason(document, definitions, { mirror, source })],
     json: () => renderJson(document, shared).trimEnd(),
     render: (format) =>
       renderDocument(context, document, format, {
         ...shared,
         notes: [
           ...warnings,
+          ...lack.notes,
           ...(isHere
             ? notesInText(document, definitions, context.options.verbose === true)
             : [...forgottenNotes(document), ...notes]),

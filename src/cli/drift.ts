@@ -12,16 +12,13 @@ import { diffExitCode } from '../diff/change.ts';
 import { placeOf } from '../diff/compare.ts';
 import { type Finding, withThreshold } from '../diff/drift.ts';
 import { changeSeverity } from '../diff/severity.ts';
-import { fullDisk, spaceBeside } from '../doctor/disk.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { RunRow } from '../mirror/run-rows.ts';
 import { interruptedRestore, type UnendedRestore, unendedText } from '../mirror/unfinished-restore.ts';
 import { CONTRADICTED, driftDocument } from '../report/drift-document.ts';
 import { maskedPlace, withMaskedId } from '../report/mask.ts';
 import { byText, nameText } from '../report/value-text.ts';
 import { kindsOutsideDrift, type SourceDrift } from '../state/drift.ts';
-import { failedRunDocument } from '../state/documents.ts';
-import { forgottenNotes, newestRunIfFailed, unreadRestores, unreadRestoreText } from '../state/runs.ts';
+import { forgottenNotes } from '../state/runs.ts';
 import { heldLines, heldReport, namedRemovals, sourceLookup } from '../state/held-names.ts';
 import { alteredRows, type Sealed, sealedRun, sealNotes } from '../state/intact.ts';
 import { parentNames } from '../state/parent-names.ts';
@@ -37,6 +34,7 @@ import {
   CHANGES_SHOWN,
 } from './diff.ts';
 import { type FoundDrift, findDrift, isAtLeast, requireBaseline } from './drift-place.ts';
+import { codeWithLack, lackOfLatest, LACKS_NOTHING } from './latest-state.ts';
 import { withRealIds } from './real-ids.ts';
 import {
   comparisonReason,
@@ -152,16 +150,10 @@ function driftReport(
   const besideHere = comparisonNotes(noted, definitions);
   const isForPeople = CHANGES_SHOWN.includes(formatOf(context, options));
   const isHere = formatOf(context, options) === 'text' && options.output === undefined;
-  const failed = isOfLatest && mirror !== null ? newestRunIfFailed(mirror, source) : null;
-  const failedRun = failed === null ? null : failedRunDocument(failed);
-  const failedLines =
-    failed !== null
-      ? failedRunLines(failed)
-      : isOfLatest && mirror !== null
-        ? fullDiskLines(mirror.path)
-        : [];
-  const restored = isOfLatest && mirror !== null ? unreadRestores(mirror, source)[0] : undefined;
-  const restoredLines = restored === undefined ? [] : [unreadRestoreText(restored)];
+  const lack =
+    isOfLatest && mirror !== null
+      ? lackOfLatest(mirror, source, '`tidemark drift --live` reads the service now')
+      : LACKS_NOTHING;
   const interrupted = mirror === null ? null : interruptedRestore(mirror, source);
   const interruptedLines = interrupted === null ? [] : [interruptedText(interrupted)];
   const removals = isOfLatest && mirror !== null ? namedRemovals(mirror, source, sourceLookup(config)) : [];
@@ -182,11 +174,9 @@ function driftReport(
     context,
     lines.map((line) => ofSource(line, isOneOf ? source : undefined)),
   );
-  const unread = [...failedLines, ...restoredLines];
   const notes = (isActivityNamed: boolean, areIgnoredListed: boolean): string[] => [
     ...all.warnings,
-    ...failedLines.slice(0, 1),
-    ...restoredLines,
+    ...lack.notes,
     ...interruptedLines,
     ...(held?.lines ?? []),
     ...heldElsewhere,
@@ -214,17 +204,16 @@ function driftReport(
   };
   return {
     source,
-    // What could not be read, or was changed since, may hide anything.
-    exitCode: unread.length > 0 ? 3 : diffExitCode(document),
-    reason: [...unread, ...comparisonReason(document, definitions, { mirror, source })],
+    exitCode: codeWithLack(lack, diffExitCode(document)),
+    reason: [...lack.reason, ...comparisonReason(document, definitions, { mirror, source })],
     json: () =>
       JSON.stringify(
         driftDocument(found, {
           below,
           showsSecrets: shared.showsSecrets,
-          failedRun,
+          failedRun: lack.failedRun,
           head,
-          restoredSince: restored?.restore ?? null,
+          restoredSince: lack.restoredSince,
         }),
         null,
         2,
@@ -239,10 +228,7 @@ function driftReport(
         ...(format === 'text' ? { timeText: localTime } : {}),
         ...(isListed ? { accepted: found.accepted, ignored: found.ignored } : {}),
         notes: isHere
-          ? [
-              ...notes(false, isListed),
-              ...notesInText(noted, definitions, context.options.verbose === true),
-            ]
+          ? [...notes(false, isListed), ...notesInText(noted, definitions, context.options.verbose === true)]
           : [...sealed, ...notes(true, isListed), ...forgottenNotes(document), ...beside],
         ...(sealedLast.length === 0 ? {} : { next: [...(held?.next ?? []), ...sealedLast] }),
       });
@@ -265,25 +251,6 @@ function neverMirrored(config: Config, mirror: Mirror | null, source: string): R
 function interruptedText(row: UnendedRestore): string {
   const name = `restore ${row.restore}`;
   return `${unendedText(name, row)}, so some of this may be its own: \`tidemark restore --resume ${row.restore}\` continues it`;
-}
-
-/** The newest attempt to read the source failed: its latest state is older than that. */
-function failedRunLines({ run, errorCode }: RunRow): string[] {
-  const why = errorCode === null ? '' : ` (${errorCode})`;
-  return [
-    `the latest state is older than the last attempt to read it: run ${run} failed${why}`,
-    `  → \`tidemark runs show ${run}\` shows why; \`tidemark drift --live\` reads the service now`,
-  ];
-}
-
-/** Where the disk is full, a sync that failed for it could not be recorded either. */
-function fullDiskLines(path: string): string[] {
-  const full = fullDisk(path, spaceBeside(path));
-  if (full?.isFull !== true) return [];
-  return [
-    `${full.message}, where a sync fails without being recorded: the latest state may be older than the last attempt to read it`,
-    '  → free some space, then run `tidemark sync`',
-  ];
 }
 
 /** The drift with what matters less left out, and how many findings that were. */

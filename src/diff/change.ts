@@ -71,6 +71,10 @@ export interface StateReference {
     /** The run that has their changes. */
     readonly into: number;
   };
+  /** Given for the latest state where the newest run of its source failed: that run, as `tidemark.drift/1` has it. */
+  readonly failed_run?: object;
+  /** Given for the latest state: the newest restore that changed the service since, or may have. */
+  readonly restored_since?: number;
 }
 
 /** A collection, or named records of it, that could not be compared, and why in one line. */

@@ -79,10 +79,25 @@ describe('drift after a sync that failed', () => {
     const told = await here.drift(3);
     expect(told.findings).toEqual([]);
     expect(told).toMatchObject({ to: { run: 1 }, failed_run: { run: 2, error: { code: 'server_error' } } });
+    // So does a diff that ends at the latest state, in every form.
+    const line = 'the latest state is older than the last attempt to read it: run 2 failed (server_error)';
+    const diff = ['diff', 'run:1', 'latest', '--quiet'];
+    for (const args of [[], ['--format', 'markdown'], ['--format', 'junit']]) {
+      const compared = await here.expectRun(3, ...diff, ...args);
+      expect(compared.stdout).toContain(args.length === 0 ? line : 'run 2 failed');
+      expect(compared.stderr).toContain(line);
+      expect(compared.stderr).toContain('`live` in place of `latest` reads the service now');
+    }
+    const document = JSON.parse((await here.expectRun(3, ...diff, '--json')).stdout) as object;
+    expect(document).toMatchObject({ changes: [], to: { run: 1, failed_run: { run: 2 } } });
+    expect(document).not.toHaveProperty('from.failed_run');
+    await here.expectRun(0, 'diff', 'run:1', 'run:1');
     here.service.quirks.length = 0;
     expect(await here.drift(0, '--live')).toMatchObject({ failed_run: null });
+    expect((await here.expectRun(0, 'diff', 'latest', 'live')).stdout).not.toContain('run 2');
     await here.expectRun(0, 'sync', '--quiet');
     await here.drift(0);
+    await here.expectRun(0, ...diff);
   });
 });
 
@@ -589,6 +604,9 @@ describe('drift and status after a restore', () => {
     const line = `restore 1 was applied after run ${newest}: \`tidemark sync\` of all kinds reads what it changed`;
     expect((await story.expectRun(3, 'drift')).stdout).toContain(line);
     expect(await json(3, 'drift')).toMatchObject({ restored_since: 1 });
+    const compared = await story.expectRun(3, 'diff', 'baseline', 'latest', '--json');
+    expect(JSON.parse(compared.stdout)).toMatchObject({ to: { restored_since: 1 } });
+    expect(compared.stderr).toContain(line);
     for (const format of ['junit', 'sarif'])
       expect((await story.expectRun(3, 'drift', '--format', format)).stdout).toContain(line);
     const toFile = ['--format', 'html', '--output', story.file('drift.html')];
