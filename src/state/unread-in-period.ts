@@ -41,7 +41,10 @@ export interface UnreadRun {
   readonly error: { readonly code: ErrorCode; readonly message: string } | null;
   /** Those within the filter, and those that lead to them. */
   readonly lists: readonly UnreadList[];
-  /** The later run of the period by which all of them were read; null where some were not. */
+  /**
+   * The later run of the period by which all of them were read; null where some were not. Of a failed run, which read nothing: the
+   * one by which everything was; where some lists were not read since, the next one, which names those itself.
+   */
   readonly readAgain: number | null;
 }
 
@@ -112,18 +115,18 @@ function unreadInPeriod(
     return known.has(key);
   };
   const wanted = [...(filter.kinds ?? KINDS), ...(leading?.kinds ?? [])];
-  const unread = runs.flatMap((run): UnreadRun[] => {
-    const { outcome } = run;
-    if (outcome !== 'partial' && outcome !== 'failed') return [];
-    const sweeps = mirror.runs.sweeps(run.run);
+  const listsOf = ({ run }: RunRow): UnreadList[] => {
+    const sweeps = mirror.runs.sweeps(run);
     // A list that is missing lacks nothing, unless it is why what is found through it was skipped.
     const leftOut = new Set(
       sweeps.flatMap(({ kind, scope, outcome: how }) => {
         const { from } = definitionOf(kind).discovery;
-        return how === 'skipped' && from !== 'root' ? [collectionKey({ kind: from, scope })] : [];
+        return how === 'skipped' && from !== 'root' && isDependedOn({ kind, scope })
+          ? [collectionKey({ kind: from, scope })]
+          : [];
       }),
     );
-    const lists = sweeps.flatMap(({ kind, scope, outcome: how, error, held }): UnreadList[] =>
+    return sweeps.flatMap(({ kind, scope, outcome: how, error, held }): UnreadList[] =>
       how === 'complete' ||
       (how === 'missing' && !leftOut.has(collectionKey({ kind, scope }))) ||
       !isDependedOn({ kind, scope })
@@ -135,23 +138,35 @@ function unreadInPeriod(
             },
           ],
     );
+  };
+  const after = ({ run }: RunRow): readonly RunRow[] => published.filter((each) => each.run > run);
+  // Null where one of the lists was not read since.
+  const lastReader = (run: RunRow, lists: readonly UnreadList[]): number | null => {
+    const readers = lists
+      .filter((list) => list.outcome !== 'missing')
+      .map((list) => after(run).find((each) => isCompleteIn(each.run, collectionKey(list))));
+    const numbers = readers.flatMap((each) => each?.run ?? []);
+    return numbers.length === readers.length ? Math.max(...numbers) : null;
+  };
+  const unread = runs.flatMap((run): UnreadRun[] => {
+    const { outcome } = run;
+    if (outcome !== 'partial' && outcome !== 'failed') return [];
+    const lists = listsOf(run);
     // What a failed run read was not published.
     const ofRun = wanted.filter((kind) => run.kinds?.includes(kind) !== false);
-    const isWhole = outcome === 'failed' || sweeps.length === 0;
+    const isWhole = outcome === 'failed' || mirror.runs.sweeps(run.run).length === 0;
     if (isWhole ? ofRun.length === 0 : lists.length === 0) return [];
-    const later = published.filter((each) => each.run > run.run);
-    const readers = isWhole
-      ? [later.find(({ kinds }) => kinds === null || ofRun.every((kind) => kinds.includes(kind)))]
-      : lists
-          .filter((list) => list.outcome !== 'missing')
-          .map((list) => later.find((each) => isCompleteIn(each.run, collectionKey(list))));
-    const numbers = readers.flatMap((each) => each?.run ?? []);
+    const next = after(run).find(
+      ({ kinds }) => kinds === null || ofRun.every((kind) => kinds.includes(kind)),
+    );
+    const leftByNext = (next === undefined ? [] : listsOf(next)).filter(({ kind }) => ofRun.includes(kind));
+    const readByNext = next === undefined ? null : Math.max(next.run, lastReader(next, leftByNext) ?? 0);
     return [
       {
         ...{ run: run.run, source, outcome, lists },
         at: run.finishedAt ?? run.startedAt,
         error: run.errorCode === null ? null : { code: run.errorCode, message: run.error ?? '' },
-        readAgain: numbers.length === readers.length ? Math.max(...numbers) : null,
+        readAgain: isWhole ? readByNext : lastReader(run, lists),
       },
     ];
   });

@@ -7,7 +7,7 @@ import { openMirror } from '../../src/mirror/open.ts';
 import { commandLine } from './command-line.ts';
 import { type World, world } from './comparison.ts';
 import type { Ended } from './harness.ts';
-import { forbidden, ORG, type Quirk } from './service.ts';
+import { forbidden, ORG, type Quirk, respond } from './service.ts';
 
 const ROLES = `/api/organizations/${ORG}/roles/`;
 
@@ -125,6 +125,10 @@ describe('changes of a period with a partial run', () => {
       ['recording_sharing', 'skipped'],
     ]);
     expect((await json(made, 3, '--kind', 'recording_sharing')).not_read[0]?.lists).toHaveLength(2);
+    // Of the recordings alone, nothing was skipped: no run can read that again.
+    const alone = await made.expectRun(3, 'changes', '--kind', 'session_recordings');
+    expect(alone.stdout).toContain('not fresh: session recordings');
+    expect(alone.stdout).not.toContain('not read by run 2');
     // It is back: what was skipped was read again.
     made.service.lists.set(recordings, all);
     await made.expectRun(0, 'sync', '--quiet');
@@ -151,6 +155,32 @@ describe('changes of a period with a partial run', () => {
     isDown = false;
     await made.expectRun(0, 'sync', '--quiet');
     expect((await made.expectRun(0, 'changes')).stdout).toMatch(/run 2 failed \(read again by run 3\)/);
+  });
+
+  it('says by which run all that a failed one lacks was read: not by one that was denied a part of it', async () => {
+    const made = await world();
+    let answer: 'all' | 'nothing' | 'no roles' = 'all';
+    made.service.quirks.push((request, response) => {
+      if (answer === 'nothing') return respond(response, 500, '{"detail":"down"}');
+      return answer === 'no roles' && request.path === ROLES && forbidden(response, 'organization:read');
+    });
+    await made.expectRun(0, 'sync', '--quiet');
+    answer = 'nothing';
+    await made.expectRun(1, 'sync', '--quiet');
+    answer = 'no roles';
+    await made.expectRun(3, 'sync', '--quiet');
+    // Run 3 names the list itself.
+    expect((await json(made, 3)).not_read).toMatchObject([
+      { run: 2, outcome: 'failed', read_again: 3 },
+      { run: 3, lists: [{ kind: 'roles' }], read_again: null },
+    ]);
+    answer = 'all';
+    await made.expectRun(0, 'sync', '--quiet');
+    expect((await json(made, 0)).not_read).toMatchObject([
+      { run: 2, read_again: 4 },
+      { run: 3, read_again: 4 },
+    ]);
+    expect((await json(made, 0, '--kind', 'domains')).not_read).toMatchObject([{ run: 2, read_again: 3 }]);
   });
 });
 
