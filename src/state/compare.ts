@@ -163,7 +163,10 @@ async function compareChecked(asked: ComparisonRequest): Promise<DiffDocument> {
     const question = { filter, unread, sides: [from, to], typedIds: asked.typedIds } as const;
     throw neverRead({ from, to }, document.skipped, asked.isExcluded) ?? nothingCompared(document, question);
   }
-  requireComparedFields(document, { fields, mode, definitions, states: [from, to], parts });
+  requireComparedFields(document, {
+    ...{ fields, mode, definitions, states: [from, to], parts },
+    configured: asked.definitions,
+  });
   const unknown = unknownIds(asked, filter, asked.typedIds);
   return unknown.length === 0 ? document : { ...document, skipped: [...document.skipped, ...unknown] };
 }

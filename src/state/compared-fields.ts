@@ -19,6 +19,8 @@ interface StatesCompared {
   readonly fields: readonly string[];
   readonly mode: ComparisonMode;
   readonly definitions: (kind: Kind) => ResourceDefinition;
+  /** Those of the configuration, where `definitions` are those by which the states can be compared. */
+  readonly configured?: (kind: Kind) => ResourceDefinition;
   readonly states: readonly LoadedState[];
   readonly parts: readonly StateFilter[];
 }
@@ -29,7 +31,7 @@ interface StatesCompared {
  */
 export function requireComparedFields(document: DiffDocument, compared: StatesCompared): void {
   if (document.changes.length > 0) return;
-  const { fields, mode, definitions, states } = compared;
+  const { fields, mode, definitions, configured, states } = compared;
   requireKnownFields({
     fields,
     kinds: kindsOf(compared),
@@ -42,6 +44,11 @@ export function requireComparedFields(document: DiffDocument, compared: StatesCo
         : states.some(isPast)
           ? 'the mirror has only the latest value of it: compare latest with live, with --all; `volatile: false` under `definitions` keeps its history from then on'
           : 'add --all to compare it',
+    unknownAsOf: (kind, name) =>
+      configured?.(kind).fieldsByName.get(name)?.isVolatile === false &&
+      document.volatile_fields?.some((each) => each.kind === kind && each.fields.includes(name)) === true
+        ? (document.volatile_unknown ?? []).map((side) => document[side].ref).join(' and ')
+        : null,
   });
 }
 
@@ -136,6 +143,8 @@ interface FieldsAsked {
   readonly records: (kinds: ReadonlySet<Kind>) => Iterable<ComparedRecord>;
   /** What to do about a field that this mode leaves out. */
   readonly hintFor: (excluding: ComparisonMode) => string;
+  /** The states, as they were named, of when the field was volatile, though the configuration says otherwise since; null for any other field. */
+  readonly unknownAsOf?: (kind: Kind, name: string) => string | null;
 }
 
 type Path = readonly string[];
@@ -156,7 +165,7 @@ export function requireKnownFields(asked: FieldsAsked): void {
   const paths = fields.map(splitPointer);
   const searched = new Map<Kind, Path[]>();
   let byItself: { readonly name: string; readonly mode: ComparisonMode } | undefined;
-  let excluded: { readonly name: string; readonly mode: ComparisonMode } | undefined;
+  let excluded: { readonly kind: Kind; readonly name: string; readonly mode: ComparisonMode } | undefined;
   for (const kind of kinds) {
     const definition = definitions(kind);
     const mode = modeOf(definition);
@@ -168,7 +177,7 @@ export function requireKnownFields(asked: FieldsAsked): void {
       const { isVolatile = isVolatileMember(definition, undefined, name), isWritable = false } = field ?? {};
       const isCompared = mode === 'all' || (!isVolatile && (mode !== 'managed' || isWritable));
       if (!isCompared && !(field !== undefined && isLookedAt(definition, name))) {
-        if (field !== undefined) excluded ??= { name, mode };
+        if (field !== undefined) excluded ??= { kind, name, mode };
         else if (isVolatile) byItself ??= { name, mode };
       } else if (field !== undefined && isDocumented(field, path)) return;
       // A field that the catalog does not know is server-owned, so only a wider mode compares it.
@@ -178,7 +187,13 @@ export function requireKnownFields(asked: FieldsAsked): void {
   const near = new Set<string>();
   if (searched.size > 0 && isAnywhere(asked, searched, near)) return;
   if (excluded !== undefined) {
-    const { name, mode } = excluded;
+    const { kind, name, mode } = excluded;
+    const unknown = mode === 'managed' ? null : (asked.unknownAsOf?.(kind, name) ?? null);
+    if (unknown !== null)
+      throw nothing(
+        `/${name} is not known as of ${unknown}: it was volatile then`,
+        'compare with a run from after `definitions` said `volatile: false`',
+      );
     throw nothing(`/${name} ${mode === 'managed' ? 'is not managed' : 'is volatile'}`, asked.hintFor(mode));
   }
   if (byItself !== undefined) throw nothing(`/${byItself.name} is volatile`, asked.hintFor(byItself.mode));

@@ -357,6 +357,11 @@ describe('values of fields that change on their own', () => {
       expect((stdout + stderr).split(text)).toHaveLength(2);
     }
     expect(await diff(0, 'run:1', 'run:4', '--kind', 'domains')).not.toHaveProperty('volatile_unknown');
+    for (const mode of [[], ['--all']]) {
+      const field = await expectRun(4, 'diff', 'run:1', 'run:4', '--field', '/is_2fa_enabled', ...mode);
+      expect(field.stderr).toContain('/is_2fa_enabled is not known as of run:1: it was volatile then');
+      expect(field.stderr).toContain('compare with a run from after `definitions` said `volatile: false`');
+    }
     const all = await expectRun(0, 'diff', 'run:1', 'run:4', '--all');
     expect(all.stdout + all.stderr).toMatch(/not compared \(organizations: .*; and \d+ more\): their/);
     expect((await diff(2, 'run:3', 'run:4')).changes).toMatchObject([
