@@ -13,7 +13,7 @@ import { type DiffDocument, diffExitCode } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { renderJson } from '../report/mask.ts';
-import { readingsThatMayHideChanges } from '../report/notes.ts';
+import { namedPlaces, readingsThatMayHideChanges } from '../report/notes.ts';
 import type { ReportOptions } from '../report/options.ts';
 import { compareSources } from '../state/compare-sources.ts';
 import { compareStates } from '../state/compare.ts';
@@ -275,21 +275,6 @@ function diffReport(
     removedFrom?: Pick<ReportOptions, 'definitions'> & { opener: StateOpener; source: string };
   } & Pick<ReportOptions, 'definitions'>,
 ): SourceReport {
-  const notes = comparisonNotes(document, definitions);
-  const asked = formatOf(context, options);
-  const isForPeople = CHANGES_SHOWN.includes(asked);
-  const isHere = asked === 'text' && options.output === undefined;
-  // A report for people has what was left out; where stderr is beside it, all of them.
-  const beside = !isForPeople
-    ? notes
-    : isHere && isOneOutput(context)
-      ? []
-      : comparisonNotes({ ...document, left_out: [] }, definitions);
-  const owner = isOneOf && source !== null ? source : undefined;
-  printNote(
-    context,
-    (isForPeople ? beside : [...warnings, ...beside]).map((line) => ofSource(line, owner)),
-  );
   const mirror = opener.mirrorIfAny();
   const mirrorOfRemoved = removedFrom === undefined ? mirror : removedFrom.opener.mirrorIfAny();
   const sourceOfRemoved = removedFrom?.source ?? source;
@@ -314,10 +299,26 @@ function diffReport(
           ),
         }),
   };
+  const placeOf = namedPlaces(shared);
+  const notes = comparisonNotes(document, definitions, placeOf);
+  const asked = formatOf(context, options);
+  const isForPeople = CHANGES_SHOWN.includes(asked);
+  const isHere = asked === 'text' && options.output === undefined;
+  // A report for people has what was left out; where stderr is beside it, all of them.
+  const beside = !isForPeople
+    ? notes
+    : isHere && isOneOutput(context)
+      ? []
+      : comparisonNotes({ ...document, left_out: [] }, definitions, placeOf);
+  const owner = isOneOf && source !== null ? source : undefined;
+  printNote(
+    context,
+    (isForPeople ? beside : [...warnings, ...beside]).map((line) => ofSource(line, owner)),
+  );
   return {
     source,
     exitCode: codeWithLack(lack, diffExitCode(document)),
-    reason: [...lack.reason, ...comparisonReason(document, definitions, { mirror, source })],
+    reason: [...lack.reason, ...comparisonReason(document, definitions, { mirror, source, placeOf })],
     json: () => renderJson(document, shared).trimEnd(),
     render: (format) =>
       renderDocument(context, document, format, {
@@ -326,7 +327,7 @@ function diffReport(
           ...warnings,
           ...lack.notes,
           ...(isHere
-            ? notesInText(document, definitions, context.options.verbose === true)
+            ? notesInText(document, definitions, { placeOf, isVerbose: context.options.verbose === true })
             : [...forgottenNotes(document), ...notes]),
         ],
         isFile: options.output !== undefined,

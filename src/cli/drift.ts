@@ -15,6 +15,7 @@ import { changeSeverity } from '../diff/severity.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { interruptedRestore, type UnendedRestore, unendedText } from '../mirror/unfinished-restore.ts';
 import { CONTRADICTED, driftDocument } from '../report/drift-document.ts';
+import { namedPlaces } from '../report/notes.ts';
 import { maskedPlace, withMaskedId } from '../report/mask.ts';
 import { byText, nameText } from '../report/value-text.ts';
 import { kindsOutsideDrift, type SourceDrift } from '../state/drift.ts';
@@ -141,13 +142,15 @@ function driftReport(
   const { found, below } = aboveThreshold(all, options.severity);
   const { source, definitions, severityOf, fingerprintOf, document } = found;
   const mirror = opener.mirrorIfAny();
-  const beside = comparisonNotes(document, definitions);
+  const parents = mirror === null ? {} : { parentName: parentNames(mirror, source, definitions) };
+  const placeOf = namedPlaces({ definitions, ...parents });
+  const beside = comparisonNotes(document, definitions, placeOf);
   const leftOut = document.left_out ?? [];
   const activity = new Set(context.options.verbose === true ? [] : kindsOutsideDrift(filterOf(options)));
   const isActivityLeftOut = leftOut.some(({ kind }) => activity.has(kind) && !unmirrored.has(kind));
   // A line in each drift would be noise: without --verbose, a word after the counts stands for it.
   const noted = { ...document, left_out: leftOut.filter(({ kind }) => !activity.has(kind)) };
-  const besideHere = comparisonNotes(noted, definitions);
+  const besideHere = comparisonNotes(noted, definitions, placeOf);
   const isForPeople = CHANGES_SHOWN.includes(formatOf(context, options));
   const isHere = formatOf(context, options) === 'text' && options.output === undefined;
   const lack =
@@ -166,7 +169,7 @@ function driftReport(
     ...(isForPeople
       ? isHere && isOneOutput(context)
         ? []
-        : comparisonNotes({ ...document, left_out: [] }, definitions)
+        : comparisonNotes({ ...document, left_out: [] }, definitions, placeOf)
       : [...all.warnings, ...interruptedLines, ...heldLines(removals, definitions), ...besideHere]),
     ...all.contradictions,
   ];
@@ -198,14 +201,14 @@ function driftReport(
     forms: found.forms,
     showsSecrets: options.showSecrets === true,
     generatedAt: isoTime(systemClock.now()),
-    ...(mirror === null ? {} : { parentName: parentNames(mirror, source, definitions) }),
+    ...parents,
     isFile: options.output !== undefined,
     ...(held === null ? {} : { lead: held.lead, next: held.next }),
   };
   return {
     source,
     exitCode: codeWithLack(lack, diffExitCode(document)),
-    reason: [...lack.reason, ...comparisonReason(document, definitions, { mirror, source })],
+    reason: [...lack.reason, ...comparisonReason(document, definitions, { mirror, source, placeOf })],
     json: () =>
       JSON.stringify(
         driftDocument(found, {
@@ -228,7 +231,10 @@ function driftReport(
         ...(format === 'text' ? { timeText: localTime } : {}),
         ...(isListed ? { accepted: found.accepted, ignored: found.ignored } : {}),
         notes: isHere
-          ? [...notes(false, isListed), ...notesInText(noted, definitions, context.options.verbose === true)]
+          ? [
+              ...notes(false, isListed),
+              ...notesInText(noted, definitions, { placeOf, isVerbose: context.options.verbose === true }),
+            ]
           : [...sealed, ...notes(true, isListed), ...forgottenNotes(document), ...beside],
         ...(sealedLast.length === 0 ? {} : { next: [...(held?.next ?? []), ...sealedLast] }),
       });

@@ -5,7 +5,13 @@ import { asTidemarkError, EXIT, exitCodeFor, TidemarkError, type ExitCode } from
 import type { DiffDocument, Skipped, Stale } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { diffReport } from '../report/diff-report.ts';
-import { groupedNotes, hidingLines, KINDS_SHOWN, readingsThatMayHideChanges } from '../report/notes.ts';
+import {
+  groupedNotes,
+  hidingLines,
+  KINDS_SHOWN,
+  type PlaceOf,
+  readingsThatMayHideChanges,
+} from '../report/notes.ts';
 import { renderHtml } from '../report/render-html.ts';
 import { COMMENT_LENGTH, renderMarkdown } from '../report/render-markdown.ts';
 import { renderText } from '../report/render-text.ts';
@@ -178,11 +184,15 @@ export async function deliver(
 export function comparisonReason(
   document: DiffDocument,
   definitions: ReportOptions['definitions'],
-  { mirror, source }: { readonly mirror: Mirror | null; readonly source: string | null },
+  {
+    mirror,
+    source,
+    placeOf,
+  }: { readonly mirror: Mirror | null; readonly source: string | null; readonly placeOf: PlaceOf },
 ): string[] {
   const lines = [
-    ...groupedNotes('not compared', document.skipped, definitions, { most: KINDS_SHOWN }),
-    ...hidingLines(document, definitions, { most: KINDS_SHOWN }),
+    ...groupedNotes('not compared', document.skipped, definitions, { placeOf, most: KINDS_SHOWN }),
+    ...hidingLines(document, definitions, { placeOf, most: KINDS_SHOWN }),
   ];
   if (lines.length > 0)
     return [

@@ -10,7 +10,7 @@ import { countRepeats, inBoth, repeatingKinds, withoutRepeats } from '../diff/fa
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
-import { groupedNotes, leftOutLine, staleFromLines } from '../report/notes.ts';
+import { groupedNotes, leftOutLine, type PlaceOf, staleFromLines } from '../report/notes.ts';
 import { openMirrorState, diffRuns } from '../state/mirror-diff.ts';
 import { newlyReadRecords } from '../state/unknown-records.ts';
 import type { ResolvedState } from '../state/resolved-state.ts';
@@ -72,10 +72,11 @@ export function recordsAt(mirror: Mirror, { run, source, added }: RunRow): numbe
 export function comparisonNotes(
   document: DiffDocument,
   definitions: (kind: Kind) => ResourceDefinition,
+  placeOf: PlaceOf,
 ): string[] {
   return [
-    ...staleFromLines(document, definitions),
-    ...groupedNotes('left out', document.left_out ?? [], definitions),
+    ...staleFromLines(document, definitions, placeOf),
+    ...groupedNotes('left out', document.left_out ?? [], definitions, { placeOf }),
     ...volatileNote(document),
   ];
 }
@@ -84,12 +85,12 @@ export function comparisonNotes(
 export function notesInText(
   document: DiffDocument,
   definitions: (kind: Kind) => ResourceDefinition,
-  isVerbose: boolean,
+  { placeOf, isVerbose }: { readonly placeOf: PlaceOf; readonly isVerbose: boolean },
 ): string[] {
   return [
-    ...staleFromLines(document, definitions),
+    ...staleFromLines(document, definitions, placeOf),
     ...(isVerbose
-      ? groupedNotes('left out', document.left_out ?? [], definitions)
+      ? groupedNotes('left out', document.left_out ?? [], definitions, { placeOf })
       : leftOutLine(document, definitions)),
     ...volatileNote(document),
   ];

@@ -8,6 +8,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { diffReport } from '../report/diff-report.ts';
 import { maskedDocument } from '../report/mask.ts';
+import { namedPlaces } from '../report/notes.ts';
 import { renderText } from '../report/render-text.ts';
 import { requireCountedWithin } from '../state/intact.ts';
 import { openMirrorState } from '../state/mirror-diff.ts';
@@ -108,11 +109,11 @@ export function printRunChanges(
   }
   const definitions = definitionsFor(config, run.source);
   const document = changesOfRun(mirror, config, { from, to: run });
+  const named = { definitions, parentName: parentNames(mirror, run.source, definitions, run.run) };
   const report = diffReport(document, {
-    definitions,
+    ...named,
     showsSecrets,
-    notes: comparisonNotes(document, definitions),
-    parentName: parentNames(mirror, run.source, definitions, run.run),
+    notes: comparisonNotes(document, definitions, namedPlaces(named)),
   });
   const text = renderText(report, {
     ...lineOptions(context),

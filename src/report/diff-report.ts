@@ -32,8 +32,8 @@ import {
   FORMS_HEADING,
   hidingLines,
   isInDoubt,
+  namedPlaces,
   parentTexts,
-  placeText,
   readingsThatMayHideChanges,
   skippedText,
 } from './notes.ts';
@@ -331,7 +331,7 @@ export function skippedNotice(
   return noticePart('warning', `${skippedSummary(document)}, so this may not be everything`, [
     ...document.skipped.map((skipped) => skippedText(skipped, options)),
     ...hidingLines(document, options.definitions, {
-      placeOf: (scope) => placeText(scope, options, { hasIds: false }),
+      placeOf: namedPlaces(options),
     }),
   ]);
 }

@@ -49,6 +49,16 @@ export function parentTexts(
   });
 }
 
+/** Places by the names of the parents, in either state; the ids of those without one. */
+export function namedPlaces(options: ReportOptions): PlaceOf {
+  const { parentName, removedParentName } = options;
+  const named: ReportOptions = {
+    ...options,
+    parentName: (kind, id) => parentName?.(kind, id) ?? removedParentName?.(kind, id),
+  };
+  return (scope) => placeText(scope, named, { hasIds: false });
+}
+
 /** E.g. `production: run 41, 2026-03-01T07:00:00Z`, whatever of it is known; the time as `timeText` writes it. */
 export function referenceText(
   reference: StateReference,

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { comparisonNotes } from '../../src/cli/run-comparison.ts';
 import { runCommandLine } from '../../src/cli/program.ts';
 import { textWidth } from '../../src/core/wrap.ts';
-import { definitionOf } from '../../src/catalog/catalog.ts';
+import { definitionOf, scopeText } from '../../src/catalog/catalog.ts';
 import type { DiffDocument } from '../../src/diff/change.ts';
 import { commandLine } from '../journeys/command-line.ts';
 import { environment, scratch } from '../journeys/harness.ts';
@@ -222,7 +222,7 @@ describe('words of commands', () => {
       reason: '20 recording sharings: not looked at',
     });
     const document = { left_out: [left('1'), left('2')] } as unknown as DiffDocument;
-    expect(comparisonNotes(document, definitionOf)).toEqual([
+    expect(comparisonNotes(document, definitionOf, scopeText)).toEqual([
       'left out: recording sharings (project 1; project 2): each 20 recording sharings: not looked at',
     ]);
   });

@@ -33,7 +33,7 @@ describe('what is not fresh', () => {
       for (const format of [...formats, ...own]) {
         const { stdout, stderr } = await expectRun(3, ...command, '--quiet', '--format', format);
         const place = `${command[0]} ${format}`;
-        expect(stderr, place).toMatch(/^tidemark: not fresh: .*domains/im);
+        expect(stderr, place).toMatch(/^tidemark: not fresh: .*domains \(organization Harbor\)/im);
         expect(stdout, place).toMatch(/domains/);
         expect(stdout, place).toMatch(reason);
         expect(stdout, place).not.toMatch(/No differences(?! in what could be compared)|✓/);
@@ -62,7 +62,8 @@ describe('what is not fresh', () => {
     const { expectRun } = await deniedSince();
     const { stdout, stderr } = await expectRun(0, 'diff', 'latest', 'run:1');
     expect(stdout).toContain('No differences (');
-    expect(stderr).toContain('older than the rest: domains');
+    for (const text of [stdout, stderr])
+      expect(text).toContain('older than the rest: domains (organization Harbor): ');
   });
 });
 
