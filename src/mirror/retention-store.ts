@@ -6,13 +6,14 @@ import { and, asc, eq, gt, isNotNull, lt, lte, max, sql } from 'drizzle-orm';
 import { alias } from 'drizzle-orm/sqlite-core';
 import type { MirrorAccess } from './access.ts';
 import type { Connection } from './database.ts';
-import { readForgets } from './forget-records.ts';
+import { readForgets, readStoredForgets, type StoredForget } from './forget-records.ts';
 import { type ForgetOptions, type ForgetResult, forgetRuns, previewForget } from './forget.ts';
 import { param, prepared } from './query.ts';
 import { rangesOf } from './retention.ts';
 import { forgets, replacedRoots } from './schema/retention-tables.ts';
 import { runs } from './schema/run-tables.ts';
 import { sources } from './schema/source-tables.ts';
+import { isMove } from './verify-chain.ts';
 
 interface ForgottenRunRow {
   readonly run: number;
@@ -20,6 +21,14 @@ interface ForgottenRunRow {
   readonly at: string;
   /** The kept run that has its changes now; null where it made none. */
   readonly into: number | null;
+}
+
+/** A run of another source, which a move of the mirror did not take. */
+export interface MovedRunRow {
+  readonly run: number;
+  /** When the mirror was moved, ISO 8601. */
+  readonly at: string;
+  readonly wasPublished: boolean;
 }
 
 /** The runs of a source that retention dropped between two that it kept: their changes are part of the later one. */
@@ -38,6 +47,7 @@ export function retentionStore(access: MirrorAccess) {
     ...access.reads({
       forgets: readForgets,
       forgottenRun: readForgottenRun,
+      movedRun: readMovedRun,
       forgottenBefore: readForgottenBefore,
       sourcesForgottenAt: readSourcesForgottenAt,
       plan: previewForget,
@@ -58,11 +68,29 @@ export function retentionStore(access: MirrorAccess) {
 
 /** When retention dropped a run, and which kept one has its changes now; undefined if it did not drop it. */
 function readForgottenRun(connection: Connection, run: number): ForgottenRunRow | undefined {
-  const found = readForgets(connection).find(({ runs }) =>
-    runs.some(([first, last]) => first <= run && run <= last),
-  );
+  const found = forgetsNaming(connection, run).find((each) => !isMove(each));
   if (found === undefined) return undefined;
   return { run, at: found.at, into: readTargets(connection)(run) ?? null };
+}
+
+/**
+ * When a move left a run behind, as one of another source; undefined for one that is here, or that retention dropped. Also one that
+ * retention had dropped into such a run.
+ */
+function readMovedRun(connection: Connection, run: number): MovedRunRow | undefined {
+  const last = readTargets(connection)(run) ?? run;
+  if (SOURCE_OF(connection).get({ run: last }) !== undefined) return undefined;
+  const move = forgetsNaming(connection, last).findLast(isMove);
+  if (move === undefined) return undefined;
+  const { at, forget } = move;
+  return { run, at, wasPublished: REPLACED_ROOT(connection).get({ forget, run: last }) !== undefined };
+}
+
+/** The forgets and moves after which the run was not there any more, oldest first. */
+function forgetsNaming(connection: Connection, run: number): StoredForget[] {
+  return readStoredForgets(connection).filter((each) =>
+    (JSON.parse(each.runs) as [number, number][]).some(([first, last]) => first <= run && run <= last),
+  );
 }
 
 /**
@@ -109,6 +137,15 @@ const INTO = prepared((db) =>
     .from(replacedRoots)
     .where(and(eq(replacedRoots.run, param('run')), isNotNull(replacedRoots.intoRun)))
     .limit(1)
+    .prepare(),
+);
+
+/** A move replaces the roots of all published runs, also of those that it does not take. */
+const REPLACED_ROOT = prepared((db) =>
+  db
+    .select({ run: replacedRoots.run })
+    .from(replacedRoots)
+    .where(and(eq(replacedRoots.forget, param('forget')), eq(replacedRoots.run, param('run'))))
     .prepare(),
 );
 

@@ -6,7 +6,7 @@ import { plural } from '../core/wording.ts';
 import { AuditLogContradicted } from '../mirror/audited-rows.ts';
 import { damagedMirror } from '../mirror/database.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { RetentionStore } from '../mirror/retention-store.ts';
+import type { MovedRunRow, RetentionStore } from '../mirror/retention-store.ts';
 import type { RunFilter, RunRow } from '../mirror/run-rows.ts';
 import type { RunStore } from '../mirror/run-store.ts';
 import { pinningText, type SnapshotContradiction, type SnapshotStore } from '../mirror/snapshots.ts';
@@ -43,7 +43,10 @@ interface ResolvingMirror {
   readonly path: string;
   readonly runs: Pick<RunStore, 'list' | 'get' | 'unlikeSealed' | 'hidden' | 'brokenChain'>;
   readonly snapshots: Pick<SnapshotStore, 'list' | 'baseline' | 'contradiction'>;
-  readonly retention: Pick<RetentionStore, 'forgottenRun' | 'forgottenBefore' | 'sourcesForgottenAt'>;
+  readonly retention: Pick<
+    RetentionStore,
+    'forgottenRun' | 'movedRun' | 'forgottenBefore' | 'sourcesForgottenAt'
+  >;
 }
 
 /**
@@ -75,8 +78,11 @@ export function resolvedStateOf(
       throw new TidemarkError('usage', `${text} does not name a state of the mirror`, {
         hint: `name a state of the mirror: ${STORED_STATE_FORMS}; \`tidemark diff\` compares live and file:PATH`,
       });
-    case 'run':
+    case 'run': {
+      const moved = mirror.retention.movedRun(reference.run);
+      if (moved?.wasPublished === true) return stateBesideMoved(mirror, text, moved, choice);
       return resolvedStateAt(mirror, text, publishedRun(mirror, text, reference.run), choice, true);
+    }
     case 'earlier_run': {
       requireNewestOf(mirror, choice);
       const runs = published(mirror, choice, { limit: reference.back + 1 });
@@ -208,18 +214,7 @@ function resolvedStateAt(
   choice: ResolveOptions,
   isRunNamed = false,
 ): ResolvedState {
-  const gone = mirror.retention
-    .sourcesForgottenAt(run.run)
-    .filter((source) => choice.source === undefined || choice.source === source);
-  if (choice.source !== undefined && gone.length > 0) {
-    throw new TidemarkError(
-      'reference_unknown',
-      `what source ${choice.source} held as of run ${run.run} was dropped by retention`,
-      {
-        hint: `name a run of its own: \`tidemark runs --source ${choice.source}\` lists those that are kept`,
-      },
-    );
-  }
+  const gone = forgottenSources(mirror, run.run, choice);
   let ofOther: string | null = null;
   // There is a run in this mirror.
   if (choice.source !== undefined && choice.source !== run.source) {
@@ -250,6 +245,54 @@ function resolvedStateAt(
       return isNewest && mirror.runs.hidden(choice.source ?? null).length === 0;
     },
   };
+}
+
+/**
+ * The sources whose state as of that run retention dropped, of all sources.
+ * @throws TidemarkError `reference_unknown` where the chosen source is one of them
+ */
+function forgottenSources(mirror: ResolvingMirror, run: number, { source }: ResolveOptions): string[] {
+  const gone = mirror.retention.sourcesForgottenAt(run);
+  if (source === undefined) return gone;
+  if (gone.includes(source)) throw stateDropped(source, run);
+  return [];
+}
+
+function stateDropped(source: string, run: number): TidemarkError {
+  return new TidemarkError(
+    'reference_unknown',
+    `what source ${source} held as of run ${run} was dropped by retention`,
+    { hint: `name a run of its own: \`tidemark runs --source ${source}\` lists those that are kept` },
+  );
+}
+
+/** Of a run that is in the mirror of another source now: what this mirror's sources held then, as before the move. */
+function stateBesideMoved(
+  mirror: ResolvingMirror,
+  ref: string,
+  moved: MovedRunRow,
+  choice: ResolveOptions,
+): ResolvedState {
+  const [gone] = forgottenSources(mirror, moved.run, choice);
+  if (gone !== undefined) throw stateDropped(gone, moved.run);
+  const [own] = published(mirror, choice, { upTo: moved.run, limit: 1 });
+  if (own === undefined) {
+    const first = published(mirror, choice).at(-1);
+    if (first === undefined) throw nothingPublished(mirror, choice);
+    const of = choice.source === undefined ? '' : ` of source ${choice.source}`;
+    throw new TidemarkError(
+      'reference_unknown',
+      `${movedText(moved)}, and the mirror held nothing${of} as of run ${moved.run}: its first run is ${first.run}`,
+      { hint: `run:${first.run} is its oldest state` },
+    );
+  }
+  const of = choice.source ?? 'this mirror';
+  const note = `${movedText(moved)}: the state of ${of} then, of its run ${own.run}, is taken`;
+  return { ...resolvedStateAt(mirror, ref, own, choice), note };
+}
+
+function movedText({ run, at }: MovedRunRow): string {
+  return `run ${run} was of another source (\`mirror move\` separated them at ${localTime(at)})`;
 }
 
 /** What to name in place of a state that is older than the source. @param run the source's oldest */
@@ -308,6 +351,8 @@ export function missingRun(
     latest === undefined || oldest === undefined
       ? 'the mirror has no run: `tidemark sync` makes one'
       : `\`tidemark runs\` lists what is kept: the oldest one is run:${oldest.run}, the latest one is run:${latest.run}`;
+  const moved = mirror.retention.movedRun(number);
+  if (moved !== undefined) return new TidemarkError('reference_unknown', movedText(moved), { hint: kept });
   const forgotten = mirror.retention.forgottenRun(number);
   if (forgotten !== undefined) {
     const { at, into } = forgotten;

@@ -11,6 +11,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { alterRow } from '../tools/alter.ts';
 import { commandLine, type Ended } from './command-line.ts';
 import { mirrorOnce, nextSecond, scratch, start } from './harness.ts';
 import { FakeService } from './service.ts';
@@ -101,6 +102,56 @@ describe('mirror move', () => {
     expect((await run(3, 'verify', '--root', root)).stdout).toContain('until it was moved');
     await run(0, 'sync', '--quiet');
     await run(0, 'verify');
+  });
+
+  it('names the runs of other sources as theirs, and takes what its own source held then', async () => {
+    const { run, configure, path, set } = await world();
+    for (const name of readdirSync(path('.'))) rmSync(path(name), { recursive: true });
+    // Runs 1, 4 and 7 are of acme, 2, 5 and 8 of beta, 3, 6 and 9 of core.
+    for (const round of [1, 2, 3]) {
+      set(round);
+      await run(0, 'sync', '--quiet');
+    }
+    const since = ['export', '--history', '--source', 'beta', '--kind', 'roles', '--since'];
+    const changed = async (): Promise<unknown> => {
+      const { stdout } = await run(0, 'changes', '--source', 'beta', '--json', '--since', 'run:6');
+      return (JSON.parse(stdout) as { runs: unknown }).runs;
+    };
+    const before = {
+      at: (await run(0, 'export', '--source', 'beta', '--at', 'run:3')).stdout,
+      rows: (await run(0, ...since, 'run:4')).stdout,
+      changes: await changed(),
+    };
+    expect(before.rows.split('\n').length).toBeGreaterThan(3);
+    await run(0, 'mirror', 'move', '--to', SPLIT);
+    configure(SPLIT);
+    const at = await run(0, 'export', '--source', 'beta', '--at', 'run:3');
+    expect(at.stdout).toBe(before.at);
+    expect(at.stderr).toMatch(
+      /run 3 was of another source \(`mirror move` separated them at [^)]+\): the state of beta then, of its run 2, is taken/,
+    );
+    expect((await run(0, ...since, 'run:4')).stdout).toBe(before.rows);
+    expect(await changed()).toEqual(before.changes);
+    // Each source by the same number.
+    await run(0, 'changes', '--since', 'run:4');
+    const shown = await run(4, 'runs', 'show', '4', '--source', 'beta');
+    expect(shown.stderr).toContain('run 4 was of another source');
+    expect(shown.stderr).not.toContain('retention');
+    const early = await run(4, 'export', '--source', 'core', '--at', 'run:2');
+    expect(early.stderr).toMatch(
+      /run 2 was of another source .+ nothing of source core .+ its first run is 3/,
+    );
+    // What retention drops later is still what it says.
+    await run(0, 'forget', '--keep-last', '1', '--source', 'beta');
+    const dropped = await run(4, ...since, 'run:2');
+    expect(dropped.stderr).toContain('run 2 was dropped by retention');
+    expect((await run(4, ...since, 'run:4')).stderr).toContain(
+      'what source beta held as of run 4 was dropped by retention',
+    );
+    // One of its own that another program deleted is not taken for one of another source.
+    alterRow(path('core.db'), 'DELETE FROM runs WHERE run = 6');
+    const deleted = await run(1, 'export', '--source', 'core', '--at', 'run:6');
+    expect(deleted.stderr).toContain('run 6 was deleted by another program');
   });
 
   it('that is killed is completed by the same command, wherever it was', async () => {

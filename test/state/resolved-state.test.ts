@@ -57,6 +57,7 @@ function mirrorOf(runs: readonly RunRow[], snapshots: readonly SnapshotRow[] = [
     },
     retention: {
       forgottenRun: () => undefined,
+      movedRun: () => undefined,
       forgottenBefore: () => undefined,
       sourcesForgottenAt: () => [],
     },
