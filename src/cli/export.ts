@@ -68,7 +68,7 @@ interface ExportOptions extends FilterOptions {
 }
 
 /**
- * Exit 3 where a list of what is exported was not read completely, and stderr names it: everything is written even so. So is a
+ * Exit 3 where a list of what is exported was not read completely, or never, and stderr names it: everything is written even so. So is a
  * history that may lack changes, as of `changes`. A record that is asked for by id is found or not.
  * Nothing published yet, and an unknown id, organization or project, is exit 1; so is a history that another program altered, of
  * which everything is written even so.
@@ -227,8 +227,9 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       sources.some((source) => {
         if (options.id !== undefined) return false;
         if (unpublished.includes(source)) return true;
-        if (options.kind === undefined || !content.isEmpty({ source })) return false;
         const own = bySource.find((each) => each.source === source)?.kinds ?? unread;
+        if (stillRead(config, [source], own).length > 0) return true;
+        if (options.kind === undefined || !content.isEmpty({ source })) return false;
         const isOwn = (each: { readonly source: string }): boolean => each.source === source;
         return own.length > 0 || unreadText(options, stale.filter(isOwn), run) !== undefined;
       });
@@ -242,12 +243,14 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
         ]);
     }
 
-    printNote(context, [
-      ...(resolvedState?.note === undefined ? [] : [resolvedState.note]),
-      ...unknownNote(run, shape.extent),
+    const excluded = excludedNote(config, mirror, sources, {
+      held: options.kind ?? (namesFiles ? held : KINDS),
+      isNamed: options.kind !== undefined || !namesFiles,
+    });
+    // Why something is missing: the reason of exit code 3, a note beside 0.
+    const missing = [
       ...nothingOf(unpublished),
-      ...(content.count > 0 ? [] : [unreadBy ?? nothingText(options, { isAll: !isOfSeveral })]),
-      ...(namesFiles ? notMirrored(config, options.kind ?? KINDS, held) : []),
+      ...(content.count > 0 || unreadBy === undefined ? [] : [unreadBy]),
       ...unreadNote(run, stillRead(config, sources, unread)),
       ...bySource.flatMap(({ source, kinds }) =>
         sources.length === 1 || unpublished.includes(source)
@@ -258,10 +261,15 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
               ` of ${source}`,
             ),
       ),
-      ...excludedNote(config, mirror, sources, {
-        held: options.kind ?? (namesFiles ? held : KINDS),
-        isNamed: options.kind !== undefined || !namesFiles,
-      }),
+      ...(options.kind === undefined ? [] : excluded),
+    ];
+    printNote(context, [
+      ...(resolvedState?.note === undefined ? [] : [resolvedState.note]),
+      ...unknownNote(run, shape.extent),
+      ...(content.count > 0 || unreadBy !== undefined ? [] : [nothingText(options, { isAll: !isOfSeveral })]),
+      ...(isUnread ? [] : missing),
+      ...(namesFiles ? notMirrored(config, options.kind ?? KINDS, held) : []),
+      ...(options.kind === undefined ? excluded : []),
       ...unaskedNotes(mirror, sources, run, recordFilter(sources, options)),
       ...sampledNotes(mirror, sources, options, { kinds: stillRead(config, sources, held), run }),
       ...staleText(
@@ -275,6 +283,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     ]);
     printReason(context, [
       ...staleText(unproven, run, systemClock.now(), content.hasSource),
+      ...(isUnread ? missing : []),
       ...notKnownLines(notKnown),
     ]);
     return exit === EXIT.done && isUnread ? EXIT.partial : exit;

@@ -177,6 +177,13 @@ it('a kind that no run was asked for is named, and not taken for compared or emp
   expect(changes.stderr).toContain('→ `tidemark sync` reads all kinds');
   const exported = await expectRun(3, 'export', '--kind', 'members', '--format', 'json');
   expect(JSON.parse(exported.stdout)).toMatchObject({ unread: ['members'], records: [] });
+  // Of everything, and of some kinds together: as of each.
+  for (const kinds of [[], ['--kind', 'members', '--kind', 'invites']]) {
+    const { stderr } = await expectRun(3, 'export', ...kinds, '--quiet');
+    expect(stderr).toMatch(
+      /^tidemark: nothing of [^:]*members[^:]*: the mirror has not read (it|them) yet\n$/,
+    );
+  }
   await expectRun(0, 'sync', '--quiet');
   await expectRun(0, 'changes', '--kind', 'members');
 });

@@ -74,6 +74,11 @@ it('each command says what was never read', async () => {
       '--kind',
       'projects',
     ],
+    ...[[], ['--kind', 'members']].map((kinds): Case => [
+      3,
+      /^tidemark: nothing of [^:]*members[^:]* of b: the mirror had not read (it|them) by run 1$/m,
+      ...['export', '--at', 'run:1', '--source', 'a', '--source', 'b', '--quiet', ...kinds],
+    ]),
     [1, /Drift +Unknown +nothing of c was read yet/, 'status', '--source', 'c'],
     [0, 'no run of c yet: run `tidemark sync --source c`', 'runs'],
     [0, 'tidemark: no run of c yet: run `tidemark sync --source c`', 'runs', '--json'],
