@@ -55,18 +55,29 @@ export function runsSince(
 } {
   const period = choosePeriod(mirror, { since, sources }, systemClock.now());
   const isInPeriod = (run: RunRow): boolean => isWithin(period, run.finishedAt ?? run.startedAt, run.run);
-  const runs = mirror.runs
-    .list({ isPublished: true })
-    .filter(({ source }) => sources.includes(source))
-    .filter(isInPeriod)
-    .map(({ run }) => run)
-    .reverse();
-  const forgotten = runs.flatMap((run) => forgottenInto(mirror, run) ?? []);
+  const runs = publishedRuns(mirror, sources).filter(isInPeriod);
   return {
-    runs: new Set(runs),
-    notes: [...period.notes, ...forgottenTexts(forgotten)],
+    runs: new Set(runs.map(({ run }) => run)),
+    notes: [...period.notes, ...mergedNotes(mirror, runs)],
     of: { period, isWithin: isInPeriod },
   };
+}
+
+/** Which runs of the entire history have changes of runs that retention dropped, a line each. */
+export function mergedInHistory(mirror: Mirror, sources: readonly string[]): string[] {
+  return mergedNotes(mirror, publishedRuns(mirror, sources));
+}
+
+/** Oldest first. */
+function publishedRuns(mirror: Mirror, sources: readonly string[]): RunRow[] {
+  return mirror.runs
+    .list({ isPublished: true })
+    .filter(({ source }) => sources.includes(source))
+    .reverse();
+}
+
+function mergedNotes(mirror: Mirror, runs: readonly RunRow[]): string[] {
+  return forgottenTexts(runs.flatMap(({ run }) => forgottenInto(mirror, run) ?? []));
 }
 
 /**

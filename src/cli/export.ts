@@ -24,7 +24,7 @@ import { readConfig } from '../wire.ts';
 import { openForReading, printAltered } from './verification-note.ts';
 import { printNote, printReason, type CommandContext } from './context.ts';
 import { ExportContent, extentOf } from './export-content.ts';
-import { historyPieces, requireHistoryOptions, runsSince } from './export-history.ts';
+import { historyPieces, mergedInHistory, requireHistoryOptions, runsSince } from './export-history.ts';
 import type { ExportFormat } from './export-directory.ts';
 import {
   askedCollections,
@@ -174,7 +174,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
         });
       }
       printNote(context, [
-        ...(since?.notes ?? []).filter((line) => !dropped.includes(line)),
+        ...(since?.notes ?? mergedInHistory(mirror, sources)).filter((line) => !dropped.includes(line)),
         ...(revisions > 0
           ? []
           : [

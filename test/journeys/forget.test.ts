@@ -228,6 +228,10 @@ describe('forget', () => {
     const later = await run('changes', '--since', '1m', '--json');
     expect([later.code, JSON.parse(later.stdout)]).toMatchObject([0, { forgotten: [] }]);
     expect((await run('export', '--history', '--since', '1m')).code).toBe(0);
+    // The entire history has what they changed, in that run.
+    const entire = await run('export', '--history');
+    expect([entire.code, entire.stderr.match(new RegExp(dropped, 'g'))?.length]).toEqual([0, 1]);
+    expect((await run('export', '--history', '--quiet')).stderr).toBe('');
   });
 
   it('is no proof that a record never existed: a lookup says which runs were dropped', async () => {
