@@ -13,7 +13,7 @@ import { auditCsv, auditEntryDocument, type AuditHead, auditReport } from '../re
 import { htmlPieces } from '../report/render-html.ts';
 import { markdownPieces } from '../report/render-markdown.ts';
 import { textPieces } from '../report/render-text.ts';
-import { choosePeriod, type Period } from '../state/period.ts';
+import { choosePeriod, type Period, periodTexts } from '../state/period.ts';
 import { readConfig } from '../wire.ts';
 import { inChunks, writeAtomically, yieldToEventLoop } from './atomic-file.ts';
 import {
@@ -181,11 +181,12 @@ function reportPieces(
   const contradicted = contradictedLines(walk.altered, mirror);
   const timeText = format === 'text' ? localTime : (at: string) => at.replace(/\.\d+Z$/, 'Z');
   const isNarrowed = options.action !== undefined || options.by !== undefined;
-  const from = since === null ? 'from the beginning' : `from ${timeText(since)}`;
+  const texts = periodTexts(period, timeText);
+  const from = since === null ? 'from the beginning' : `from ${texts.since}`;
   const report = auditReport(walk, {
     ...{ timeText, count },
     namesSource: sources.size > 1,
-    period: `${from} to ${timeText(period.until.at)}${isNarrowed ? ', only some actions or people' : ''}`,
+    period: `${from} to ${texts.until}${isNarrowed ? ', only some actions or people' : ''}`,
     generatedAt: isoTime(systemClock.now()),
     contradicted: plainLines(contradicted),
     head: format === 'text' ? null : headOf(mirror, contradicted),

@@ -42,7 +42,7 @@ import {
   sealNotes,
 } from '../state/intact.ts';
 import { parentNames } from '../state/parent-names.ts';
-import { choosePeriod, isWithin, type Period, restoresWithin } from '../state/period.ts';
+import { choosePeriod, isWithin, type Period, periodTexts, restoresWithin } from '../state/period.ts';
 import { resolvedStateOf, resolveState } from '../state/resolved-state.ts';
 import { LATEST } from '../state/reference.ts';
 import { leftOutOfRun } from '../state/unasked.ts';
@@ -192,10 +192,10 @@ export async function changes(context: CommandContext, options: ChangesOptions):
       isUnknown:
         unread.some(({ forgotten }) => forgotten.length > 0) && found.every(({ diff }) => diff === null),
     };
-    const { since, until } = period;
+    const { since, until } = periodTexts(period, localTime);
     const report = timelineReport(isPage ? { ...timeline, period: exactText(period) } : timeline, {
       ...shared,
-      title: isPage ? 'Changes' : `Changes from ${localTime(since.at)} to ${localTime(until.at)}`,
+      title: isPage ? 'Changes' : `Changes from ${since} to ${until}`,
       ...(isPage ? {} : { timeText: localTime }),
     });
     const text = ((): string => {
@@ -285,10 +285,12 @@ function utcText(at: string): string {
 }
 
 /** To the second, and by which runs: with that, somebody else can ask for the same period. */
-function exactText({ since, until }: Period): string {
-  const [from, to] = [since, until].map(({ at }) => at.slice(0, 19).replace('T', ' '));
+function exactText(period: Period): string {
+  const texts = periodTexts(period, (at) => at.slice(0, 19).replace('T', ' '));
+  const { since, until } = period;
   const after = since.run === undefined ? '' : `, after run ${since.run}`;
-  return `${from} to ${to} UTC${after}${until.run === undefined ? '' : `, up to run ${until.run}`}`;
+  const upTo = until.run === undefined ? '' : `, up to run ${until.run}`;
+  return `${texts.since} to ${texts.until} UTC${after}${upTo}`;
 }
 
 function document(

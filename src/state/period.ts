@@ -100,12 +100,50 @@ function bound(
   if (reference.form === 'time') {
     const { at: end, beginsAt, firstAt, note } = reference;
     const at = side === 'since' ? beginsAt : end;
-    return { at, firstAt, ...(note === undefined ? {} : { note }) };
+    // An age counts from any millisecond: a period has whole seconds, so that it can be shown, and asked for again.
+    const isExact = beginsAt !== firstAt;
+    return {
+      at: isExact ? at : toSecond(at, side),
+      firstAt,
+      ...(note === undefined ? {} : { note }),
+    };
   }
   const choice = reference.form === 'earlier_run' ? onlySource(mirror, text, sources) : {};
   const { at, run } = resolvedStateOf(mirror, reference, choice);
   return { at, run };
 }
+
+/** The start of the second, where a period begins; the end of it, where one ends; a full minute stays as it is. */
+function toSecond(at: string, side: 'since' | 'until'): string {
+  const second = Math.floor(Date.parse(at) / 1000) * 1000;
+  return isoTime(side === 'since' || isMinute(at) ? second : second + 999);
+}
+
+function isMinute(at: string): boolean {
+  return Date.parse(at) % 60_000 === 0;
+}
+
+/**
+ * Both ends as texts that name the same period again. A time to the minute means its start; one with seconds the end of that second,
+ * after which a period begins; one with milliseconds likewise. What ends now, or at a run, is shown to the second.
+ * @param timeText to the second
+ */
+export function periodTexts(
+  { since, until }: Pick<Period, 'since' | 'until'>,
+  timeText: (at: string) => string,
+): { readonly since: string; readonly until: string } {
+  const exact = ({ at, firstAt }: Bound, endMs: number): string => {
+    if (firstAt === undefined) return timeText(at);
+    if (isMinute(at)) return timeText(at).replace(SECONDS, '$1');
+    const end = isoTime(Date.parse(at) - endMs);
+    const [, ms = ''] = /\.(\d{3})Z$/.exec(end) ?? [];
+    return ms === '999' ? timeText(end) : timeText(end).replace(SECONDS, `$1$2.${ms}`);
+  };
+  return { since: exact(since, 1), until: exact(until, 0) };
+}
+
+/** Hours and minutes, and the seconds after them. */
+const SECONDS = /(\d\d:\d\d)(:\d\d)/;
 
 /** The source whose runs `run:-1` counts; none where the mirror has no run yet. */
 function onlySource(
