@@ -35,10 +35,11 @@ import type { Located } from './command-row.ts';
 import { print, printNote, type CommandContext, terminalWidth } from './context.ts';
 import { isAskedFor, placeByIndex } from './drift-place.ts';
 import { renderTable } from '../report/table.ts';
+import { alteredLogLines } from '../state/intact.ts';
 import { printAltered } from './verification-note.ts';
 import { readConfigToShow } from './unmasked-keys.ts';
 
-/** `tidemark.drift_accepted/1`: `{schema, accepted: [{source, kind, scope, id, path, fingerprint, reason, accepted_at, by, via, until, is_over, contradiction, measured}], warnings}`. Exit code 1 where one is not as the audit log has it. */
+/** `tidemark.drift_accepted/1`: `{schema, accepted: [{source, kind, scope, id, path, fingerprint, reason, accepted_at, by, via, until, is_over, contradiction, measured}], warnings}`. Exit code 1 where one is not as the audit log has it, and where the log is not as it was written. */
 export async function acceptedDrift(context: CommandContext): Promise<ExitCode> {
   const config = readConfigToShow(context);
   const mirror = openConfiguredMirror(config, 'read', 'drift accepted', context.pid);
@@ -67,16 +68,16 @@ export async function acceptedDrift(context: CommandContext): Promise<ExitCode> 
           isOver: acceptance.until !== undefined && !(Date.parse(acceptance.until) > now),
         };
       });
-    const warnings = [
+    const uncounted = [
       ...accepted.flatMap(
         (each) => contradictionText(each, each.source, definitionsFor(config, each.source)) ?? [],
       ),
       ...sources.flatMap((source) => mirror.acceptances.unreadable(source)),
     ];
-    const exit = printAltered(
-      context,
-      warnings.map((line) => `does not count: ${line}`),
-    );
+    // What is gone with its entries is not listed.
+    const log = alteredLogLines(mirror, uncounted);
+    const warnings = [...uncounted, ...log];
+    const exit = printAltered(context, [...uncounted.map((line) => `does not count: ${line}`), ...log]);
     if (context.options.json === true) {
       const document = {
         schema: 'tidemark.drift_accepted/1',

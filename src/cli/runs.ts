@@ -54,7 +54,8 @@ export async function runs(context: CommandContext, options: { readonly limit?: 
     const oldest = found.length < limit ? 0 : (rows.at(-1)?.run ?? 0);
     // Those that are not shown, too: another program may have given them to another source.
     const unlike = mirror.runs.unlikeSealed({ from: oldest });
-    const warnings = unlike.map(({ line }) => line);
+    // Of a run whose row is gone with its hash, what it read is left.
+    const warnings = [...new Set([...unlike.map(({ line }) => line), ...mirror.runs.hidden(null)])];
     const exit = printAltered(context, warnings);
     const progress = await progressInDaemon(context, config, rows);
     if (context.options.json === true) {

@@ -22,6 +22,7 @@ import { openConfiguredMirror, readConfig, readLoadedConfig } from '../wire.ts';
 import { print, printNote, toRun, type CommandContext, terminalWidth } from './context.ts';
 import { openExistingMirror, openForChange } from './when-free.ts';
 import { renderTable } from '../report/table.ts';
+import { alteredLogLines } from '../state/intact.ts';
 import { printAltered } from './verification-note.ts';
 import { localTime } from '../core/wording.ts';
 
@@ -266,7 +267,9 @@ async function answer(
 ): Promise<ExitCode> {
   const contradictions =
     only?.flatMap(({ contradiction }) => contradiction ?? []) ?? mirror.snapshots.contradictions();
-  const warnings = contradictions.map(contradictionText);
+  const rowWarnings = contradictions.map(contradictionText);
+  // What is gone with its entries is not listed.
+  const warnings = isRead ? [...rowWarnings, ...alteredLogLines(mirror, rowWarnings)] : rowWarnings;
   const exit = isRead ? printAltered(context, warnings) : EXIT.done;
   if (!isRead) printNote(context, warnings);
   if (context.options.json !== true) {

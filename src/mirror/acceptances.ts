@@ -27,7 +27,8 @@ import { readIdMap } from './id-map.ts';
 import { isSealed, isUnlikeSealed, sealRow } from './row-seals.ts';
 import { DamagedRow, knownKind, storedPath, storedScope, textOf } from './stored-names.ts';
 import { acceptances, fingerprintKey } from './schema/retention-tables.ts';
-import { alteredLogText, lastMove } from './verify-chain.ts';
+import { alteredLogText } from './hidden-runs.ts';
+import { lastMove } from './verify-chain.ts';
 
 export interface DriftAcceptance extends RecordKey {
   /** Name of the source. */
@@ -295,7 +296,7 @@ function checkAcceptances(connection: Connection, source?: string): CheckedAccep
 /** Why no acceptance is proved: an entry that is gone, or was altered, may have withdrawn any of them. Undefined where the log is as it was written. */
 function unprovedText(connection: Connection): string | undefined {
   const altered = alteredLogText(connection);
-  return altered === null ? undefined : `rests on a log that was ${altered}`;
+  return altered === null ? undefined : `rests on a log that ${altered}`;
 }
 
 /** One that is gone, as the log has it. */

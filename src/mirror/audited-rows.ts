@@ -200,9 +200,9 @@ export function isAsWritten(connection: Connection, entry: AuditEntry): boolean 
 
 /** An entry that is gone, or not as it was written. */
 export interface BrokenEntry {
-  /** Null where no entry is known: the log is shorter than what was sealed. */
+  /** Null where no entry is known. */
   readonly entry: number | null;
-  /** `altered: entry 7 of the audit log is not as it was written` */
+  /** What follows the name of the log: `was altered: entry 7 of the audit log is not as it was written`. */
   readonly text: string;
 }
 
@@ -214,11 +214,11 @@ export function brokenEntry(connection: Connection): BrokenEntry | null {
     .iterate()) {
     const last = before?.entry ?? 0;
     if (entry.entry !== last + 1)
-      return { entry: last + 1, text: `cut: entry ${last + 1} of the audit log is gone` };
+      return { entry: last + 1, text: `was cut: entry ${last + 1} of the audit log is gone` };
     if (!entryHash(entry, before?.hash ?? null).equals(entry.hash)) {
       return {
         entry: entry.entry,
-        text: `altered: entry ${entry.entry} of the audit log is not as it was written`,
+        text: `was altered: entry ${entry.entry} of the audit log is not as it was written`,
       };
     }
     before = entry;

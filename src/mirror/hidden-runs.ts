@@ -1,11 +1,18 @@
 /**
  * Runs that are not the newest one of their source any more, since another program deleted or altered their rows: the run before
- * them passes for the newest, with the records that they left.
+ * them passes for the newest, with the records that they left. And entries of the audit log that such rows had proved.
  */
+import { brokenEntry, type BrokenEntry } from './audited-rows.ts';
 import type { Connection } from './database.ts';
 import { readRuns } from './run-rows.ts';
 import { type SealRange, type UnlikeSealedRun, runsUnlikeSealed } from './row-seals.ts';
-import { discontinuousText, fileState } from './verify-chain.ts';
+import {
+  discontinuousText,
+  entriesUnlikeSealed,
+  fileState,
+  runsUnlikeRoot,
+  unlikeSealedText,
+} from './verify-chain.ts';
 
 /**
  * What is wrong with the rows of the newest published run of a source (of all sources: null) and of those after it, in a line each. Empty in
@@ -21,17 +28,24 @@ export function alteredRunLines(connection: Connection): readonly string[] {
 }
 
 /**
- * The rows of runs in a range that do not match their seals, and those whose root hash does not continue that of the run before
- * them, unless the row of a run in between is named as gone.
+ * The rows of runs in a range that do not match their seals or their root hashes, and those whose root hash does not continue that of
+ * the run before them, unless another row is named that explains it.
  */
-export function alteredRunRows(connection: Connection, range: SealRange): UnlikeSealedRun[] {
+export function alteredRunRows(
+  connection: Connection,
+  range: Pick<SealRange, 'from' | 'upTo'>,
+): UnlikeSealedRun[] {
   const { from = 0, upTo = Number.MAX_SAFE_INTEGER } = range;
-  const unlike = runsUnlikeSealed(connection, range);
+  const ended = runsUnlikeSealed(connection, range);
+  const named = new Set(ended.map(({ run }) => run));
+  const roots = runsUnlikeRoot(connection, range).filter(({ run }) => !named.has(run));
+  const unlike = [...ended, ...roots.map((each) => ({ ...each, isGone: false }))];
   const breaks = breaksOfChain(connection).filter(({ run }) => run >= from && run <= upTo);
   return [
     ...unlike,
     ...breaks.flatMap(({ run, before }) =>
-      unlike.some((each) => each.isGone && each.run > before && each.run < run)
+      unlike.some((each) => each.isGone && each.run > before && each.run < run) ||
+      roots.some((each) => each.run === before || each.run === run)
         ? []
         : { run, line: discontinuousText(run), isGone: false },
     ),
@@ -59,44 +73,82 @@ const BREAKS = `SELECT run, before FROM (
     FROM runs WHERE root IS NOT NULL)
   WHERE previous IS NOT root ORDER BY run`;
 
-function foundOnce(connection: Connection, what: string, find: () => readonly string[]): readonly string[] {
+/**
+ * What is wrong with the audit log: an entry that a run sealed is gone or another one, the entries do not follow each other, or a row
+ * of a run that proved where it ended is gone or altered; null for one that is as it was written. Reads the entire log and the rows of
+ * all runs, and again only after the file changed.
+ */
+export function alteredLog(connection: Connection): BrokenEntry | null {
+  const [broken = null] = foundOnce(connection, 'log', () => {
+    const found = findAlteredLog(connection);
+    return found === null ? [] : [found];
+  });
+  return broken;
+}
+
+function findAlteredLog(connection: Connection): BrokenEntry | null {
+  const [unlike] = entriesUnlikeSealed(connection);
+  if (unlike !== undefined)
+    return {
+      entry: unlike.entry,
+      text: `was ${unlike.isGone ? 'cut' : 'altered'}: ${unlikeSealedText(unlike)}`,
+    };
+  const broken = brokenEntry(connection);
+  if (broken !== null) return broken;
+  const unproved = unprovedEnd(connection);
+  return unproved === null ? null : { entry: null, text: `may have been cut: ${unproved}` };
+}
+
+/**
+ * Why it is not known with which entry the audit log ended: a published run, of any source, that is gone or altered may have sealed a
+ * later one. A later run proves nothing of that: it seals the entry that it finds. Null where all rows are as they were sealed.
+ */
+function unprovedEnd(connection: Connection): string | null {
+  const hasRoot = connection.prepare<[number]>('SELECT 1 FROM runs WHERE run = ? AND root IS NOT NULL');
+  const [first] = [
+    ...runsUnlikeRoot(connection, {}),
+    // Of the others, the root hash proves what it covers.
+    ...runsUnlikeSealed(connection, {}).filter(({ run }) => hasRoot.get(run) === undefined),
+    ...breaksOfChain(connection).map(({ run }) => ({ line: discontinuousText(run) })),
+    ...lostRuns(connection, newestPublished(connection)),
+  ];
+  return first?.line ?? null;
+}
+
+/** The text of it, after the name of the log. */
+export function alteredLogText(connection: Connection): string | null {
+  return alteredLog(connection)?.text ?? null;
+}
+
+/** The same as a line of its own. @param altered as `alteredLogText` has it */
+export function auditLogLine(altered: string): string {
+  return `the audit log ${altered}`;
+}
+
+function foundOnce<T>(connection: Connection, what: string, find: () => readonly T[]): readonly T[] {
   // As of one moment: a run is published with its seal.
   return connection.transaction(() => {
     const state = fileState(connection);
     const known = FOUND.get(connection);
-    const found = known?.state === state ? known.found : new Map<string, readonly string[]>();
-    const lines = found.get(what) ?? find();
-    found.set(what, lines);
+    const found = known?.state === state ? known.found : new Map<string, readonly unknown[]>();
+    const all = (found.get(what) as readonly T[] | undefined) ?? find();
+    found.set(what, all);
     FOUND.set(connection, { state, found });
-    return lines;
+    return all;
   })();
 }
 
 const FOUND = new WeakMap<
   Connection,
-  { readonly state: string; readonly found: Map<string, readonly string[]> }
+  { readonly state: string; readonly found: Map<string, readonly unknown[]> }
 >();
 
 function findHidden(connection: Connection, source: string | null): readonly string[] {
-  const of = source === null ? {} : { source };
-  const newest = readRuns(connection, { ...of, isPublished: true, limit: 1 })[0]?.run ?? 0;
+  const newest = newestPublished(connection, source);
   const unlike = runsUnlikeSealed(connection, { from: newest, source });
-  const lines = new Map([
-    ...connection
-      .prepare<{ newest: number }, number>(WITHOUT_ROW)
-      .pluck()
-      .all({ newest })
-      .map((run): [number, string] => [
-        run,
-        `the row of run ${run} is gone, though the mirror has what it read`,
-      ]),
-    ...connection
-      .prepare<[number], number>(WITHOUT_ROOT)
-      .pluck()
-      .all(newest)
-      .map((run): [number, string] => [run, `the root hash of run ${run} is gone`]),
-    ...unlike.map(({ run, line }): [number, string] => [run, line]),
-  ]);
+  const lines = new Map(
+    [...lostRuns(connection, newest), ...unlike].map(({ run, line }): [number, string] => [run, line]),
+  );
   const sourcesOf = connection.prepare<[number], string>(SOURCES_OF).pluck();
   return [...lines]
     .filter(([run]) => {
@@ -106,6 +158,24 @@ function findHidden(connection: Connection, source: string | null): readonly str
     })
     .sort(([one], [other]) => one - other)
     .map(([, line]) => line);
+}
+
+function newestPublished(connection: Connection, source: string | null = null): number {
+  const of = source === null ? {} : { source };
+  return readRuns(connection, { ...of, isPublished: true, limit: 1 })[0]?.run ?? 0;
+}
+
+/** The runs after the newest published one that were published, as what they left says, and have no row or no root hash. */
+function lostRuns(connection: Connection, newest: number): { readonly run: number; readonly line: string }[] {
+  const withoutRow = connection.prepare<{ newest: number }, number>(WITHOUT_ROW).pluck().all({ newest });
+  const withoutRoot = connection.prepare<[number], number>(WITHOUT_ROOT).pluck().all(newest);
+  return [
+    ...withoutRow.map((run) => ({
+      run,
+      line: `the row of run ${run} is gone, though the mirror has what it read`,
+    })),
+    ...withoutRoot.map((run) => ({ run, line: `the root hash of run ${run} is gone` })),
+  ];
 }
 
 /** Runs of which no row is left, and perhaps no seal. */

@@ -16,6 +16,7 @@ import { contradictedRows } from './audited-rows.ts';
 import { type BackupOptions, backUp } from './backup.ts';
 import { type DaemonStore, daemonStore } from './daemon-store.ts';
 import { asReadingError, withoutVerifyHint } from './database.ts';
+import { alteredLogText } from './hidden-runs.ts';
 import { type MaskedAnswer, type MaskedQuestion, queryMasked } from './masked-query.ts';
 import { type RecordStore, recordStore } from './record-store.ts';
 import { RestoreStore } from './restores.ts';
@@ -23,13 +24,7 @@ import { type RetentionStore, retentionStore } from './retention-store.ts';
 import { type RunStore, runStore } from './run-store.ts';
 import { foreignTrigger } from './schema-check.ts';
 import { SnapshotStore } from './snapshots.ts';
-import {
-  type EntryUnlikeSealed,
-  type FoundSeal,
-  alteredLogText,
-  entriesUnlikeSealed,
-  findSeal,
-} from './verify-chain.ts';
+import { type EntryUnlikeSealed, type FoundSeal, entriesUnlikeSealed, findSeal } from './verify-chain.ts';
 import { type VerifyProgress, type VerifyResult, verifySnapshot } from './verify.ts';
 
 export interface MirrorOptions {
@@ -188,7 +183,7 @@ export class Mirror {
     return this.#access.read(entriesUnlikeSealed);
   }
 
-  /** What is wrong with the audit log (`altered: entry 3 …`); null where each entry is as it was written. Reads it again only after the file changed. */
+  /** What is wrong with the audit log (`was altered: entry 3 …`); null where each entry is as it was written, and none is missing. Reads it again only after the file changed. */
   alteredAuditLog(): string | null {
     return this.#access.read(alteredLogText);
   }

@@ -43,7 +43,7 @@ import { auditLog } from './schema/retention-tables.ts';
 import { restoreSteps, restores } from './schema/restore-tables.ts';
 import { textOf } from './stored-names.ts';
 import type { RunRow } from './run-rows.ts';
-import { alteredLog, auditLogLine } from './verify-chain.ts';
+import { alteredLog, auditLogLine } from './hidden-runs.ts';
 import { LogSync, logBytes } from './write-ahead-log.ts';
 
 type StoredRestore = typeof restores.$inferSelect;

@@ -18,7 +18,7 @@ import { param, paramsOf, prepared } from './query.ts';
 import { snapshots } from './schema/retention-tables.ts';
 import { runs } from './schema/run-tables.ts';
 import { textOf } from './stored-names.ts';
-import { alteredLogText } from './verify-chain.ts';
+import { alteredLogText } from './hidden-runs.ts';
 
 export interface SnapshotRow extends Readonly<typeof snapshots.$inferSelect> {
   /** How the program knew who pinned it, by the audit log; left out where it does not say. */
@@ -214,7 +214,7 @@ function readBaseline(connection: Connection): CheckedSnapshot | undefined {
 /** An entry that is gone, or was altered, may have unpinned the baseline, or chosen another one. */
 function unprovedBaseline(connection: Connection, name: string): SnapshotContradiction | null {
   const altered = alteredLogText(connection);
-  return altered === null ? null : unproved(name, `a log that was ${altered}`);
+  return altered === null ? null : unproved(name, `a log that ${altered}`);
 }
 
 /**

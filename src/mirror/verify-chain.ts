@@ -1,11 +1,11 @@
 /** The chain of seals: every published run's digest and root, computed again from what the mirror holds. */
 import { createHash } from 'node:crypto';
-import { brokenEntry, type BrokenEntry } from './audited-rows.ts';
 import { whoText } from '../core/actor.ts';
 import type { Connection } from './database.ts';
 import { type StoredForget, digestReplaced, linkOf, readStoredForgets } from './forget-records.ts';
 import type { RetentionPolicy } from '../config/config.ts';
 import { prepared } from './query.ts';
+import type { SealRange } from './row-seals.ts';
 import { type RunDigests, digestChanges, digestRun, digestSweeps, rootOf } from './run-seals.ts';
 import type { Findings } from './verify-records.ts';
 
@@ -94,6 +94,27 @@ function unlikeRootText(run: number): string {
   return `the root hash of run ${run} does not match what is stored of the run`;
 }
 
+/** How the row of a run contradicts its root hash; null where it does not. */
+function unlikeRowText(sealed: SealedRun): string | null {
+  const { run, root, changeDigest, sweepDigest } = sealed;
+  if (rootOf(sealed).equals(root)) return null;
+  return changeDigest.length === 0 || sweepDigest.length === 0 ? missingDigestText(run) : unlikeRootText(run);
+}
+
+/**
+ * The published runs in a range whose rows do not match their root hashes, oldest first: nothing that such a row says is proved, such as
+ * the entry with which the audit log ended then.
+ */
+export function runsUnlikeRoot(
+  connection: Connection,
+  { from = 1, upTo }: Pick<SealRange, 'from' | 'upTo'>,
+): { readonly run: number; readonly line: string }[] {
+  return readSealed(connection, from - 1, upTo).flatMap((sealed) => {
+    const line = unlikeRowText(sealed);
+    return line === null ? [] : [{ run: sealed.run, line }];
+  });
+}
+
 /**
  * What is wrong with the changes of the runs after this one, up to another: of the oldest whose records or revisions are not those it sealed.
  * Null where all are, so that the state as of that run, and what changed since, are as they were found. Bodies are not read.
@@ -132,10 +153,8 @@ function unlikeAfter(connection: Connection, after: number): readonly UnlikeRun[
   const published = readSealed(connection, after);
   const unlike = published.flatMap((sealed): UnlikeRun[] => {
     const { run } = sealed;
-    if (!rootOf(sealed).equals(sealed.root)) {
-      const isMissing = sealed.changeDigest.length === 0 || sealed.sweepDigest.length === 0;
-      return [{ run, text: isMissing ? missingDigestText(run) : unlikeRootText(run), concerns: () => true }];
-    }
+    const unlikeRow = unlikeRowText(sealed);
+    if (unlikeRow !== null) return [{ run, text: unlikeRow, concerns: () => true }];
     const found = withRows.has(run) ? toEnd(digestChanges(connection, run)) : NO_CHANGES;
     if (found.equals(sealed.changeDigest)) return [];
     return [
@@ -255,17 +274,17 @@ function ownerlessText(connection: Connection, run: number, what = MADE_REVISION
   return `run ${run} ${what}, but ${hasRow ? 'was not published' : 'its row is gone'}`;
 }
 
-/** Of the runs after this one, or of all; oldest first. One that another program gave to no source has an empty name: no root covers it. A digest that another program removed is empty: no digest equals it. */
-export function readSealed(connection: Connection, after = 0): SealedRun[] {
+/** Of the runs after this one (up to another), or of all; oldest first. One that another program gave to no source has an empty name: no root covers it. A digest that another program removed is empty: no digest equals it. */
+export function readSealed(connection: Connection, after = 0, upTo = Number.MAX_SAFE_INTEGER): SealedRun[] {
   return connection
-    .prepare<[number], SealedRun>(
+    .prepare<[number, number], SealedRun>(
       `SELECT r.run AS run, ifnull(s.name, '') AS source, r.outcome AS outcome, r.started_at AS startedAt, r.finished_at AS finishedAt,
          CAST(ifnull(r.change_digest, '') AS BLOB) AS changeDigest, CAST(ifnull(r.sweep_digest, '') AS BLOB) AS sweepDigest,
          CAST(r.previous_root AS BLOB) AS previousRoot, r.last_entry AS lastEntry,
          CAST(r.last_entry_hash AS BLOB) AS lastEntryHash, CAST(r.root AS BLOB) AS root
-       FROM runs r LEFT JOIN sources s ON s.id = r.source WHERE r.root IS NOT NULL AND r.run > ? ORDER BY r.run`,
+       FROM runs r LEFT JOIN sources s ON s.id = r.source WHERE r.root IS NOT NULL AND r.run > ? AND r.run <= ? ORDER BY r.run`,
     )
-    .all(after);
+    .all(after, upTo);
 }
 
 /** The latest entry of the audit log when a run was sealed, which the log has not, or has otherwise. */
@@ -286,38 +305,6 @@ export function entriesUnlikeSealed(connection: Connection): EntryUnlikeSealed[]
     .all()
     .map(({ isGone, ...sealed }) => ({ ...sealed, isGone: isGone === 1 }));
 }
-
-/**
- * What is wrong with the audit log: an entry that a run sealed is gone or another one, or the entries do not follow each other;
- * null for one that is as it was written. Reads the entire log, and again only after the file changed.
- */
-export function alteredLog(connection: Connection): BrokenEntry | null {
-  const state = fileState(connection);
-  const known = CHECKED.get(connection);
-  if (known?.state === state) return known.broken;
-  const [unlike] = entriesUnlikeSealed(connection);
-  const broken =
-    unlike === undefined
-      ? brokenEntry(connection)
-      : {
-          entry: unlike.entry,
-          text: `${unlike.isGone ? 'cut' : 'altered'}: ${unlikeSealedText(unlike)}`,
-        };
-  CHECKED.set(connection, { state, broken });
-  return broken;
-}
-
-/** The text of it. */
-export function alteredLogText(connection: Connection): string | null {
-  return alteredLog(connection)?.text ?? null;
-}
-
-/** The same as a line of its own. @param altered as `alteredLogText` has it */
-export function auditLogLine(altered: string): string {
-  return `the audit log was ${altered}`;
-}
-
-const CHECKED = new WeakMap<Connection, { readonly state: string; readonly broken: BrokenEntry | null }>();
 
 /** Another one after each change: `data_version` after those of other connections, `total_changes()` after its own. */
 export function fileState(connection: Connection): string {

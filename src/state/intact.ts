@@ -4,6 +4,7 @@ import type { CollectionKey } from '../catalog/order.ts';
 import type { TidemarkError } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
 import { damagedMirror } from '../mirror/database.ts';
+import { auditLogLine } from '../mirror/hidden-runs.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { NamedRecord } from './state.ts';
@@ -125,7 +126,18 @@ export function alteredAuthors(mirror: Pick<Mirror, 'runs' | 'restores'>, runs: 
       ? []
       : mirror.runs.unlikeSealed({ from }).filter(({ run, isGone }) => !isGone && named.has(run));
   const lines = [...unlike.map(({ line }) => line), ...mirror.restores.altered()];
-  return [...lines, ...new Set(mirror.restores.alteredMappings())];
+  return [...withoutRepeats(lines), ...new Set(mirror.restores.alteredMappings())];
+}
+
+/** What is wrong with the audit log, as a line of its own; none where nothing is, and where one of these lines says it. */
+export function alteredLogLines(mirror: Pick<Mirror, 'alteredAuditLog'>, said: readonly string[]): string[] {
+  const altered = mirror.alteredAuditLog();
+  return altered === null || said.some((line) => line.includes(altered)) ? [] : [auditLogLine(altered)];
+}
+
+/** A row of a run that says nothing of the end of the audit log any more is named by what is said of the log. */
+function withoutRepeats(lines: readonly string[]): string[] {
+  return lines.filter((line) => !lines.some((other) => other !== line && other.includes(line)));
 }
 
 /** The same of one run that is shown, and of what it changed. */
@@ -143,7 +155,7 @@ export function alteredRuns(mirror: Pick<Mirror, 'runs'>): readonly string[] {
 
 /** The same of all runs and restores, and of the id map. To be asked once for several sources: all restores are compared. */
 export function alteredRows(mirror: Pick<Mirror, 'runs' | 'restores'>): readonly string[] {
-  return [...alteredRuns(mirror), ...alteredAuthors(mirror, [])];
+  return withoutRepeats([...alteredRuns(mirror), ...alteredAuthors(mirror, [])]);
 }
 
 /** A run of which a report shows something, by which somebody else can check of which mirror the report is. */

@@ -39,3 +39,29 @@ it('is seen by audit, in every format', async () => {
     if (drift === 1) expect(compared.stderr).toMatch(/snapshot "(base|later)"/);
   }
 }, 60_000);
+
+/** The rows of the runs that sealed the entry say that the log ended before it. */
+const HIDE = `DELETE FROM snapshots WHERE name = 'q4'; DELETE FROM audit_log WHERE member = '["q4"]';
+  UPDATE runs SET (last_entry, last_entry_hash) = (SELECT entry, hash FROM audit_log ORDER BY entry DESC LIMIT 1) WHERE run = 2`;
+
+it('is not believed of the row of a run that was altered, by no command that reads the log', async () => {
+  const story = await Story.start();
+  await story.expectRun(0, 'snapshots', 'pin', 'base', '--baseline');
+  await story.expectRun(0, 'snapshots', 'pin', 'q4');
+  await story.expectRun(0, 'sync', '--quiet');
+  story.alter(HIDE);
+  const shows = [['audit'], ['runs'], ['restores'], ['snapshots'], ['drift', 'accepted']];
+  for (const command of [
+    ...shows,
+    ['snapshots', 'baseline'],
+    ['drift'],
+    ['changes'],
+    ['doctor'],
+    ['status'],
+  ]) {
+    const { stdout, stderr } = await story.expectRun(1, ...command, '--json');
+    expect(stdout + stderr, command.join(' ')).toContain(
+      'the root hash of run 2 does not match what is stored of the run',
+    );
+  }
+}, 120_000);

@@ -2,8 +2,8 @@
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import { auditLogLine } from '../../mirror/verify-chain.ts';
 import { contradictionText } from '../../report/drift-document.ts';
+import { alteredLogLines } from '../../state/intact.ts';
 import { repairHintToName } from '../jobs/verify-result.ts';
 import type { HealthFacts } from './facts.ts';
 
@@ -20,16 +20,15 @@ export function contradictionsOf(config: Config, mirror: Mirror): HealthFacts['c
   ];
   const pinned = mirror.snapshots.contradictions();
   const rows = [...accepted, ...pinned.map(({ line }) => line)];
-  const altered = mirror.alteredAuditLog();
   // What rests on the log names it already.
-  const log = altered === null || rows.some((line) => line.includes(altered)) ? null : altered;
+  const log = alteredLogLines(mirror, rows);
   const tables = [
-    ...(log === null ? [] : [{}]),
+    ...log.map(() => ({})),
     ...accepted.map(() => ({ about: 'acceptances' }) as const),
     ...pinned.map(({ again }) => ({ about: 'snapshots', ...(again === null ? {} : { again }) }) as const),
   ];
   return {
-    lines: [...(log === null ? [] : [auditLogLine(log)]), ...rows],
+    lines: [...log, ...rows],
     hint: `\`tidemark verify\` names everything that does not match the audit log; ${repairHintToName(tables)}`,
   };
 }

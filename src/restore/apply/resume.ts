@@ -15,7 +15,7 @@ import { RecreatedIds } from '../../mirror/recreated-ids.ts';
 import { latestUnfinished, newestUnfinished } from '../../mirror/unfinished-restore.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RestoreRow, RestoreStepRow } from '../../mirror/restores.ts';
-import { auditLogLine } from '../../mirror/verify-chain.ts';
+import { auditLogLine } from '../../mirror/hidden-runs.ts';
 import type { Plan, PlanStep } from '../plan/plan.ts';
 import { toCheckText } from './report.ts';
 import { storedPlan } from '../plan/stored-plan.ts';
