@@ -118,7 +118,14 @@ export function* verifyCollection(
         report({ kind: 'index', message: 'the id of the record is not stored as text', run: row.run });
       if (row.id === before) report({ kind: 'index', message: 'the record is stored twice', run: row.run });
       before = row.id;
-      if (row.body !== null) {
+      if (row.body === null) {
+        if (row.volatile !== null)
+          report({
+            kind: 'body',
+            message: 'a checksum of volatile fields is stored of a removed record',
+            run: row.run,
+          });
+      } else {
         see(row.body);
         count += 1;
         checkBody(row, row.body, rules, report);

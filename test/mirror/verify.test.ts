@@ -58,6 +58,9 @@ describe('verify', () => {
       `UPDATE records SET body = replace(body, 'true', 'false') WHERE remote_id = 'r'`,
       'body',
     ],
+    ['the mark of volatile members', `UPDATE records SET volatile = 1 WHERE remote_id = 'r'`, 'body'],
+    ['that of a record without any', `UPDATE records SET volatile = 1 WHERE remote_id = 'a'`, 'body'],
+    ['that of a removed record', `UPDATE records SET volatile = 1 WHERE remote_id = 'c'`, 'body'],
     [
       'which members of a kind are volatile',
       `UPDATE sealing_rules SET volatile_fields = '["name"]' WHERE kind = 'roles'`,
