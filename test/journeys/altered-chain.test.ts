@@ -68,7 +68,8 @@ it.each([
     story.alter(sql.replace('FILE', story.file('two.db')));
     for (const args of COMPARING) {
       const { stderr, stdout } = await story.expectRun(1, ...args);
-      expect(stderr + stdout, args.join(' ')).toContain(`is damaged: ${line}`);
+      // Of a baseline, the log that proves it is named first: without the row, its end is not proved.
+      expect(stderr + stdout, args.join(' ')).toMatch(new RegExp(`(is damaged|may have been cut): ${line}`));
     }
     for (const args of PRINTING) {
       const { stderr, stdout } = await story.expectRun(1, ...args);
