@@ -26,7 +26,7 @@ import {
   toRun,
   type CommandContext,
 } from './context.ts';
-import { inChain, withMisattributed } from '../backup/chain.ts';
+import { inChain, lastStored, withMisattributed, withMissing } from '../backup/chain.ts';
 import { listBackups } from '../backup/list.ts';
 import { lackOf, type BackupManifest } from '../backup/manifest.ts';
 import { mirrorId } from '../backup/plain-backup.ts';
@@ -362,14 +362,14 @@ interface Compared {
 interface LeftOut {
   readonly target: string;
   readonly file: string;
-  readonly reason: 'other_mirror' | 'no_manifest';
+  readonly reason: 'other_mirror' | 'no_manifest' | 'gone';
   /** As in its manifest. */
   readonly mirror: string | null;
 }
 
 /**
  * Compares the roots, and the latest entries of the audit log, that manifests of backups of this mirror have. Exit 0 where
- * all are in the chain and one at least is of a present run; 1 where one is not, or a file is not as its manifest says; 3 where a target or a manifest could not
+ * all are in the chain and one at least is of a present run; 1 where one is not, a file is not as its manifest says, or the newest is gone; 3 where a target or a manifest could not
  * be read, or nothing was compared.
  */
 async function compareBackups(mirror: Mirror, targets: readonly BackupTarget[]): Promise<NotedSeals> {
@@ -382,7 +382,8 @@ async function compareBackups(mirror: Mirror, targets: readonly BackupTarget[]):
   for (const target of targets) {
     let backups: Awaited<ReturnType<typeof listBackups>>;
     try {
-      backups = withMisattributed(mirror, await listBackups(target));
+      const listed = withMisattributed(mirror, await listBackups(target));
+      backups = withMissing(target, listed, lastStored(mirror, target.address));
     } catch (error) {
       unread.push(`${target.address}: ${asTidemarkError(error).message}`);
       continue;
@@ -390,6 +391,11 @@ async function compareBackups(mirror: Mirror, targets: readonly BackupTarget[]):
     for (const { name, path, manifest, reason, state, isMisattributed = false } of backups) {
       const file = { target: target.address, file: name };
       const damage = state === 'damaged' || state === 'gone' ? reason : null;
+      if (manifest === null && state === 'gone') {
+        wrong.push(`${path} is gone: ${reason ?? 'its file is not there'}`);
+        leftOut.push({ ...file, reason: 'gone', mirror: owner });
+        continue;
+      }
       if (manifest === null) {
         unread.push(`${path}: ${reason ?? 'it has no manifest'}`);
         leftOut.push({ ...file, reason: 'no_manifest', mirror: null });
@@ -449,7 +455,8 @@ async function compareBackups(mirror: Mirror, targets: readonly BackupTarget[]):
         ...(lacking('key') === 0 ? [] : [`${lacking('key')} with an altered manifest`]),
         ...(damaged === 0 ? [] : [`${damaged} damaged`]),
       ].join(', ')}`,
-      ...leftOutLines(leftOut),
+      ...leftOutLines(leftOut.filter((each) => each.reason !== 'gone')),
+      'by their manifests and the sizes of their files; `tidemark backup verify` reads the content',
     ],
     reasons: [...wrong, ...unread],
     exitCode: wrong.length > 0 ? EXIT.failed : unread.length > 0 ? EXIT.partial : EXIT.done,

@@ -218,6 +218,12 @@ describe('verify --backups', () => {
     const renamed = await run('verify', '--backups');
     expect(renamed.code).toBe(1);
     expect(renamed.stderr).toContain(`${cut} is damaged: its manifest is that of ${good}`);
+    for (const end of ['', '.json']) rmSync(join(directory, `${cut}${end}`));
+    const gone = await run('verify', '--backups');
+    expect(gone.code).toBe(1);
+    expect(gone.stderr).toContain(`${cut} is gone: it was stored there last`);
+    expect(gone.stdout).toContain('`tidemark backup verify` reads the content');
+    expect((await verified('--backups')).left_out).toMatchObject([{ file: cut, reason: 'gone' }]);
   });
 
   it('counts the backups that it leaves out, and says why', async () => {
