@@ -5,6 +5,8 @@ import type { Kind } from '../../src/catalog/kinds.ts';
 import { applyProfile, profileOption } from '../../src/config/profile.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import { silentLogger } from '../../src/core/logger.ts';
+import { newestUnfinished } from '../../src/mirror/unfinished-restore.ts';
+import { resultReport } from '../../src/report/restore-report.ts';
 import { restoreExitCode, type RestoreReport } from '../../src/restore/apply/report.ts';
 import type { Plan } from '../../src/restore/plan/plan.ts';
 import { NO_SECRETS } from '../../src/restore/secrets.ts';
@@ -168,6 +170,12 @@ describe('an export whose creation had no answer', () => {
     const first = await rig.apply(lost.plan, { source: SVC });
     rig.proxy.setRules([]);
     expect(first.steps).toMatchObject([{ outcome: 'applied', verified: null }, { outcome: 'skipped' }]);
+    // The export is left paused: it is named until somebody continues or abandons it.
+    expect(first.outcome).toBe('interrupted');
+    expect(restoreExitCode(first, false)).toBe(3);
+    expect(newestUnfinished(rig.mirror(), SOURCE.name)?.restore).toBe(first.restore);
+    const { next } = resultReport(first, { definitions, plan: lost.plan });
+    expect(JSON.stringify(next)).toContain(`tidemark restore --resume ${first.restore}`);
     await lost.unpause(first.steps[0]?.new_id ?? '');
     const resumed = await resume(lost, first.restore);
     expect(resumed.outcome).toBe('complete');

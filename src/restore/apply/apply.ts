@@ -39,6 +39,7 @@ import {
 import {
   type RestoreReport,
   isAlreadyApplied,
+  isUnendedStep,
   mayHaveActed,
   restoreReport,
   resumedReport,
@@ -436,7 +437,7 @@ export function outcomeOf(
   isStopped: boolean,
 ): Exclude<RestoreReport['outcome'], 'running'> {
   const rows = journal.rows();
-  const isUnfinished = rows.some(({ outcome }) => outcome === 'planned' || outcome === 'sent');
+  const isUnfinished = rows.some(isUnendedStep);
   // Whatever ended it: the service may be left half-way, so it is named until somebody continues or abandons it.
   if (isUnfinished && (isStopped || rows.some(mayHaveActed))) return 'interrupted';
   const isDone = (row: RestoreStepRow): boolean =>

@@ -93,7 +93,7 @@ export interface RestoreReport {
    * `complete`: every step was applied and verified, or was as desired already. `partial`: only some were. `failed`: there
    * were requests to send, and none was applied. `interrupted`: it was stopped before every step had ended, by a signal, an
    * error of this machine, a refused key or a service that no longer answers, or it is not known whether a request was
-   * executed; `restore --resume` continues, `restore --abandon` makes it `partial` or `failed`.
+   * executed, or what it made was not read back; `restore --resume` continues, `restore --abandon` makes it `partial` or `failed`.
    */
   readonly outcome: 'running' | 'complete' | 'partial' | 'failed' | 'interrupted';
   readonly started_at: string;
@@ -376,6 +376,11 @@ export function isAlreadyApplied({ outcome, errorCode }: RestoreStepRow): boolea
 /** True for a step that was applied, or sent without an answer. */
 export function mayHaveActed({ outcome }: RestoreStepRow): boolean {
   return outcome === 'applied' || outcome === 'sent';
+}
+
+/** True for a step that has not ended: not begun, without an answer, or applied and not read back. */
+export function isUnendedStep({ outcome, verified }: RestoreStepRow): boolean {
+  return outcome === 'planned' || outcome === 'sent' || (outcome === 'applied' && verified === null);
 }
 
 /** A step's report from the journal. */

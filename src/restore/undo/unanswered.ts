@@ -23,7 +23,7 @@ import {
   rethrowLocalError,
 } from '../apply/read-back.ts';
 import { type LookUpContext, type ReadyStep, readyStep } from '../apply/ready-step.ts';
-import { errorColumns, mayHaveActed } from '../apply/report.ts';
+import { errorColumns, isUnendedStep, mayHaveActed } from '../apply/report.ts';
 import type { Inverse, PlanStep } from '../plan/plan.ts';
 import { managedDigest } from '../records.ts';
 import { chainOf, isAnswered, type RestoreRows } from './applied.ts';
@@ -218,8 +218,7 @@ function outcomeAfter(
   journal: RestoreJournal,
 ): Answers['outcome'] {
   const rows = journal.rows();
-  if (!rows.some(({ outcome }) => outcome === 'planned' || outcome === 'sent'))
-    return outcomeOf(plan, journal, false);
+  if (!rows.some(isUnendedStep)) return outcomeOf(plan, journal, false);
   if (row.outcome === 'interrupted' || row.outcome === 'running') return 'interrupted';
   return rows.some(mayHaveActed) ? 'partial' : 'failed';
 }
