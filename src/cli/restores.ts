@@ -59,6 +59,7 @@ export async function restores(
         'outcome',
         'applied',
         'failed',
+        'skipped',
         'blocked',
         'manual',
         'undoes',
@@ -84,11 +85,14 @@ export async function restores(
           counts.unverified === 0
             ? count(counts.applied)
             : `${count(counts.applied)} (${count(counts.unverified)} not as sent)`,
-          ...[counts.failed, counts.blocked, manual].map(count),
+          ...[counts.failed, counts.skipped, counts.blocked, manual].map(count),
           row.undoes === null ? '' : String(row.undoes),
         ];
       }),
-      ['right', 'left', 'left', 'left', 'left', 'right', 'left', 'right', 'right', 'right', 'right', 'right'],
+      [
+        ...(['right', 'left', 'left', 'left', 'left', 'right', 'left'] as const),
+        ...(['right', 'right', 'right', 'right', 'right', 'right'] as const),
+      ],
       { width: terminalWidth(context), least: ['took'] },
     );
     for (const row of rows) noteBackup(context, mirror, row);

@@ -24,6 +24,10 @@ describe('the lines of a restore', () => {
       /^role_memberships: \d+ steps skipped: waiting for a step that was not applied$/,
     );
     expect(lines[3]).toMatch(/^→ /);
+    const [head = '', row = ''] = (await story.expectRun(0, 'restores')).stdout.split('\n');
+    const skipped = /\d+ steps skipped/.exec(lines[2] ?? '')?.[0].split(' ')[0] ?? '';
+    const at = head.indexOf('skipped') + 'skipped'.length;
+    expect(row.slice(0, at)).toMatch(new RegExp(` 2 +${skipped}$`));
   });
 
   it('say of a resumed restore what was found done without an answer', async () => {

@@ -158,12 +158,21 @@ function notesHtml(message: string): Html[] {
 }
 
 /** E.g. `4 of 5 steps applied, 1 not sent`. */
-function appliedText({ steps, summary: { applied, failed, blocked, manual } }: RestoreReport): string {
-  const others = [
-    ...(failed === 0 ? [] : [`${count(failed)} failed`]),
-    ...(blocked + manual === 0 ? [] : [`${count(blocked + manual)} not sent`]),
-  ];
-  return [`${count(applied)} of ${plural(steps.length, 'step')} applied`, ...others].join(', ');
+function appliedText({ steps, summary }: RestoreReport): string {
+  return [`${count(summary.applied)} of ${plural(steps.length, 'step')} applied`, ...othersOf(summary)].join(
+    ', ',
+  );
+}
+
+/** The steps that were not applied. */
+function othersOf({ failed, skipped, open, blocked, manual }: RestoreReport['summary']): string[] {
+  const counts = [
+    [failed, 'failed'],
+    [skipped, 'skipped'],
+    [open, 'not ended'],
+    [blocked + manual, 'not sent'],
+  ] as const;
+  return counts.flatMap(([steps, what]) => (steps === 0 ? [] : [`${count(steps)} ${what}`]));
 }
 
 function confirmHtml(
@@ -368,10 +377,7 @@ export function journalPage({ mirror, config, now }: RestoreFacts, number: strin
             markup`${isInPart ? 'in part ' : ''}by <a href="/restores/${undoneBy}">restore ${undoneBy}</a>`,
           ] as const,
         ]),
-    [
-      'Steps',
-      `${count(summary.applied)} applied, ${count(summary.failed)} failed, ${count(summary.blocked + summary.manual)} not sent`,
-    ],
+    ['Steps', [`${count(summary.applied)} applied`, ...othersOf(summary)].join(', ')],
     ...(continued === 0 ? [] : [['Recorded', plural(continued, 'new id')] as const]),
   ]);
   const rows = report.steps
