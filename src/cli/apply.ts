@@ -18,7 +18,7 @@ import { fieldLine, nameText } from '../report/value-text.ts';
 import { isSecretId, maskedFields, maskedPlace, withMaskedId } from '../report/mask.ts';
 import { changedSincePlan, type Moved } from '../restore/apply/moved.ts';
 import type { DesiredLookup } from '../restore/apply/ready-step.ts';
-import { unfinishedNote } from '../restore/apply/resume.ts';
+import { restoreOfPlan, unfinishedNote } from '../restore/apply/resume.ts';
 import { kindsToRead } from '../restore/plan/dependents.ts';
 import { planSide } from '../restore/plan/gather.ts';
 import { idLookup } from '../state/recreated-ids.ts';
@@ -212,8 +212,20 @@ async function requireUnmoved(session: RestoreSession, plan: Plan, desired: Desi
       `the service has changed since the plan was made, which affects ${plural(moved.length, 'step')}:`,
       ...lines,
     ].join('\n'),
-    { hint: `nothing was sent; make a new plan with \`${planCommand(plan)} --out FILE\` and look at it` },
+    {
+      hint: `nothing was sent; ${appliedBefore(session, plan)}make a new plan with \`${planCommand(plan)} --out FILE\` and look at it`,
+    },
   );
+}
+
+/** What changed may be what an earlier restore did by this very plan. */
+function appliedBefore({ mirror, source }: RestoreSession, { hash }: Plan): string {
+  const own = mirror === null ? null : restoreOfPlan(mirror, source.name, hash);
+  if (own === null) return '';
+  const { restore, isResumable } = own;
+  return isResumable
+    ? `restore ${restore} has sent a part of this plan, and \`tidemark restore --resume ${restore}\` continues it; or `
+    : `restore ${restore} has sent this plan (\`tidemark restores show ${restore}\`); for what is missing now, `;
 }
 
 /**

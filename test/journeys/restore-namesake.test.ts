@@ -42,6 +42,17 @@ describe('apply PLAN, after somebody made the record again by hand', () => {
     },
   );
 
+  it('names the restore that has sent the plan before', async () => {
+    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
+    const [lost] = await story.list('proxy_records');
+    await story.call('DELETE', `${ORGANIZATION}proxy_records/${String(lost?.['id'])}/`);
+    await story.plan(2, '--kind', 'proxy_records', '--out', 'plan.json');
+    await story.expectRun(0, 'apply', 'plan.json', '--yes');
+    const { stderr } = await story.expectRun(6, 'apply', 'plan.json', '--yes');
+    expect(stderr).toContain('exists now');
+    expect(stderr).toContain('nothing was sent; restore 1 has sent this plan (`tidemark restores show 1`)');
+  });
+
   it('refuses for a component without a name as well, by its content', async () => {
     const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
     const nameless = { plugin_type: 'source', description: 'no name', tag: 'v1' };

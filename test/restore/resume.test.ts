@@ -4,7 +4,12 @@ import { systemClock } from '../../src/core/clock.ts';
 import type { Mirror } from '../../src/mirror/mirror.ts';
 import type { RestoreStepRow } from '../../src/mirror/restores.ts';
 import { newestUnfinished } from '../../src/mirror/unfinished-restore.ts';
-import { abandonedOutcome, readResumable, sourceToResume } from '../../src/restore/apply/resume.ts';
+import {
+  abandonedOutcome,
+  readResumable,
+  restoreOfPlan,
+  sourceToResume,
+} from '../../src/restore/apply/resume.ts';
 import { open } from '../mirror/fixture.ts';
 import { altered, nativeWorld, startRig, without } from './apply-rig.ts';
 
@@ -90,6 +95,17 @@ it.each([
   const mirror = open();
   restoreOf(mirror, 'acme', 'abandoned', outcomes);
   expect(mirror.restores.get(1)?.outcome).toBe(outcome);
+});
+
+it('the restore that has sent a part of a plan is known by the hash of the plan', () => {
+  const mirror = open();
+  restoreOf(mirror, 'acme', 'complete', ['applied', 'applied']);
+  expect(restoreOfPlan(mirror, 'acme', 'abc')).toEqual({ restore: 1, isResumable: false });
+  restoreOf(mirror, 'acme', 'interrupted');
+  restoreOf(mirror, 'acme', 'interrupted', ['failed', 'planned']);
+  expect(restoreOfPlan(mirror, 'acme', 'abc')).toEqual({ restore: 2, isResumable: true });
+  expect(restoreOfPlan(mirror, 'acme', 'other')).toBeNull();
+  expect(restoreOfPlan(mirror, 'beta', 'abc')).toBeNull();
 });
 
 describe('restores that were refused, and later ones', () => {

@@ -372,6 +372,20 @@ function isUnfinished(mirror: Mirror, { restore, source, outcome }: RestoreRow):
   return isOpen && undoOf(mirror, source, restore) === undefined;
 }
 
+/** The last restore that sent something of the plan of this hash, unless it was undone, and whether `--resume` continues it; null for none. */
+export function restoreOfPlan(
+  mirror: Mirror,
+  source: string,
+  hash: string,
+): { readonly restore: number; readonly isResumable: boolean } | null {
+  const { restores } = mirror;
+  const row = restores
+    .list({ source })
+    .find(({ planHash, restore }) => planHash === hash && restores.steps(restore).some(mayHaveActed));
+  if (row === undefined || undoOf(mirror, source, row.restore) !== undefined) return null;
+  return { restore: row.restore, isResumable: isUnfinished(mirror, row) };
+}
+
 /** True for a step that a resumed restore continues: not applied yet, or applied and not read back. */
 function isOpenStep(step: RestoreStepRow): boolean {
   const { outcome, verified } = step;
