@@ -158,6 +158,8 @@ describe('a restore from the dashboard', () => {
     const plan = await eventually(() => get(path), /To send 1 step to default, type 1 or default/);
     expect(plan).toContain('enforce_2fa');
     expect(plan).toContain('PATCH /api/organizations/');
+    expect(plan).toContain('<strong>1 to update; ');
+    expect(plan).toMatch(/<li>1 to update: <bdi>[^<]+<\/bdi><\/li>/);
     expect(await enforces()).toBe(false);
 
     const id = path.split('/').at(-1) ?? '';

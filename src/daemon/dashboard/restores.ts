@@ -9,7 +9,14 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import type { RestoreRow } from '../../mirror/restores.ts';
 import { maskedFields } from '../../report/mask.ts';
 import { maskedPlan, maskedRestore } from '../../report/plan-mask.ts';
-import { acceptedLines, adoptionLines, leftText, UNSELECTED, verbOf } from '../../report/plan-report.ts';
+import {
+  acceptedLines,
+  adoptionLines,
+  leftText,
+  planSummary,
+  UNSELECTED,
+  verbOf,
+} from '../../report/plan-report.ts';
 import { handLines, PLAN_UNREADABLE } from '../../report/restore-report.ts';
 import { byText, nameText } from '../../report/value-text.ts';
 import { unknownRestore } from '../../restore/apply/resume.ts';
@@ -54,6 +61,7 @@ import {
 
 const STEPS_SHOWN = 500;
 const RESTORES_SHOWN = 100;
+const NAMES_SHOWN = 20;
 /** Who has just asked for a plan, or for its steps, waits for the result. */
 const SOON_SECONDS = 1;
 
@@ -211,9 +219,25 @@ function confirmHtml(
     NOTHING,
     lackingHtml(plan, definitions),
     warnings,
-    markup`<p>${plural(steps, 'request')} will change the service.${rest} The service is read again first: if it has changed, nothing is sent.</p>`,
+    riskyHtml(maskedPlan(plan, definitions)),
+    markup`<p><strong>${capital(planSummary(plan))}</strong>.</p>
+<p>${plural(steps, 'request')} will change the service.${rest} The service is read again first: if it has changed, nothing is sent.</p>`,
     applyForm(id, label, wrong),
   );
+}
+
+/** What the plan takes away or overwrites, by name: what it creates may be hundreds. */
+function riskyHtml({ steps }: Plan): HtmlPart {
+  const lines = (['remove', 'update'] as const).flatMap((action) => {
+    const own = steps.filter((step) => step.action === action);
+    if (own.length === 0) return [];
+    const names = own
+      .slice(0, NAMES_SHOWN)
+      .map(({ name }, index) => markup`${index === 0 ? '' : ', '}${nameHtml(nameText(name))}`);
+    const more = own.length > NAMES_SHOWN ? ` and ${count(own.length - NAMES_SHOWN)} more` : '';
+    return [markup`<li>${count(own.length)} to ${action}: ${names}${more}</li>`];
+  });
+  return lines.length === 0 ? NOTHING : markup`<ul>${lines}</ul>`;
 }
 
 function applyForm(id: string, label: string, wrong?: TidemarkError): Html {
