@@ -139,7 +139,7 @@ function restoreSummary(report: RestoreReport): string {
     parts.length === 0 ? nothing : parts.join(', '),
     ...(earlier === 0 ? [] : [`${formatInteger(earlier)} applied before`]),
     // Another process, or another machine, may have sent them.
-    ...(report.this_time === undefined || found === 0
+    ...(found === 0
       ? []
       : [
           `${formatInteger(found)} of the applied ones ${found === 1 ? 'was' : 'were'} found done: the request had no answer`,

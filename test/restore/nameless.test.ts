@@ -1,6 +1,7 @@
 /** Records without a name: only their content tells which one is which. */
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
+import { resultReport } from '../../src/report/restore-report.ts';
 import { changedSincePlan } from '../../src/restore/apply/moved.ts';
 import { restoreExitCode } from '../../src/restore/apply/report.ts';
 import { startRig, type Rig } from './apply-rig.ts';
@@ -84,6 +85,9 @@ describe('a record without a name is created', () => {
     // Only since its settings are left to enter by hand.
     expect(report.by_hand).toHaveLength(1);
     expect(restoreExitCode(report, false)).toBe(3);
+    expect(resultReport(report, { definitions: posthog }).summary).toContain(
+      '1 applied and verified; 1 of the applied ones was found done: the request had no answer',
+    );
     expect(posts(rig)).toBe(1);
     expect(there(rig)).toHaveLength(1);
   });
