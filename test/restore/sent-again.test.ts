@@ -54,6 +54,22 @@ describe('a creation with a name', () => {
     expect(restoreExitCode(report, false)).toBe(3);
   });
 
+  it('is to be looked for under another name only where a request changes the name', async () => {
+    const { rig, native } = await lostRole();
+    rig.proxy.setRules([{ method: 'POST', nth: 1, fault: { kind: 'reset' } }]);
+    const role = await rig.apply(rig.plan(native));
+    expect(role.steps[0]?.warning).toMatch(
+      /also under another name: somebody may have renamed the first one$/,
+    );
+    const other = await startRig();
+    const all = await nativeWorld(other);
+    const membership = all.find(isKind('role_memberships'));
+    other.put(without(all, ({ id }) => id === membership?.id));
+    other.proxy.setRules([{ method: 'POST', nth: 1, fault: { kind: 'reset' } }]);
+    const report = await other.apply(other.plan(all));
+    expect(report.steps[0]?.warning).toMatch(/check after a while whether it exists twice$/);
+  });
+
   it.each(['lost on its way', 'refused'])(
     'that was %s and that a later restore made is left to that one, also by an undo',
     async (how) => {

@@ -7,7 +7,7 @@ import { resolvePointer, splitPointer } from '../../core/json-pointer.ts';
 import type { JsonValue } from '../../core/json.ts';
 import { equalValues } from '../../diff/canonical.ts';
 import { topMember, withMember } from '../places.ts';
-import { bySendableKey } from '../plan/settings.ts';
+import { bySendableKey, isRenamable } from '../plan/settings.ts';
 import { managedDigest, naturalKeyDigest } from '../records.ts';
 import { HIDDEN } from '../secrets.ts';
 import { holdsContent, differencesFrom } from './differences.ts';
@@ -246,13 +246,6 @@ async function renamedSince(context: LookUpContext, ready: ReadyStep): Promise<s
   };
   const ids = await context.live.idsWhere(definition, scope, isCandidate, context.grace);
   return ids?.[0] ?? null;
-}
-
-/** False where no request changes the name: an equal record of another name is another one then, such as an invite. */
-function isRenamable(definition: ResourceDefinition): boolean {
-  const { naturalKey, fieldsByName } = definition;
-  if (definition.operation('update') === undefined) return false;
-  return naturalKey.some((pointer) => fieldsByName.get(topMember(pointer))?.isCreateOnly !== true);
 }
 
 /** What is said of a record that may be what the creation made, under the name that somebody gave it since. */

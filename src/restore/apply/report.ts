@@ -19,7 +19,7 @@ import {
   planExitCode,
   shownPlan,
 } from '../plan/plan.ts';
-import { placeChoice } from '../plan/settings.ts';
+import { isRenamable, placeChoice } from '../plan/settings.ts';
 import { idLookup } from '../../state/recreated-ids.ts';
 import { appliedSteps, undoChain } from '../undo/applied.ts';
 
@@ -417,7 +417,7 @@ function stepReport(step: PlanStep, row: RestoreStepRow, newIdOf: (n: number) =>
  * its content.
  */
 function warningOf(
-  { precondition, request }: PlanStep,
+  { kind, precondition, request }: PlanStep,
   { outcome, attempts, errorCode, error }: RestoreStepRow,
 ): Pick<StepReport, 'warning'> {
   if (hasOwnText(errorCode) && error !== null) return { warning: error };
@@ -427,10 +427,13 @@ function warningOf(
     errorCode === PERHAPS_SENT
       ? 'sent by --resume, as it was not found; the process that ended may have sent it too'
       : 'sent again, as an earlier request had no answer that says whether it was done';
+  if (isNameless)
+    return { warning: `${why}, and it has no name to find it by: check whether it exists twice now` };
+  const renamed = isRenamable(definitionOf(kind))
+    ? ', also under another name: somebody may have renamed the first one'
+    : '';
   return {
-    warning: isNameless
-      ? `${why}, and it has no name to find it by: check whether it exists twice now`
-      : `${why}, and the service may do that late: check after a while whether it exists twice, also under another name: somebody may have renamed the first one`,
+    warning: `${why}, and the service may do that late: check after a while whether it exists twice${renamed}`,
   };
 }
 

@@ -248,6 +248,13 @@ export function placeChoice(definition: ResourceDefinition): string | null {
   return serviceChoice(unsendableReferences(definition).map(topMember));
 }
 
+/** False where no request changes the name: an equal record of another name is another one then, such as an invite. */
+export function isRenamable(definition: ResourceDefinition): boolean {
+  const { naturalKey, fieldsByName } = definition;
+  if (definition.operation('update') === undefined) return false;
+  return naturalKey.some((pointer) => fieldsByName.get(topMember(pointer))?.isCreateOnly !== true);
+}
+
 /** The profile that makes more writable, where steps are blocked for want of it: a line, or none. */
 export function otherProfile(
   { profile, definitions }: Pick<SourceConfig, 'profile' | 'definitions'>,
