@@ -167,7 +167,7 @@ describe('a creation without an answer', () => {
     const set = await rig.running.call('PATCH', own, { jit_provisioning_enabled: true });
     expect(set.status).toBe(200);
     const { found, restores, restore } = await answers(rig, clock);
-    expect(found).toMatchObject({ done: 1, outcome: 'partial' });
+    expect(found).toMatchObject({ done: 1, outcome: 'interrupted' });
     expect(restores.steps(restore)).toMatchObject([{ outcome: 'applied', newId: json['id'], digest: null }]);
   });
 
