@@ -2,7 +2,7 @@
 import { createColors } from 'picocolors';
 import { describe, expect, it } from 'vitest';
 import { Secret } from '../../src/core/secret.ts';
-import { lines, NOW, ORG, organization, planOf, posthog, record, stateOf } from './states.ts';
+import { lines, NOW, ORG, organization, planOf, posthog, record, stateOf, withBody } from './states.ts';
 import { renderText } from '../../src/report/render-text.ts';
 import { renderMarkdown } from '../../src/report/render-markdown.ts';
 import { planReport } from '../../src/report/plan-report.ts';
@@ -83,5 +83,26 @@ describe('a desired state that is too old', () => {
     expect(reason(0.5)).toContain('is less than a minute old');
     expect(reason(17)).toContain('is 17 min old');
     expect(reason(300)).toContain('is 5 h old');
+  });
+});
+
+describe('a project that was private, where no request says so', () => {
+  const privateProject = record('projects', '7', { id: 7, name: 'Web', access_control: true });
+
+  it('is created with a step for a person, since the new one may be open', () => {
+    const { steps } = planOf([organization, privateProject], [organization], { definitions: posthog });
+    const reason =
+      'turn on access_control in the service, where it is off: it was on, and no request takes it';
+    expect(steps).toMatchObject([
+      { action: 'create', kind: 'projects' },
+      { action: 'manual', obstacle: 'needs_person', reason, fields: [{ path: '/access_control', to: true }] },
+    ]);
+    expect(steps[0]?.reason ?? '').not.toContain('access_control');
+  });
+
+  it('has no such step where it was open', () => {
+    const open = withBody(privateProject, { access_control: false });
+    const { steps } = planOf([organization, open], [organization], { definitions: posthog });
+    expect(steps.map(({ action }) => action)).toEqual(['create']);
   });
 });

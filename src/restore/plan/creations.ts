@@ -176,6 +176,7 @@ function planRequest(
   }
   // What a sandbox assigns, no client uses.
   const assigned = input.isPractice === true ? [] : assignedKeys(definition, desired.body);
+  const switches = switchedOn(definition, desired);
   planning.put({
     ...draft,
     action: 'create',
@@ -186,7 +187,7 @@ function planRequest(
     reason: joinedReasons([
       draft.reason,
       otherSecretsText(built.others),
-      leftToService(definition, desired, assigned),
+      leftToService(definition, desired, [...assigned, ...switches]),
     ]),
     ...(assigned.length === 0 ? {} : { assigned }),
     precondition: { state: 'absent', digest: naturalKeyDigest(definition, remap.body) },
@@ -194,22 +195,23 @@ function planRequest(
     after: [...draft.after, ...needs],
   });
   planUnsendable(planning, definition, desired, draft);
+  planSwitches(planning, switches, desired, draft);
   if (state !== null) planFollowingAct(planning, definition, desired, draft, parameters, state);
   planPersonAfter(planning, definition, desired, draft, later);
 }
 
 /**
  * What the record hangs from, and what else matters in it, where no request can say it: it is the service's own choice.
- * @param assigned keys that are named as such
+ * @param named keys and switches that are named as such
  */
 function leftToService(
   definition: ResourceDefinition,
   desired: ParsedRecord,
-  assigned: readonly string[],
+  named: readonly string[],
 ): string | null {
   const isSet = (pointer: string): boolean => (resolvePointer(desired.body, pointer) ?? null) !== null;
   const names = serviceFields(definition).flatMap(({ name }) =>
-    isSet(memberPointer(name)) && !assigned.includes(name) ? [name] : [],
+    isSet(memberPointer(name)) && !named.includes(name) ? [name] : [],
   );
   return joinedReasons([
     unsendableReferences(definition).some(isSet) ? placeChoice(definition) : null,
@@ -302,6 +304,37 @@ function planUnsendable(
     fields: hiddenFields(definition, silent),
     after: [created.key],
   });
+}
+
+/**
+ * A separate step for a switch that matters by the severity of drift, was on, and that no request sets, such as that a project is
+ * private: until a person has looked, the new record may be open.
+ */
+function planSwitches(
+  planning: Planning,
+  names: readonly string[],
+  desired: ParsedRecord,
+  created: Draft,
+): void {
+  if (names.length === 0) return;
+  const reason = `turn on ${names.join(', ')} in the service, where it is off: it was on, and no request takes it`;
+  planning.put({
+    ...manual({ ...created, key: stepKey(desired, 'switches') }, 'needs_person', reason),
+    fields: names.map((name) => ({ path: memberPointer(name), to: true })),
+    after: [created.key],
+  });
+}
+
+/** Switches that were on and that the service chooses. */
+function switchedOn(definition: ResourceDefinition, { body }: ParsedRecord): string[] {
+  return serviceFields(definition).flatMap(({ name, type, severity }) =>
+    type === 'boolean' &&
+    ['high', 'critical'].includes(severity) &&
+    isJsonObject(body) &&
+    getOwn(body, name) === true
+      ? [name]
+      : [],
+  );
 }
 
 /** What only a person can do once the record is there, and the fields that wait for it. */
