@@ -5,10 +5,12 @@ import { asTidemarkError } from '../core/errors.ts';
 import { parseLossless } from '../core/json.ts';
 import { recordName } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import type { RecordRow } from '../mirror/records.ts';
 
 /**
- * Looks a parent's name up in the mirror, each one once; of a removed parent, its last. Undefined where the mirror knows none.
+ * Looks a parent's name up in the mirror, each one once; of a removed parent, its last. One that a restore created, and that no sync
+ * has read yet, has the name of the record that it replaces. Undefined where the mirror knows none.
  * @param run as of this run, so that the same report has the same names later; of a parent that was read later only, its newest
  */
 export function parentNames(
@@ -18,9 +20,18 @@ export function parentNames(
   run?: number,
 ): (kind: Kind, id: string) => string | undefined {
   const known = new Map<string, string | undefined>();
+  let recreated: RecreatedIds | undefined;
+  const nameOfReplaced = (kind: Kind, id: string): string | undefined => {
+    recreated ??= new RecreatedIds(mirror.restores.idMap(source));
+    const others = recreated.all(kind, id).filter((each) => each !== id);
+    return others
+      .map((each) => nameOf(mirror, source, definitions(kind), { id: each, run }))
+      .findLast((name) => name !== undefined);
+  };
   return (kind, id) => {
     const key = `${kind} ${id}`;
-    if (!known.has(key)) known.set(key, nameOf(mirror, source, definitions(kind), { id, run }));
+    if (!known.has(key))
+      known.set(key, nameOf(mirror, source, definitions(kind), { id, run }) ?? nameOfReplaced(kind, id));
     return known.get(key);
   };
 }
