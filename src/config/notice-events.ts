@@ -14,7 +14,7 @@ export const EVENT_MEANINGS = {
   removals_settled:
     'No removals are held any more; the notice says how many were accepted (by whom, in which run), created again by a restore, confirmed by a later run, or seen again.',
   restore_interrupted:
-    'A restore was stopped, killed or cut off (the key was refused, the service no longer answered) before its end: the service may be restored only in part.',
+    'A restore was stopped, killed or cut off (the key was refused, the service no longer answered) before its end, or what it sent could not be read back: the service may be restored only in part.',
   restore_settled:
     'An interrupted restore was continued to its end or abandoned, or another restore came after it.',
   schema_changed: 'Records have fields that they never had, lost some, or hold another type of value.',
