@@ -131,10 +131,15 @@ function likelyScheme(text: string): 'http://' | 'https://' {
   return isLoopback(host) || (isIPv4(host) && PRIVATE.test(host)) ? 'http://' : 'https://';
 }
 
-/** @param key refused as a name: it was pasted once more */
+/**
+ * The name of the source: the one that is given, or the answer to the question.
+ * @param name from the option, or answered before another key was given
+ * @param key refused as a name: it was pasted once more
+ * @throws TidemarkError `usage` where the name is the key, and nobody can be asked
+ */
 export async function nameFor(
   context: CommandContext,
-  { name }: InitOptions,
+  name: string | undefined,
   { secret }: Pick<GivenKey, 'secret'>,
 ): Promise<string> {
   const keys = secret === null ? [] : [{ apiKey: secret }];
@@ -143,7 +148,13 @@ export async function nameFor(
       ? 'this is an API key, not a name; it would be in the mirror and in every report'
       : mistakeIn(sourceName)(text);
   const proposal = 'production';
-  if (name !== undefined || !canAsk(context)) return name ?? proposal;
+  if (name === undefined && !canAsk(context)) return proposal;
+  if (name !== undefined) {
+    const mistake = check(name);
+    if (mistake === undefined) return name;
+    if (!canAsk(context)) refuse('--name', mistake);
+    printNote(context, [`the name of the source: ${mistake}`]);
+  }
   return answered(await askText(context, 'Name of the source, for commands', { proposal, check }));
 }
 

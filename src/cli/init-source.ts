@@ -42,7 +42,7 @@ export async function askForSource(
 ): Promise<SourceAnswers> {
   let url = await urlFor(context, options);
   let key = await keyFor(context, options, output);
-  const name = await nameFor(context, options, key);
+  let name = await nameFor(context, options.name, key);
   for (;;) {
     const draft: ConfigChoices = {
       ...{ name, url, profile: options.profile ?? 'svc', excluded: [], syncCron: USUAL_SYNC },
@@ -55,7 +55,10 @@ export async function askForSource(
     if (next === 'write')
       return { draft, key, looked, notOffered: looked === null ? [] : await leftOut(context, looked) };
     if (next === 'url') url = await urlFor(context, {});
-    else key = await keyFor(context, {}, output);
+    else {
+      key = await keyFor(context, {}, output);
+      name = await nameFor(context, name, key);
+    }
   }
 }
 

@@ -100,6 +100,41 @@ describe('init on a terminal', () => {
     expect(readFileSync(join(directory, 'tidemark.yaml'), 'utf8')).toContain('name: "harbor"');
   });
 
+  it.each([
+    ['typed', [], [['Name of the source', `${KEY}${ENTER}`]]],
+    ['given by --name', ['--name', KEY], []],
+  ] as const)(
+    'asks again for a name, %s, that turns out to be the key once that is given again',
+    async (_how, args, name) => {
+      const service = await FakeService.start();
+      service.quirks.push(
+        ({ headers }, response) =>
+          headers.authorization !== `Bearer ${KEY}` &&
+          respond(response, 401, '{"detail":"Invalid API key."}'),
+      );
+      const directory = scratch();
+      const steps = questions(service.url);
+      const { code, shown, left } = await atTheKeyboard(
+        directory,
+        [
+          ...steps.slice(0, 2),
+          ['API key (not shown)', `harbor-for-the-mirror${ENTER}`],
+          ...steps.slice(3, 4),
+          ...name,
+          ['Nothing can be read', ENTER],
+          ...steps.slice(1, 4),
+          ['Name of the source', `harbor${ENTER}`],
+          ...steps.slice(5),
+        ],
+        {},
+        args,
+      );
+      expect([code, left], shown).toEqual([0, []]);
+      expect(shown).toContain('the name of the source: this is an API key, not a name');
+      expect(readFileSync(join(directory, 'tidemark.yaml'), 'utf8')).toContain('name: "harbor"');
+    },
+  );
+
   it.each([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11])(
     'is left at question %i with nothing behind',
     async (at) => {

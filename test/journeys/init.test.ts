@@ -277,6 +277,16 @@ describe('init away from a terminal', () => {
     expect(service.seen).toEqual([]);
   });
 
+  it('asks the service nothing where the name is the key, and does not show it', async () => {
+    const { run, service } = await rig();
+    const args = ['--url', service.url, '--key-env', 'SVC_KEY', '--name', KEY];
+    const ended = await run('init', ...args);
+    expect(ended.code).toBe(4);
+    expect(ended.stderr).toMatch(/^tidemark: --name: this is an API key, not a name;/);
+    expect(ended.stderr).not.toContain(KEY);
+    expect(service.seen).toEqual([]);
+  });
+
   it('says that a key goes unencrypted, and that variables contradict the answers', async () => {
     const { run, env, directory } = await rig();
     const args = ['init', '--url', 'http://svc.example.com', '--key-env', 'SVC_KEY', '--no-check'];
