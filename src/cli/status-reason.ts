@@ -2,15 +2,14 @@
 import type { Config } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
-import { outcomeText, plural } from '../core/wording.ts';
+import { outcomeText } from '../core/wording.ts';
 import type { HealthSnapshot } from '../daemon/health/health-facts.ts';
 import type { SyncedBy } from '../daemon/health/status-answers.ts';
 import { alteredReasons, verified } from '../daemon/health/verified.ts';
 import { keptText } from '../daemon/health/waits.ts';
 import { waitProblem } from '../daemon/problems.ts';
 import { longWait } from '../mirror/shared-throttle.ts';
-import { heldAdvice } from '../state/held-names.ts';
-import type { SourceStatus } from '../state/source-status.ts';
+import { nextSteps, type SourceStatus } from '../state/source-status.ts';
 import { collectionsText, groupAlike } from './plan-reason.ts';
 
 /** What an altered mirror says of its sources is worth nothing. On a full disk, a sync that failed is not recorded. */
@@ -62,18 +61,19 @@ export function pauseText(name: string, { sources, rateLogBeside: beside }: Conf
     : `it waits: ${wait.what}`;
 }
 
-/** Why the mirror of a source is not complete, for stderr; nothing where it is. */
-export function statusReason(
-  { source, state, lastRun, lastEnded, lastWholeEnded, lastPublished, unread, held }: SourceStatus,
-  config: Config,
-  upkeep: SyncedBy,
-): string[] {
+/** Why the mirror of a source is not complete, and the steps that `nextSteps` has, for stderr; nothing where it is. */
+export function statusReason(status: SourceStatus, config: Config, upkeep: SyncedBy): string[] {
+  const { source, state, lastRun, lastEnded, lastWholeEnded, lastPublished, unread, held } = status;
   if (state === 'whole') return [];
-  const wait = waitStep(source, config, upkeep);
-  const sync = `  → ${wait ?? `run \`tidemark sync --source ${source}\``}`;
-  if (state === 'never_synced') return [`${source} was never synced`, sync];
-  if (state === 'unpublished')
-    return [`no run of ${source} was published yet`, ...(lastRun?.outcome === 'running' ? [] : [sync])];
+  const isAtWork = lastRun?.outcome === 'running';
+  const steps = nextSteps(status, true, isAtWork).map((step) => stepNow(step, source, config, upkeep));
+  // Another sync would hold the same removals again, and find the lists below them missing.
+  const isOnlyHeld =
+    held.length > 0 && unread.every(({ outcome }) => outcome === 'held' || outcome === 'missing');
+  const wait = isOnlyHeld ? null : waitStep(source, config, upkeep);
+  const next = [...steps, ...(wait === null || steps.includes(wait) ? [] : [wait])].map((step) => `  → ${step}`);
+  if (state === 'never_synced') return [`${source} was never synced`, ...next];
+  if (state === 'unpublished') return [`no run of ${source} was published yet`, ...next];
   const run = [lastEnded, lastWholeEnded].find((each) => each !== null && each.outcome !== 'complete');
   const groups = groupAlike(unread, ({ outcome }) => outcome ?? '');
   // A failed run publishes nothing: the mirror is what the run before it made.
@@ -86,20 +86,9 @@ export function statusReason(
       ? []
       : [`  run ${run.run} ${outcomeText(run.outcome)}${run.error === null ? '' : `: ${run.error}`}`]),
     ...groups.map((group) => `  ${collectionsText(group)}: ${group[0].outcome ?? 'not read yet'}`),
-    ...heldReason(source, held),
-    // Another sync would hold the same removals again.
-    ...(held.length > 0 && unread.every(({ outcome }) => outcome === 'held')
+    ...next,
+    ...(isOnlyHeld || wait !== null
       ? []
-      : [
-          wait === null ? `${sync}; \`tidemark doctor --source ${source}\` shows what the key reaches` : sync,
-        ]),
-  ];
-}
-
-function heldReason(source: string, held: SourceStatus['held']): string[] {
-  if (held.length === 0) return [];
-  return [
-    `  removals are held in ${plural(held.length, 'collection')}`,
-    `  → ${heldAdvice(held, source, 'them')}`,
+      : [`  → \`tidemark doctor --source ${source}\` shows what the key reaches`]),
   ];
 }

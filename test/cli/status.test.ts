@@ -201,6 +201,10 @@ describe('status', () => {
       /\(\S+; (\S+, ){4}\S+ and 15 more\): `tidemark diff latest live --kind roles --kind role_memberships --kind domains` shows them, restore cannot create roles.* with this profile: .*; `tidemark restore --kind/,
     );
     expect(document.sources[0]?.held_removals[0]).toMatchObject({ names: ['Readers'] });
+    const { stderr } = await tidemark(['status'], { env });
+    expect(stderr).toContain('`tidemark sync --source default --accept-removals 23`');
+    // Another sync would hold them again.
+    expect(stderr).not.toMatch(/run `tidemark sync|doctor/);
     await tidemark(command.split(' '), { env });
     expect((await status(env)).document.sources[0]?.held_removals).toEqual([]);
   });
@@ -252,6 +256,9 @@ describe('status', () => {
     const skipped = KINDS.length - 2;
     expect(refused).toContain(`    ${skipped} collections of ${skipped} kinds: skipped: `);
     expect(refused.match(/skipped/g)).toHaveLength(1);
+    const { stderr } = await run('status');
+    expect(stderr).toContain('→ check the key of this source');
+    expect(stderr).not.toMatch(/→ run `tidemark sync/);
     service.quirks.length = 0;
     expect((await run('sync')).code).toBe(0);
     expect((await run('status')).code).toBe(0);
@@ -536,9 +543,9 @@ describe('status', () => {
       /Drift +1 missing +1 record is missing, its removal is held; 1 collection not compared or not fresh, as of run 3, /,
     );
     expect(held.stderr).toMatch(
-      /→ `tidemark diff latest live --source default --kind domains` shows them, `tidemark restore --source default --kind domains` plans to restore them\n$/,
+      / `tidemark diff latest live --source default --kind domains` shows it, `tidemark restore --source default --kind domains` plans to restore it; if it was really removed, remove it here with `tidemark sync --source default --accept-removals 1`\n/,
     );
-    expect(held.stderr).not.toContain('tidemark sync');
+    expect(held.stderr).not.toMatch(/run `tidemark sync/);
   });
 
   it('rate.perHour that is used up: until when a sync waits, with the key in a file, which may be away', async () => {
@@ -560,7 +567,7 @@ describe('status', () => {
     configure(10_000);
     expect((await tidemark(['sync'], { cwd: directory })).code).toBe(3);
     const reason = async (): Promise<string> => (await tidemark(['status'], { cwd: directory })).stderr;
-    expect(await reason()).toContain('→ run `tidemark sync --source a`');
+    expect(await reason()).toMatch(/→ give the key .*, then run `tidemark sync --source a` again\n/);
     configure(1);
     process.env['TZ'] = 'Europe/Berlin';
     onTestFinished(() => void (process.env['TZ'] = 'UTC'));
@@ -568,7 +575,7 @@ describe('status', () => {
       /→ the next sync of a waits: rate\.perHour is used up until \d\d:\d\d:\d\d\+0[12]:00/,
     );
     rmSync(join(directory, 'key'));
-    expect(await reason()).toContain('→ run `tidemark sync --source a`');
+    expect(await reason()).toMatch(/→ give the key .*, then run `tidemark sync --source a` again\n/);
   });
 
   it('several sources: one whole, one never synced, one denied, one no longer configured', async () => {
