@@ -70,6 +70,26 @@ it('verify counts failed runs too: the numbers of runs add up', async () => {
   expect(await run('verify', '--quiet')).toMatchObject({ code: 0, stdout: '', stderr: '' });
 });
 
+it('status says as of which run the latest verification was, and that one of an empty mirror verified nothing', async () => {
+  const home = scratch();
+  const path = join(home, 'mirror.db');
+  const env = { PATH: process.env['PATH'] ?? '', TIDEMARK_MIRROR: path };
+  const verifiedIn = async (): Promise<string> =>
+    /Verified .*/.exec((await commandLine(['status'], { env, cwd: home })).stdout)?.[0] ?? '';
+  open({ path, clock: systemClock }).close();
+  expect(await commandLine(['verify'], { env, cwd: home })).toMatchObject({ code: 0 });
+  for (const name of ['A', 'B']) {
+    const mirror = open({ path, clock: systemClock });
+    await sync(mirror, 'roles', ORG, [`{"id":"r1","name":"${name}"}`]);
+    mirror.close();
+    if (name === 'A') {
+      expect(await verifiedIn()).toMatch(/^Verified +Not yet +the mirror was empty when it was verified, /);
+      await commandLine(['verify'], { env, cwd: home });
+    }
+  }
+  expect(await verifiedIn()).toMatch(/^Verified +Yes +1 revision matches as of run 1, /);
+});
+
 describe('verify --root', () => {
   it('names the run of a root that was noted, also after later runs', async () => {
     const { run, next, verified } = await mirrored();

@@ -1,5 +1,5 @@
 /** Whether the mirror is what was stored: what the latest verification said, and what was found altered since. */
-import { count, plural } from '../../core/wording.ts';
+import { plural } from '../../core/wording.ts';
 import type { JobRow } from '../../mirror/daemon-store.ts';
 import { age } from '../http/wording.ts';
 import { summaryOf } from '../jobs/summaries.ts';
@@ -49,7 +49,15 @@ export function verified(snapshot: Verifiable): Answered {
   const when = age(job.finishedAt ?? job.startedAt, now);
   if (summary.problems > 0)
     return { tone: 'bad', word: plural(summary.problems, 'problem'), line: `found ${when}` };
-  return { tone: 'good', word: 'Yes', line: `${count(summary.revisions)} revisions match, ${when}` };
+  // A daemon may verify before its first sync.
+  if (summary.revisions === 0)
+    return { tone: 'plain', word: 'Not yet', line: `the mirror was empty when it was verified, ${when}` };
+  const asOf = summary.run === undefined ? '' : ` as of run ${summary.run}`;
+  return {
+    tone: 'good',
+    word: 'Yes',
+    line: `${plural(summary.revisions, 'revision matches', 'revisions match')}${asOf}, ${when}`,
+  };
 }
 
 /** Why the mirror is not what was stored, as what was read of it now, or the latest verification, showed. */

@@ -134,6 +134,8 @@ export interface VerifySummary {
   readonly found: readonly string[];
   /** Hex; of the newest sealed run. Null if none is. */
   readonly root: string | null;
+  /** That run; left out if none is. */
+  readonly run?: number;
   readonly durationMs: number;
   /** What to do about the problems; left out by older versions, and without problems. */
   readonly hint?: string;

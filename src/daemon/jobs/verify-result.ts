@@ -20,6 +20,7 @@ export function verifyResult(
   mirror: Pick<Mirror, 'runs'>,
   durationMs: number,
 ): JobResult {
+  const newest = mirror.runs.list().find(({ root }) => root !== null);
   const summary: VerifySummary = {
     job: 'verify',
     ...checked,
@@ -27,7 +28,8 @@ export function verifyResult(
     found: problems.slice(0, NAMED_PROBLEMS).map((problem) => problemLine(withMaskedId(problem, config))),
     ...(problems.length === 0 ? {} : { hint: repairHintToName(problems) }),
     ...(isOfAuditLog(problems) ? { isOfAuditLog: true } : {}),
-    root: mirror.runs.list().find(({ root }) => root !== null)?.root ?? null,
+    root: newest?.root ?? null,
+    ...(newest === undefined ? {} : { run: newest.run }),
     durationMs: Math.round(durationMs),
   };
   const isSound = problems.length === 0;
