@@ -9,7 +9,7 @@ import { alteredReasons, verified } from '../daemon/health/verified.ts';
 import { keptText } from '../daemon/health/waits.ts';
 import { waitProblem } from '../daemon/problems.ts';
 import { longWait } from '../mirror/shared-throttle.ts';
-import { nextSteps, type SourceStatus } from '../state/source-status.ts';
+import { nextStepLines, type SourceStatus } from '../state/source-status.ts';
 import { collectionsText, groupAlike } from './plan-reason.ts';
 
 /** What an altered mirror says of its sources is worth nothing. On a full disk, a sync that failed is not recorded. */
@@ -45,7 +45,7 @@ export function syncsThen(upkeep: SyncedBy): 'daemon' | 'once' | null {
   return upkeep === 'daemon' || upkeep === 'once' ? upkeep : null;
 }
 
-/** A step of `nextSteps`; of a sync that would wait for requests, until when it would and who syncs then. */
+/** A step of `nextStepLines`; of a sync that would wait for requests, until when it would and who syncs then. */
 export function stepNow(step: string, source: string, config: Config, upkeep: SyncedBy): string {
   const isSync = step.startsWith('wait as the error says') || step.startsWith('run `tidemark sync');
   return isSync ? (waitStep(source, config, upkeep) ?? step) : step;
@@ -61,17 +61,19 @@ export function pauseText(name: string, { sources, rateLogBeside: beside }: Conf
     : `it waits: ${wait.what}`;
 }
 
-/** Why the mirror of a source is not complete, and the steps that `nextSteps` has, for stderr; nothing where it is. */
+/** Why the mirror of a source is not complete, and the steps that `nextStepLines` has, for stderr; nothing where it is. */
 export function statusReason(status: SourceStatus, config: Config, upkeep: SyncedBy): string[] {
   const { source, state, lastRun, lastEnded, lastWholeEnded, lastPublished, unread, held } = status;
   if (state === 'whole') return [];
   const isAtWork = lastRun?.outcome === 'running';
-  const steps = nextSteps(status, true, isAtWork).map((step) => stepNow(step, source, config, upkeep));
+  const steps = nextStepLines(status, true, isAtWork).map((step) => stepNow(step, source, config, upkeep));
   // Another sync would hold the same removals again, and find the lists below them missing.
   const isOnlyHeld =
     held.length > 0 && unread.every(({ outcome }) => outcome === 'held' || outcome === 'missing');
   const wait = isOnlyHeld ? null : waitStep(source, config, upkeep);
-  const next = [...steps, ...(wait === null || steps.includes(wait) ? [] : [wait])].map((step) => `  → ${step}`);
+  const next = [...steps, ...(wait === null || steps.includes(wait) ? [] : [wait])].map(
+    (step) => `  → ${step}`,
+  );
   if (state === 'never_synced') return [`${source} was never synced`, ...next];
   if (state === 'unpublished') return [`no run of ${source} was published yet`, ...next];
   const run = [lastEnded, lastWholeEnded].find((each) => each !== null && each.outcome !== 'complete');

@@ -37,7 +37,7 @@ import {
   isStuck,
   listedTwiceText,
   hasOtherSources,
-  nextSteps,
+  nextStepLines,
   recentMoveText,
   recentSchemaChanges,
 } from '../state/source-status.ts';
@@ -246,7 +246,7 @@ function sourceLines(
   const settled = writer === null && lastRun !== null ? { ...status, lastRun: ifDead(lastRun) } : status;
   const isAtWork = lastRun !== null && writer !== null && writer !== undefined && !isStuck(lastRun, now);
   const stepOf = (step: string): string => `  → ${stepNow(step, status.source, config, upkeep)}`;
-  const steps = nextSteps(settled, hasOtherSources(config, sourceStatuses), isAtWork).map(stepOf);
+  const steps = nextStepLines(settled, hasOtherSources(config, sourceStatuses), isAtWork).map(stepOf);
   const live = progress.get(status.source);
   const waits = isAtWork ? pauseText(status.source, config) : '';
   const kept = live === undefined ? waits : live.kept !== '' || waits === '' ? live.kept : `; ${waits}`;

@@ -178,27 +178,38 @@ export function heldReport(
         : `${withBelow(plural(sum, 'record'), sum, ceiling - sum)} are missing, their removal is held`,
     lines: others.length === 0 ? [] : [line, ...others],
     next: [
-      `${heldAdvice(held, source, them, 'what is missing')}; if ${were} really removed: \`${sync}\` (${heldUntilText(held)})`,
+      ...heldAdviceLines(held, source, them, 'what is missing'),
+      `if ${were} really removed: \`${sync}\` (${heldUntilText(held)})`,
     ],
   };
 }
 
 /**
  * What a person does first about held removals: look and restore, or correct the address where the source was read at another
- * one before.
+ * one before. A line for each command.
  * @param source for the commands; null with a single one
  * @param what the first command shows
  */
-export function heldAdvice(
+export function heldAdviceLines(
   held: readonly NamedRemovals[],
   source: string | null,
   them: 'it' | 'them',
   what: string = them,
-): string {
+): string[] {
   const [moved] = held.flatMap(({ until }) => until?.moved ?? []);
-  if (moved !== undefined) return `${movedText(moved)}: ${MOVED_HINT}`;
+  if (moved !== undefined) return [`${movedText(moved)}: ${MOVED_HINT}`];
   const { look, restoring } = reviewCommands(held, source);
-  return `${look} shows ${what}, ${restoring(them)}`;
+  return [`${look} shows ${what}`, ...restoring(them)];
+}
+
+/** As `heldAdviceLines`, in one line: for a document and a notice, whose hint is one text. */
+export function heldAdvice(
+  held: readonly NamedRemovals[],
+  source: string | null,
+  them: 'it' | 'them',
+): string {
+  const [look = '', ...restoring] = heldAdviceLines(held, source, them);
+  return restoring.length === 0 ? look : `${look}, ${restoring.join('; ')}`;
 }
 
 /** How removals ended that had been held: how many records, each counted once. */

@@ -28,6 +28,7 @@ import { errorDocument, runDocument, type RunProgress } from './documents.ts';
 import {
   type NamedRemovals,
   heldAdvice,
+  heldAdviceLines,
   namedRemovals,
   namesText,
   sourceLookup,
@@ -283,12 +284,48 @@ export function hasOtherSources(config: MirrorOwnership, statuses: readonly Sour
 
 /** Empty if no action is needed. `hasOthers`: commands then name the source. `isAtWork`: its last run is known to be under way. */
 export function nextSteps(status: SourceStatus, hasOthers: boolean, isAtWork = false): string[] {
-  const steps = stepsFor(status, hasOthers, isAtWork);
+  const steps = stepsFor(status, hasOthers, isAtWork).map(({ text }) => text);
   return hasOthers ? steps.map((step) => withSource(step, status.source)) : steps;
 }
 
-function stepsFor(status: SourceStatus, hasOthers: boolean, isAtWork: boolean): string[] {
+/** The same for a text: what is held, and each command about it, have a line of their own. */
+export function nextStepLines(status: SourceStatus, hasOthers: boolean, isAtWork = false): string[] {
+  const lines = stepsFor(status, hasOthers, isAtWork).flatMap(({ text, lines = [text] }) => lines);
+  return hasOthers ? lines.map((line) => withSource(line, status.source)) : lines;
+}
+
+interface Step {
+  readonly text: string;
+  /** Of a text that is too long to be read as one; left out for others. */
+  readonly lines?: readonly string[];
+}
+
+/** What the service no longer shows, and what to do about it; none without held removals. */
+function heldSteps({ held, source }: SourceStatus, hasOthers: boolean, sync: string): Step[] {
+  const sum = held.reduce((all, { records }) => all + records, 0);
+  if (sum === 0) return [];
+  const ceiling = held.reduce((all, { records, below }) => all + records + below, 0);
+  const [them, were] = sum === 1 ? (['it', 'it was'] as const) : (['them', 'they were'] as const);
+  const names = held.map(namesText).filter((text) => text !== '');
+  const what = `the service no longer shows ${withBelow(plural(sum, 'record'), sum, ceiling - sum)}, whose removal is ${heldUntilText(held)}${names.length === 0 ? '' : ` (${names.join('; ')})`}`;
+  const accept = `if ${were} really removed, remove ${them} here with \`${sync} --accept-removals ${ceiling}\``;
+  const named = hasOthers ? source : null;
+  return [
+    {
+      text: `${what}: ${heldAdvice(held, named, them)}; ${accept}`,
+      lines: [what, ...heldAdviceLines(held, named, them), accept],
+    },
+  ];
+}
+
+function stepsFor(status: SourceStatus, hasOthers: boolean, isAtWork: boolean): Step[] {
   const sync = `tidemark sync${hasOthers ? ` --source ${status.source}` : ''}`;
+  const held = status.state === 'partial' && status.isConfigured ? heldSteps(status, hasOthers, sync) : [];
+  return [...held, ...otherSteps(status, sync, isAtWork, held.length > 0).map((text) => ({ text }))];
+}
+
+/** What is to be done beside held removals. */
+function otherSteps(status: SourceStatus, sync: string, isAtWork: boolean, isHeld: boolean): string[] {
   if (!status.isConfigured)
     return [
       `${status.source} is no longer configured: its records stay as they were; configure a source of that name to continue`,
@@ -304,16 +341,6 @@ function stepsFor(status: SourceStatus, hasOthers: boolean, isAtWork: boolean): 
   if (status.state === 'whole') return [];
 
   const steps: string[] = [];
-  const held = status.held.reduce((sum, { records }) => sum + records, 0);
-  const ceiling = status.held.reduce((sum, { records, below }) => sum + records + below, 0);
-  if (held > 0) {
-    const them = held === 1 ? 'it' : 'them';
-    const names = status.held.map(namesText).filter((text) => text !== '');
-    steps.push(
-      `the service no longer shows ${withBelow(plural(held, 'record'), held, ceiling - held)}, whose removal is ${heldUntilText(status.held)}${names.length === 0 ? '' : ` (${names.join('; ')})`}: ` +
-        `${heldAdvice(status.held, hasOthers ? status.source : null, them)}; if ${them === 'it' ? 'it was' : 'they were'} really removed, remove ${them} here with \`${sync} --accept-removals ${ceiling}\``,
-    );
-  }
   // Below a record that the list of its kind does not show, or may not show, it is not the kind that is missing.
   const below = status.unread.filter(
     ({ kind, errorCode }) =>
@@ -343,7 +370,7 @@ function stepsFor(status: SourceStatus, hasOthers: boolean, isAtWork: boolean): 
           : (refusalRemedy(status, each) ?? REMEDY[each]);
     if (remedy !== undefined) steps.push(`${remedy}run \`${sync}\` again`);
   }
-  if (steps.length === 0 && !isAtWork) steps.push(`run \`${sync}\` again`);
+  if (steps.length === 0 && !isHeld && !isAtWork) steps.push(`run \`${sync}\` again`);
   if (status.lastEnded !== null && status.lastEnded.outcome !== 'complete')
     steps.push(`\`tidemark runs show ${status.lastEnded.run}\` has every collection of that run`);
   return steps;

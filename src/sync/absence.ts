@@ -357,7 +357,7 @@ function heldError(walked: Walked, facts: HeldFacts): TidemarkError {
       // A hint is read apart from its run, and the same command without a source would be for all of them.
       hint: withSource(
         `${heldUntilText([{ until }])}; ` +
-          (facts.moved === null ? `${look} shows ${them}, ${restoring(them)}` : MOVED_HINT),
+          (facts.moved === null ? `${look} shows ${them}, ${restoring(them).join('; ')}` : MOVED_HINT),
         context.source,
       ),
     },

@@ -205,11 +205,12 @@ interface Missing {
  * The command that shows what is missing, and what restores it: a command with the kinds of what is missing below it too, since
  * a restore of the others alone would leave those out; without what the profile leaves to a person, whose plan would be blocked.
  * @param source for the commands; null with a single one
+ * @returns `restoring`: what restore cannot create and what restores the others, or one of the two
  */
 export function reviewCommands(
   held: readonly Missing[],
   source: string | null,
-): { readonly look: string; readonly restoring: (them: 'it' | 'them' | 'all') => string } {
+): { readonly look: string; readonly restoring: (them: 'it' | 'them' | 'all') => string[] } {
   const closed = new Set(held.flatMap(({ uncreatable = [] }) => uncreatable));
   const open = kindsMissing(held).filter((kind) => !closed.has(kind));
   // Of these the plan has no request without it.
@@ -222,12 +223,12 @@ export function reviewCommands(
   return {
     look: `\`tidemark diff latest live${lookOptions(kindsMissing(held), source)}\``,
     restoring: (them) => {
-      if (closed.size === 0) return `${restore} plans to restore ${them}${how}`;
+      if (closed.size === 0) return [`${restore} plans to restore ${them}${how}`];
       const those = open.length > 0 ? 'those' : them;
       const cannot = never
         ? `restore never creates ${names}`
         : `restore cannot create ${names} with this profile: create ${those} by hand, or configure a profile that can write ${those}`;
-      return open.length === 0 ? cannot : `${cannot}; ${restore} plans to restore the others${how}`;
+      return open.length === 0 ? [cannot] : [cannot, `${restore} plans to restore the others${how}`];
     },
   };
 }
@@ -304,7 +305,9 @@ export function heldCommands(
   const { look, restoring } = reviewCommands(held, source);
   const [moved] = held.flatMap(({ until }) => until?.moved ?? []);
   return [
-    `${moved === undefined ? '' : `${movedText(moved)}: ${MOVED_HINT}; `}${look} shows them, ${restoring('them')}; -v lists each`,
+    ...(moved === undefined ? [] : [`${movedText(moved)}: ${MOVED_HINT}`]),
+    `${look} shows them; -v lists each`,
+    ...restoring('them'),
     ...acceptCommands(held, { all, source }).map(
       ({ command, kinds }) =>
         `${command} removes ${kinds === null ? 'everything that is held' : `all held ${wordList(kinds)}`} now`,

@@ -99,7 +99,7 @@ it('are named by `drift` and `runs show` while they are held, and no longer', as
     ),
   );
   expect(drift.stdout).toMatch(
-    /\n\n`tidemark diff latest live --kind batch_exports` shows what is missing, `tidemark restore --kind batch_exports` plans to restore them; if they were really removed: `tidemark sync --accept-removals 12` \(held until you accept it or a run after \S+ confirms it\)\n$/,
+    /\n\n`tidemark diff latest live --kind batch_exports` shows what is missing\n`tidemark restore --kind batch_exports` plans to restore them\nif they were really removed: `tidemark sync --accept-removals 12` \(held until you accept it or a run after \S+ confirms it\)\n$/,
   );
   const elsewhere = await expectRun(0, 'drift', '--kind', 'roles');
   expect(elsewhere.stdout).toMatch(/^No differences \(/m);
@@ -183,7 +183,8 @@ describe('held removals', () => {
     );
     expect(stdout.match(/role_memberships \(/g)).toHaveLength(1);
     expect(stdout).toContain(
-      '  → `tidemark diff latest live --source default --kind role_memberships` shows them, restore cannot create role_memberships with this profile: create them by hand, or configure a profile that can write them; -v lists each\n' +
+      '  → `tidemark diff latest live --source default --kind role_memberships` shows them; -v lists each\n' +
+        '  → restore cannot create role_memberships with this profile: create them by hand, or configure a profile that can write them\n' +
         '  → `tidemark sync --accept-removals 9 --kind role_memberships --source default` removes all held role_memberships now\n',
     );
     expect(stdout).toContain('any of its 12 records');

@@ -98,7 +98,7 @@ export function heldSection(
     const left = removals.reduce((sum, { records }) => sum + records, 0) - (listed.get(source) ?? 0);
     if (left === 0) return NOTHING;
     const isMoved = removals.some(({ until }) => (until?.moved ?? null) !== null);
-    const plans = isMoved ? '' : `: ${reviewCommands(removals, source).restoring('all')}`;
+    const plans = isMoved ? '' : `: ${reviewCommands(removals, source).restoring('all').join('; ')}`;
     return markup`<p class="faint">and ${count(left)} more${sources.length > 1 ? markup` of ${nameHtml(source)}` : NOTHING}${withCommands(plans)}</p>`;
   });
   const commands = held.map(({ source, removals }) => {
