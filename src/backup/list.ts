@@ -72,8 +72,8 @@ export async function listBackups(target: BackupTarget, most = Infinity): Promis
 }
 
 /**
- * The newest backups of one cell of a fleet, by fence, then run, then time: the names that come last, and `known`, with their
- * manifests. Others are not read.
+ * The newest backups of one cell of a fleet, by run, then fence, then time: the names that come last, and `known`, with their
+ * manifests. Others are not read. The fence comes second: fences begin again at 1 when the registry was lost, or the cell has another key.
  * @throws TidemarkError where the target is missing or cannot be listed
  */
 export async function listNewestFenced(
@@ -85,7 +85,7 @@ export async function listNewestFenced(
   const named = [...sizes.keys()]
     .flatMap((name) => parseBackupName(name) ?? [])
     .filter(({ name }) => sizes.has(manifestName(name)))
-    .toSorted((a, b) => (b.fence ?? 0) - (a.fence ?? 0) || b.run - a.run || (a.name < b.name ? 1 : -1));
+    .toSorted((a, b) => b.run - a.run || (b.fence ?? 0) - (a.fence ?? 0) || (a.name < b.name ? 1 : -1));
   const chosen = named.filter(({ name }, index) => index < most || name === known);
   return await Promise.all(chosen.map((each) => describe(target, each, sizes.get(each.name) ?? null)));
 }

@@ -4,7 +4,7 @@ import { EXIT, type ExitCode } from '../core/errors.ts';
 import { count, duration, plural, elapsed } from '../core/wording.ts';
 import { chosenCells } from '../fleet/chosen-cells.ts';
 import { MOST_PROJECTED } from '../fleet/cell.ts';
-import { storageError } from '../fleet/cell-mirror.ts';
+import { storageError } from '../fleet/cell-storage.ts';
 import type { CellOverview, WorkerOverview } from '../fleet/registry/overview.ts';
 import {
   driftText,

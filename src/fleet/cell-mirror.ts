@@ -2,72 +2,40 @@
  * The mirror of a cell on a worker: taken from the cache or from storage before the work, and put into storage after it.
  * Which one is taken is in ARCHITECTURE.md, A fleet. Besides:
  *
- * - A cell without a successful run in the registry begins a new mirror at once. If storage has only mirrors of another
- *   hash chain than the registry's, the cell is quarantined. A `forget` is not a problem: the mirror keeps the root hashes
- *   that it replaces.
+ * - Of a cell without a successful run, the registry does not tell which mirror is the newest: the cell is new, a worker died before
+ *   it published, or the registry was lost. Then it is the one with the newest run, of those the one with the newest entry of
+ *   the audit log, in the cache or in storage (`continueNewest`). Where one of the others is not in its history, the cell is
+ *   quarantined. If there is none, a new mirror is begun at once.
+ * - If storage has only mirrors of another hash chain than the registry's, the cell is quarantined. A `forget` is not a problem:
+ *   the mirror keeps the root hashes that it replaces.
+ * - A cached mirror with runs that the fetched one lacks is kept beside it (`-replaced`): after a registry was lost, another
+ *   worker may have continued from an older one.
  * - A checkout can change a mirror without a new run, for example its baseline. So the file `-stored` beside a cached mirror
  *   names the backup that it equals or continues. If the registry names another backup of the same run, that is fetched.
  */
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { type Backup, listNewestFenced } from '../backup/list.ts';
-import { restoreBackup } from '../backup/opened-backup.ts';
-import { mirrorId } from '../backup/plain-backup.ts';
-import { openTarget } from '../backup/targets/open.ts';
-import { openWorkDirectory } from '../backup/work-directory.ts';
-import { answered, createBackup } from '../backup/work.ts';
-import { removeOldBackups } from '../backup/writer.ts';
-import type { SourceConfig, TargetConfig } from '../config/config.ts';
-import { fromErrorMessage, toErrorMessage } from '../core/child-process.ts';
-import { type Clock, isoTime } from '../core/clock.ts';
-import { asTidemarkError, systemCodeOf, TidemarkError } from '../core/errors.ts';
-import { asFileError } from '../core/file-errors.ts';
+import { existsSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { inChain } from '../backup/chain.ts';
+import type { Backup } from '../backup/list.ts';
+import type { BackupManifest } from '../backup/manifest.ts';
+import { parseBackupName } from '../backup/name.ts';
+import type { SourceConfig } from '../config/config.ts';
+import { isoTime } from '../core/clock.ts';
+import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { CELL_MIRROR_HINT, shellWord } from '../core/hints.ts';
-import type { Logger } from '../core/logger.ts';
-import { Secret } from '../core/secret.ts';
-import { duration, plural } from '../core/wording.ts';
-import type { LockHolder } from '../mirror/lock.ts';
-import type { Mirror } from '../mirror/mirror.ts';
-import { openMirror, restoreWorkDirectory } from '../mirror/open.ts';
+import { plural } from '../core/wording.ts';
+import { restoreWorkDirectory } from '../mirror/open.ts';
 import { newestRun } from './cell-report.ts';
-import type { CellOrder, CellStorage, ChainState, KnownMirror } from './cell.ts';
-
-export interface MirrorEffects {
-  /** PostgreSQL's time, as well as this machine knows it. */
-  readonly clock: Clock;
-  /** Its lines carry the cell. */
-  readonly log: Logger;
-  /** Whether the registry knows a run of this cell with that root hash. */
-  readonly isKnown: (root: string) => Promise<boolean>;
-  readonly host: string;
-  readonly pid: number;
-  /** Ends the work early: what was read is not published, and what is published stays. */
-  readonly signal: AbortSignal;
-}
-
-/** Backups that are looked at for one that continues what the registry knows. */
-const LOOKED_AT = 4;
-/** How long the storage may take to answer, before it counts as away: its requests are given minutes, which would be a slot's. */
-const STORAGE_ANSWERS_MS = 20_000;
-/** How long storing or fetching a mirror may take, and how many bytes a second more: a storage may stop in the middle as well. */
-const STORAGE_LIMIT_MS = 120_000;
-const STORAGE_BYTES_PER_SECOND = 500_000;
-/** Old backups are looked for after each of these many runs: looking reads all manifests. */
-const CLEANED_EVERY = 8;
-
-/** Ends the work before it began. */
-export class CellNotReady extends Error {
-  readonly status: 'left' | 'quarantined';
-  readonly error: TidemarkError;
-  readonly isOfStorage: boolean;
-
-  constructor(status: 'left' | 'quarantined', error: TidemarkError, isOfStorage = false) {
-    super(error.message);
-    this.status = status;
-    this.error = error;
-    this.isOfStorage = isOfStorage;
-  }
-}
+import {
+  CellNotReady,
+  fetchOne,
+  type MirrorEffects,
+  openCell,
+  storedBackups,
+  storedMark,
+  writeMark,
+} from './cell-storage.ts';
+import type { CellOrder, ChainState, KnownMirror } from './cell.ts';
 
 // The mirror: from the local cache, else from storage, else a new one. It has to continue what the registry knows.
 
@@ -83,12 +51,12 @@ export async function prepareMirror(
   const { known } = order;
   // What a killed process was fetching may not be wanted any more.
   removeMirror(fetchedPath(path));
+  if (known === null || known.root === null) return await continueNewest(order, path, effects);
   const cached = await cachedRelation(order, path, effects);
   if (cached === 'equal') await replaceOlder(order, path, effects);
   if (cached === 'equal' || cached === 'ahead') return cached;
-  const stored = await fetchMirror(order, path, effects, cached === 'behind');
+  const stored = await fetchMirror(order, path, effects, cached);
   if (stored === 'equal' || stored === 'ahead') return stored;
-  if (known === null || known.root === null) return 'new';
   const lostRuns = known.lastRun - lastRunIn(path, order, effects);
   if (lostRuns <= 0)
     throw new CellNotReady('quarantined', alteredRegistry(order.cell, known.lastRun, known.root));
@@ -149,18 +117,6 @@ async function putInPlace(
   }
 }
 
-function markPath(path: string): string {
-  return `${path}-stored`;
-}
-
-function storedMark(path: string): string | null {
-  return existsSync(markPath(path)) ? readFileSync(markPath(path), 'utf8') : null;
-}
-
-function writeMark(path: string, key: string): void {
-  writeFileSync(markPath(path), key, { mode: 0o600 });
-}
-
 /** Null where there is no cached mirror that can be used. */
 async function cachedRelation(
   order: CellOrder,
@@ -171,12 +127,17 @@ async function cachedRelation(
   try {
     return await relationOf(path, order, effects);
   } catch (thrown) {
-    const error = asTidemarkError(thrown);
-    if (error.code === 'mirror_newer') throw new CellNotReady('left', error);
-    if (error.code !== 'mirror_corrupt' && error.code !== 'mirror_missing') throw error;
-    effects.log.warn({ code: error.code }, `${error.message}: it is fetched again`);
+    noteUnreadable(thrown, effects);
     return null;
   }
+}
+
+/** Of a cached mirror that is damaged or gone: another one takes its place. @throws all other errors */
+function noteUnreadable(thrown: unknown, { log }: MirrorEffects): void {
+  const error = asTidemarkError(thrown);
+  if (error.code === 'mirror_newer') throw new CellNotReady('left', error);
+  if (error.code !== 'mirror_corrupt' && error.code !== 'mirror_missing') throw error;
+  log.warn({ code: error.code }, `${error.message}: it is fetched again`);
 }
 
 async function relationOf(
@@ -187,9 +148,10 @@ async function relationOf(
   const mirror = openCell(path, 'read', effects);
   try {
     const root = mirror.runs.latest(cell)?.root ?? null;
-    if (known === null || known.root === null) return root === null ? 'new' : 'ahead';
-    if (root === known.root) return 'equal';
-    const seal = mirror.findSeal(known.root);
+    // `prepareMirror` looks for the newest mirror where there is none.
+    const published = known?.root ?? '';
+    if (root === published) return 'equal';
+    const seal = mirror.findSeal(published);
     if (seal?.status === 'run' || seal?.status === 'replaced') return 'ahead';
     return root === null || (await effects.isKnown(root)) ? 'behind' : 'other';
   } finally {
@@ -207,14 +169,6 @@ function lastRunIn(path: string, { cell }: CellOrder, effects: MirrorEffects): n
   }
 }
 
-function openCell(
-  path: string,
-  mode: 'read' | 'write',
-  { clock, host, pid }: Pick<MirrorEffects, 'clock' | 'host' | 'pid'>,
-): Mirror {
-  return openMirror(path, { mode, command: 'fleet', clock, host, pid });
-}
-
 /**
  * Puts the best mirror of the storage in the place of the cached one: one that ends as the registry knows, or continues from
  * there, else the newest that the registry knows an earlier run of. Null where storage has none that is better than the
@@ -225,9 +179,10 @@ async function fetchMirror(
   order: CellOrder,
   path: string,
   effects: MirrorEffects,
-  hasCached: boolean,
+  cached: Relation | null,
 ): Promise<Exclude<Relation, 'other'> | null> {
   const { known } = order;
+  const hasCached = cached === 'behind';
   const backups = await storedBackups(order, effects);
   let others: Backup | null = null;
   for (const backup of inOrderOfWorth(backups, known)) {
@@ -238,6 +193,7 @@ async function fetchMirror(
       await fetchOne(backup, fetched, order, effects);
       const relation = await relationOf(fetched, order, effects);
       if (relation !== 'other') {
+        if (cached !== null) keepReplaced(order, path, fetched, effects);
         removeMirror(path);
         renameSync(fetched, path);
         writeMark(path, backup.name);
@@ -262,26 +218,6 @@ async function fetchMirror(
   );
 }
 
-async function storedBackups(
-  { storage, storageAway, known }: CellOrder,
-  effects: MirrorEffects,
-): Promise<Backup[]> {
-  try {
-    if (storageAway !== null && effects.clock.now() < storageAway.until)
-      throw fromErrorMessage(storageAway.error);
-    if (storage.type === 'directory' && !existsSync(storage.path)) {
-      requireStorage(dirname(dirname(storage.path)));
-      return [];
-    }
-    const target = await openTarget(storage, effects.clock);
-    const listed = listNewestFenced(target, LOOKED_AT, known?.stored?.key ?? null);
-    const backups = await answered(target, listed, STORAGE_ANSWERS_MS, effects.clock);
-    return backups.filter(({ state }) => state === 'whole');
-  } catch (thrown) {
-    throw new CellNotReady('left', asTidemarkError(thrown), true);
-  }
-}
-
 /** What may continue from the registry's run comes first, newest first; then the one that ends with it; then the rest. */
 function inOrderOfWorth(backups: readonly Backup[], known: KnownMirror | null): readonly Backup[] {
   if (known === null || known.root === null) return backups;
@@ -290,58 +226,156 @@ function inOrderOfWorth(backups: readonly Backup[], known: KnownMirror | null): 
   return [...later, ...exact, ...backups.filter((each) => !exact.includes(each) && !later.includes(each))];
 }
 
-async function fetchOne(
-  backup: Backup,
-  to: string,
-  { identities }: CellOrder,
-  { clock, signal, host, pid }: MirrorEffects,
-): Promise<void> {
+/** A cached mirror with runs that the fetched one lacks is moved aside, not removed: nothing else may have them. */
+function keepReplaced(order: CellOrder, path: string, fetched: string, effects: MirrorEffects): void {
+  const cached = cachedAt(path, order, effects);
+  if (cached === null || isFirstRunAlone(cached)) return;
+  const mirror = openCell(fetched, 'read', effects);
   try {
-    await withinStorageLimit(backup.path, backup.bytes, { clock, signal }, (limited) =>
-      restoreBackup(backup, to, {
-        identities: identities.map((each) => new Secret(each)),
-        clock,
-        signal: limited,
-        holder: holderOf({ clock, host, pid }),
-      }),
-    );
-  } catch (thrown) {
-    const error = asTidemarkError(thrown);
-    throw error.code === 'mirror_corrupt' ? error : new CellNotReady('left', error);
+    if (inChain(mirror, cached).lacks !== 'root') return;
+  } finally {
+    mirror.close();
   }
+  const file = `${path}-replaced`;
+  moveMirror(path, file);
+  effects.log.warn(
+    { run: cached.run, root: cached.root, file },
+    `the cached mirror has a run ${cached.run} with another root hash than the stored one from which the cell continues: it is kept as ${file} (docs/fleet.md, "The registry is lost")`,
+  );
+}
+
+/** A mirror of the cell, and what tells which of them is the newest. */
+interface Candidate extends Pick<BackupManifest, 'run' | 'root' | 'audit_log'> {
+  readonly path: string;
+  /** Null for one in the cache. */
+  readonly backup: Backup | null;
+  /** How many published runs it has. */
+  readonly runs: number;
+  /** Under which it was stored last; 0 for one that never was. */
+  readonly fence: number;
 }
 
 /**
- * Ends work with the storage that takes too long for this number of bytes.
- * @throws TidemarkError `timeout` then, and as the work does
+ * Puts the newest mirror of the cell to `path`, from the cache or from storage, where the registry does not tell which one that is.
+ * @throws CellNotReady where storage cannot be read, so that nobody knows which is the newest, or where there are two histories
  */
-async function withinStorageLimit<T>(
-  subject: string,
-  bytes: number,
-  { clock, signal }: Pick<MirrorEffects, 'clock' | 'signal'>,
-  work: (signal: AbortSignal) => Promise<T>,
-): Promise<T> {
-  const limitMs = STORAGE_LIMIT_MS + (bytes / STORAGE_BYTES_PER_SECOND) * 1000;
-  const [late, over] = [new AbortController(), new AbortController()];
-  void clock.sleep(limitMs, over.signal).then(
-    () => late.abort(),
-    () => undefined,
+async function continueNewest(
+  order: CellOrder,
+  path: string,
+  effects: MirrorEffects,
+): Promise<'new' | 'ahead'> {
+  const cached = [path, ...cachedElsewhere(path)].flatMap((each) => cachedAt(each, order, effects) ?? []);
+  const stored = (await storedBackups(order, effects)).flatMap((each) => storedAs(each) ?? []);
+  const all = [...cached, ...stored].toSorted(
+    (a, b) =>
+      b.run - a.run ||
+      (b.audit_log?.entry ?? 0) - (a.audit_log?.entry ?? 0) ||
+      // The cached one of two that are the same: it is here, and may have failed runs since.
+      Number(a.backup !== null) - Number(b.backup !== null) ||
+      b.fence - a.fence,
   );
+  const [newest] = all;
+  if (newest === undefined) return 'new';
+  const fetched = fetchedPath(path);
   try {
-    return await work(AbortSignal.any([signal, late.signal]));
-  } catch (error) {
-    if (!late.signal.aborted) throw error;
-    throw new TidemarkError('timeout', `${subject}: the storage took longer than ${duration(limitMs)}`, {
-      hint: 'check that it works, and that this machine reaches it',
-      isRetryable: true,
-    });
+    if (newest.backup !== null) await fetchOne(newest.backup, fetched, order, effects);
+    const from = newest.backup === null ? newest.path : fetched;
+    requireOneHistory(from, all, order, effects);
+    if (from !== path) {
+      removeMirror(path);
+      moveMirror(from, path);
+      if (newest.backup === null) removeCached(from);
+    }
+    if (newest.backup !== null) writeMark(path, newest.backup.name);
+    effects.log.info({ file: newest.path, run: newest.run }, 'the cell continues from its newest mirror');
+    return 'ahead';
   } finally {
-    over.abort();
+    removeMirror(fetched);
   }
 }
 
-function holderOf({ clock, host, pid }: Pick<MirrorEffects, 'clock' | 'host' | 'pid'>): LockHolder {
-  return { command: 'fleet', pid, host, since: isoTime(clock.now()) };
+/** The cached mirrors of the cell in the directories of other groups: a new registry numbers the groups anew. */
+function cachedElsewhere(path: string): string[] {
+  const cache = dirname(dirname(path));
+  return readdirSync(cache)
+    .filter((group) => /^\d+$/.test(group))
+    .map((group) => join(cache, group, basename(path)))
+    .filter((each) => each !== path);
+}
+
+/** Null where nothing was published in it, or it cannot be used. */
+function cachedAt(path: string, { cell }: CellOrder, effects: MirrorEffects): Candidate | null {
+  if (!existsSync(path)) return null;
+  try {
+    const mirror = openCell(path, 'read', effects);
+    try {
+      const [latest, earlier] = mirror.runs.list({ source: cell, isPublished: true, limit: 2 });
+      if (latest === undefined || latest.root === null) return null;
+      const { run, root } = latest;
+      const fence = parseBackupName(storedMark(path) ?? '')?.fence ?? 0;
+      const runs = earlier === undefined ? 1 : 2;
+      return { path, backup: null, run, root, audit_log: mirror.lastEntry(), runs, fence };
+    } finally {
+      mirror.close();
+    }
+  } catch (thrown) {
+    noteUnreadable(thrown, effects);
+    return null;
+  }
+}
+
+function storedAs(backup: Backup): Candidate | null {
+  const { path, manifest, fence } = backup;
+  if (manifest === null) return null;
+  // A manifest is read as far as backups need it.
+  const { audit_log: entry = null, checked }: Partial<BackupManifest> = manifest;
+  const { run, root } = manifest;
+  return { path, backup, run, root, audit_log: entry, runs: checked?.runs ?? 0, fence: fence ?? 0 };
+}
+
+/**
+ * A first run by itself has nothing that a sync would not read again. Two of them are there where a worker was frozen in the first run of
+ * a cell, or killed before it published it.
+ */
+function isFirstRunAlone({ runs, audit_log: entry }: Candidate): boolean {
+  return runs === 1 && entry === null;
+}
+
+/** @throws CellNotReady where one of these mirrors is not in the history of the newest, the first of them, which is at `path` */
+function requireOneHistory(
+  path: string,
+  [newest, ...others]: readonly Candidate[],
+  { cell }: CellOrder,
+  effects: MirrorEffects,
+): void {
+  const mirror = openCell(path, 'read', effects);
+  try {
+    for (const other of others) {
+      const { lacks } = isFirstRunAlone(other) ? { lacks: null } : inChain(mirror, other);
+      if (lacks === null) continue;
+      const what =
+        lacks === 'root'
+          ? `run ${other.run} with the root hash ${other.root.slice(0, 12)}…`
+          : `entry ${other.audit_log?.entry ?? 0} of the audit log with the hash ${other.audit_log?.hash.slice(0, 12) ?? ''}…`;
+      throw new CellNotReady(
+        'quarantined',
+        new TidemarkError(
+          'mirror_corrupt',
+          `two histories of ${cell}, of which none is continued until you move the files of the other one away (docs/fleet.md, "The registry is lost"): ${other.path} has ${what}, which ${newest?.path ?? path} with run ${newest?.run ?? 0} has not`,
+        ),
+      );
+    }
+  } finally {
+    mirror.close();
+  }
+}
+
+/** A mirror that nobody has open. */
+function moveMirror(from: string, to: string): void {
+  removeMirror(to);
+  for (const suffix of ['', '-wal', '-shm', '-stored'])
+    if (existsSync(`${from}${suffix}`)) renameSync(`${from}${suffix}`, `${to}${suffix}`);
+  removeMirror(from);
 }
 
 /** Where a mirror is fetched to, beside the one that it is to replace. */
@@ -380,109 +414,5 @@ export function noteLostRuns(order: CellOrder, source: SourceConfig, effects: Mi
       if (row.schedule === 'sync' && row.dueAt < dueAt) mirror.daemon.saveSchedule({ ...row, dueAt });
   } finally {
     mirror.close();
-  }
-}
-
-// The mirror goes to storage where it has something new. Without storage the run counts even so.
-
-const NOTHING_STORED: CellStorage = { stored: null, error: null };
-
-/** Where `known` is null, it is stored whatever is there. @throws TidemarkError as opening the mirror does */
-export async function storeMirror(
-  order: Pick<CellOrder, 'cell' | 'known' | 'fence' | 'storage' | 'storageAway' | 'recipients' | 'mirror'>,
-  effects: Pick<MirrorEffects, 'clock' | 'signal' | 'log' | 'host' | 'pid'>,
-): Promise<CellStorage> {
-  const { cell, known, fence, storage: target, storageAway, recipients, mirror: path } = order;
-  const { clock, signal } = effects;
-  const mirror = openCell(path, 'read', effects);
-  let owner: string;
-  try {
-    const latest = mirror.runs.latest(cell);
-    if (latest === undefined) return NOTHING_STORED;
-    if (known?.stored?.run === latest.run && known.root === latest.root) return NOTHING_STORED;
-    owner = mirrorId(mirror);
-  } finally {
-    mirror.close();
-  }
-  // The run may have taken longer than that.
-  if (storageAway !== null && clock.now() < storageAway.until)
-    return { stored: null, error: storageAway.error };
-  try {
-    if (target.type === 'directory') makeDirectories(target.path);
-    const work = openWorkDirectory(path, 'backups', holderOf(effects));
-    try {
-      const job = {
-        mirrorPath: path,
-        workDirectory: work.directory,
-        targets: [target],
-        recipients,
-        owner,
-        fence,
-        answersWithinMs: STORAGE_ANSWERS_MS,
-      };
-      const { manifest } = await withinStorageLimit(
-        storageAddress(target),
-        statSync(path).size,
-        { clock, signal },
-        (limited) => createBackup(job, { clock, signal: limited, onProgress: () => undefined }),
-      );
-      if (manifest.run % CLEANED_EVERY === 0) {
-        const { cleanupError } = await removeOldBackups(target, manifest, { clock, mirrorPath: null, fence });
-        if (cleanupError !== null) effects.log.warn({ code: cleanupError.code }, cleanupError.message);
-      }
-      const { file: key, run, bytes } = manifest;
-      writeMark(path, key);
-      return { stored: { key, run, bytes }, error: null };
-    } finally {
-      work.close();
-    }
-  } catch (error) {
-    return { stored: null, error: toErrorMessage(error) };
-  }
-}
-
-function storageAddress(target: TargetConfig): string {
-  return target.type === 'directory' ? target.path : `s3://${target.bucket}/${target.prefix}`;
-}
-
-/** A storage that is a directory has to exist: without its disk it would look as if nothing had been stored. */
-function requireStorage(storage: string): void {
-  const error = storageError(storage, false);
-  if (error !== null) throw error;
-}
-
-/**
- * What is wrong with a storage that is a directory; null if nothing is.
- * @param hasMirrors true where mirrors were stored in it: an empty directory is then what the disk is to be mounted on
- */
-export function storageError(storage: string, hasMirrors: boolean): TidemarkError | null {
-  const isThere = !isMissing(storage);
-  if (isThere && !(hasMirrors && isMissing(join(storage, 'cells')))) return null;
-  const what = isThere ? 'has none of the mirrors that were stored there' : 'does not exist';
-  return new TidemarkError('file_system', `the storage ${storage} ${what}`, {
-    hint: `mount the disk that belongs there${isThere ? '' : ', or create the directory'}`,
-  });
-}
-
-/** False also for what this user may not look at: that says nothing of the storage. */
-function isMissing(path: string): boolean {
-  try {
-    statSync(path);
-    return false;
-  } catch (error) {
-    return ['ENOENT', 'ENOTDIR'].includes(systemCodeOf(error) ?? '');
-  }
-}
-
-/** Makes the cell's directory in a storage that is one. */
-function makeDirectories(path: string): void {
-  requireStorage(dirname(dirname(path)));
-  for (const each of [dirname(path), path]) {
-    if (existsSync(each)) continue;
-    try {
-      mkdirSync(each, { mode: 0o700 });
-    } catch (error) {
-      throw asFileError(error, each, 'made');
-    }
   }
 }

@@ -15,8 +15,9 @@ import { exportRateLog, mergeRateLog } from '../mirror/rate-log.ts';
 import { warnOfRestored } from '../mirror/schema-check.ts';
 import { pinBaseline } from '../state/pin-baseline.ts';
 import { parseReference } from '../state/reference.ts';
-import { prepareMirror, type MirrorEffects, noteLostRuns, storeMirror, CellNotReady } from './cell-mirror.ts';
+import { noteLostRuns, prepareMirror } from './cell-mirror.ts';
 import { reportOf } from './cell-report.ts';
+import { CellNotReady, type MirrorEffects, storeMirror } from './cell-storage.ts';
 import type { CellConfig, CellOrder, CellResult } from './cell.ts';
 
 interface CellEffects extends MirrorEffects {

@@ -766,7 +766,14 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
       const [{ health, isStored }] = (await registry.overview()) as [CellOverview];
       return { health, isStored };
     };
+    // What a worker may remove from its cache: not of a cell without a run, which may have had some in a registry that was lost.
+    const isInStorage = async () => {
+      const [{ name }] = (await registry.overview()) as [CellOverview];
+      return (await registry.placesOf([name])).map(({ isStored }) => isStored);
+    };
+    expect(await isInStorage()).toEqual([false]);
     await registry.publish(publication(held, { runs: [run(1)], releases: true }));
+    expect(await isInStorage()).toEqual([false]);
     expect(await state()).toEqual({ health: 'fine', isStored: false });
     // Another worker, which does not have it, leaves it to this one.
     const lacks = (seconds: number) =>
@@ -793,6 +800,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
     expect(await state()).toEqual({ health: 'fine', isStored: false });
     await registry.publish(publication(held, { stored: { key: 'k', run: 1 } }));
     expect(await state()).toEqual({ health: 'fine', isStored: true });
+    expect(await isInStorage()).toEqual([true]);
     // It was stored, and a worker finds that it is there no more.
     await lacks(1);
     expect(await state()).toEqual({ health: 'not_stored', isStored: false });

@@ -767,6 +767,60 @@ globalThis.Date.now = () => real() + off;\n`,
     expect((await last.stop()).code).toBe(0);
   });
 
+  it('continue from the newest mirror where the registry was lost, and refuse two histories, which `fleet status` names', async () => {
+    const { worker, until, fleet, directory, ask, due } = await cells('acme');
+    const stored = join(directory, 'storage', 'cells', 'acme');
+    const isFree = `SELECT FROM tidemark.groups WHERE holder IS NULL`;
+    // As `fleet apply` with the same file into an empty database; the group has another number.
+    const lose = () =>
+      ask(`CREATE TEMP TABLE kept AS SELECT name, address, profile, secret, schedule, document FROM tidemark.cells;
+        TRUNCATE tidemark.cells, tidemark.groups CASCADE;
+        WITH g AS (INSERT INTO tidemark.groups (origin, secret) SELECT address, secret FROM kept RETURNING id)
+          INSERT INTO tidemark.cells (name, address, profile, secret, schedule, document, group_id) SELECT kept.*, g.id FROM kept, g;
+        DROP TABLE kept`);
+    const roots = () => ask('SELECT run, root FROM tidemark.runs WHERE run <= 2 ORDER BY run');
+    const two = worker('two');
+    await until(RUN(1));
+    expect((await two.stop()).code).toBe(0);
+    const one = worker('one');
+    await due();
+    await until(RUN(2));
+    await until(isFree);
+    expect((await fleet('baseline', 'good')).code).toBe(0);
+    await until(`SELECT FROM tidemark.cells WHERE baseline = 'good' AND stored_run = last_run`);
+    expect((await one.stop()).code).toBe(0);
+    const before = await roots();
+    await lose();
+    const again = worker('two');
+    await until(`SELECT FROM tidemark.cells WHERE baseline = 'good' AND stored_run = last_run`);
+    await until(isFree);
+    expect(await roots()).toEqual(before);
+    expect((await again.stop()).stderr).toContain('"chain":"ahead"');
+
+    // A second history, from a first run of its own.
+    rmSync(join(directory, 'cache'), { recursive: true });
+    renameSync(stored, join(directory, 'away'));
+    await lose();
+    const other = worker('two');
+    await until(RUN(1));
+    await due();
+    await until(RUN(2));
+    await until(isFree);
+    expect((await other.stop()).code).toBe(0);
+    for (const name of readdirSync(join(directory, 'away')))
+      renameSync(join(directory, 'away', name), join(stored, name));
+    const names = readdirSync(stored).toSorted();
+    await lose();
+    worker('two');
+    await until(`SELECT FROM tidemark.cells WHERE state = 'quarantined' AND last_run IS NULL`);
+    expect(readdirSync(stored).toSorted()).toEqual(names);
+    const { stdout, stderr } = await fleet('status', '--failing');
+    expect(stdout).toContain('quarantined, 1 failure in a row: two histories of acme');
+    expect(stderr).toMatch(
+      /two histories of acme.*move the files.*The registry is lost.* has run \d+ with the root hash/,
+    );
+  });
+
   it('have no cell that a person checked out, until it is checked in with what was done, and set baselines of the others', async () => {
     const { worker, until, fleet, directory, ask, due, config } = await cells('acme', 'globex');
     // Nothing was published yet, and nobody works.

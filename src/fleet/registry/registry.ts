@@ -380,7 +380,8 @@ export class Registry {
           name: cells.name,
           group: cells.group,
           isRetired: sql<boolean>`${cells.state} = 'retired'`,
-          isStored: sql<boolean>`coalesce(${cells.storedRun}, 0) >= ${NEWEST_PUBLISHED}`,
+          // Of a cell without a run nothing is known, not even that it has none: the registry may have been lost.
+          isStored: sql<boolean>`coalesce(${cells.storedRun} >= nullif(${NEWEST_PUBLISHED}, 0), false)`,
         })
         .from(cells)
         .where(inArray(cells.name, [...names])),

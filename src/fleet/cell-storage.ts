@@ -1,0 +1,262 @@
+/**
+ * The mirrors of a cell in storage: which are there, fetching one, and putting the worker's own there after its work. A storage that
+ * does not answer, or stops in the middle, is given up.
+ */
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { type Backup, listNewestFenced } from '../backup/list.ts';
+import { restoreBackup } from '../backup/opened-backup.ts';
+import { mirrorId } from '../backup/plain-backup.ts';
+import { openTarget } from '../backup/targets/open.ts';
+import { openWorkDirectory } from '../backup/work-directory.ts';
+import { answered, createBackup } from '../backup/work.ts';
+import { removeOldBackups } from '../backup/writer.ts';
+import type { TargetConfig } from '../config/config.ts';
+import { fromErrorMessage, toErrorMessage } from '../core/child-process.ts';
+import { type Clock, isoTime } from '../core/clock.ts';
+import { asTidemarkError, systemCodeOf, TidemarkError } from '../core/errors.ts';
+import { asFileError } from '../core/file-errors.ts';
+import type { Logger } from '../core/logger.ts';
+import { Secret } from '../core/secret.ts';
+import { duration } from '../core/wording.ts';
+import type { LockHolder } from '../mirror/lock.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import { openMirror } from '../mirror/open.ts';
+import type { CellOrder, CellStorage } from './cell.ts';
+
+export interface MirrorEffects {
+  /** PostgreSQL's time, as well as this machine knows it. */
+  readonly clock: Clock;
+  /** Its lines carry the cell. */
+  readonly log: Logger;
+  /** Whether the registry knows a run of this cell with that root hash. */
+  readonly isKnown: (root: string) => Promise<boolean>;
+  readonly host: string;
+  readonly pid: number;
+  /** Ends the work early: what was read is not published, and what is published stays. */
+  readonly signal: AbortSignal;
+}
+
+/** Backups that are looked at for one that continues what the registry knows. */
+const LOOKED_AT = 4;
+/** How long the storage may take to answer, before it counts as away: its requests are given minutes, which would be a slot's. */
+const STORAGE_ANSWERS_MS = 20_000;
+/** How long storing or fetching a mirror may take, and how many bytes a second more: a storage may stop in the middle as well. */
+const STORAGE_LIMIT_MS = 120_000;
+const STORAGE_BYTES_PER_SECOND = 500_000;
+/** Old backups are looked for after each of these many runs: looking reads all manifests. */
+const CLEANED_EVERY = 8;
+
+/** Ends the work before it began. */
+export class CellNotReady extends Error {
+  readonly status: 'left' | 'quarantined';
+  readonly error: TidemarkError;
+  readonly isOfStorage: boolean;
+
+  constructor(status: 'left' | 'quarantined', error: TidemarkError, isOfStorage = false) {
+    super(error.message);
+    this.status = status;
+    this.error = error;
+    this.isOfStorage = isOfStorage;
+  }
+}
+
+function markPath(path: string): string {
+  return `${path}-stored`;
+}
+
+export function storedMark(path: string): string | null {
+  return existsSync(markPath(path)) ? readFileSync(markPath(path), 'utf8') : null;
+}
+
+export function writeMark(path: string, key: string): void {
+  writeFileSync(markPath(path), key, { mode: 0o600 });
+}
+
+export function openCell(
+  path: string,
+  mode: 'read' | 'write',
+  { clock, host, pid }: Pick<MirrorEffects, 'clock' | 'host' | 'pid'>,
+): Mirror {
+  return openMirror(path, { mode, command: 'fleet', clock, host, pid });
+}
+
+export async function storedBackups(
+  { storage, storageAway, known }: CellOrder,
+  effects: MirrorEffects,
+): Promise<Backup[]> {
+  try {
+    if (storageAway !== null && effects.clock.now() < storageAway.until)
+      throw fromErrorMessage(storageAway.error);
+    if (storage.type === 'directory' && !existsSync(storage.path)) {
+      requireStorage(dirname(dirname(storage.path)));
+      return [];
+    }
+    const target = await openTarget(storage, effects.clock);
+    // Without a run in the registry, all of them are compared.
+    const most = (known?.root ?? null) === null ? Infinity : LOOKED_AT;
+    const listed = listNewestFenced(target, most, known?.stored?.key ?? null);
+    const backups = await answered(target, listed, STORAGE_ANSWERS_MS, effects.clock);
+    return backups.filter(({ state }) => state === 'whole');
+  } catch (thrown) {
+    throw new CellNotReady('left', asTidemarkError(thrown), true);
+  }
+}
+
+export async function fetchOne(
+  backup: Backup,
+  to: string,
+  { identities }: CellOrder,
+  { clock, signal, host, pid }: MirrorEffects,
+): Promise<void> {
+  try {
+    await withinStorageLimit(backup.path, backup.bytes, { clock, signal }, (limited) =>
+      restoreBackup(backup, to, {
+        identities: identities.map((each) => new Secret(each)),
+        clock,
+        signal: limited,
+        holder: holderOf({ clock, host, pid }),
+      }),
+    );
+  } catch (thrown) {
+    const error = asTidemarkError(thrown);
+    throw error.code === 'mirror_corrupt' ? error : new CellNotReady('left', error);
+  }
+}
+
+/**
+ * Ends work with the storage that takes too long for this number of bytes.
+ * @throws TidemarkError `timeout` then, and as the work does
+ */
+async function withinStorageLimit<T>(
+  subject: string,
+  bytes: number,
+  { clock, signal }: Pick<MirrorEffects, 'clock' | 'signal'>,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const limitMs = STORAGE_LIMIT_MS + (bytes / STORAGE_BYTES_PER_SECOND) * 1000;
+  const [late, over] = [new AbortController(), new AbortController()];
+  void clock.sleep(limitMs, over.signal).then(
+    () => late.abort(),
+    () => undefined,
+  );
+  try {
+    return await work(AbortSignal.any([signal, late.signal]));
+  } catch (error) {
+    if (!late.signal.aborted) throw error;
+    throw new TidemarkError('timeout', `${subject}: the storage took longer than ${duration(limitMs)}`, {
+      hint: 'check that it works, and that this machine reaches it',
+      isRetryable: true,
+    });
+  } finally {
+    over.abort();
+  }
+}
+
+function holderOf({ clock, host, pid }: Pick<MirrorEffects, 'clock' | 'host' | 'pid'>): LockHolder {
+  return { command: 'fleet', pid, host, since: isoTime(clock.now()) };
+}
+
+// The mirror goes to storage where it has something new. Without storage the run counts even so.
+
+const NOTHING_STORED: CellStorage = { stored: null, error: null };
+
+/** Where `known` is null, it is stored whatever is there. @throws TidemarkError as opening the mirror does */
+export async function storeMirror(
+  order: Pick<CellOrder, 'cell' | 'known' | 'fence' | 'storage' | 'storageAway' | 'recipients' | 'mirror'>,
+  effects: Pick<MirrorEffects, 'clock' | 'signal' | 'log' | 'host' | 'pid'>,
+): Promise<CellStorage> {
+  const { cell, known, fence, storage: target, storageAway, recipients, mirror: path } = order;
+  const { clock, signal } = effects;
+  const mirror = openCell(path, 'read', effects);
+  let owner: string;
+  try {
+    const latest = mirror.runs.latest(cell);
+    if (latest === undefined) return NOTHING_STORED;
+    if (known?.stored?.run === latest.run && known.root === latest.root) return NOTHING_STORED;
+    owner = mirrorId(mirror);
+  } finally {
+    mirror.close();
+  }
+  // The run may have taken longer than that.
+  if (storageAway !== null && clock.now() < storageAway.until)
+    return { stored: null, error: storageAway.error };
+  try {
+    if (target.type === 'directory') makeDirectories(target.path);
+    const work = openWorkDirectory(path, 'backups', holderOf(effects));
+    try {
+      const job = {
+        mirrorPath: path,
+        workDirectory: work.directory,
+        targets: [target],
+        recipients,
+        owner,
+        fence,
+        answersWithinMs: STORAGE_ANSWERS_MS,
+      };
+      const { manifest } = await withinStorageLimit(
+        storageAddress(target),
+        statSync(path).size,
+        { clock, signal },
+        (limited) => createBackup(job, { clock, signal: limited, onProgress: () => undefined }),
+      );
+      if (manifest.run % CLEANED_EVERY === 0) {
+        const { cleanupError } = await removeOldBackups(target, manifest, { clock, mirrorPath: null, fence });
+        if (cleanupError !== null) effects.log.warn({ code: cleanupError.code }, cleanupError.message);
+      }
+      const { file: key, run, bytes } = manifest;
+      writeMark(path, key);
+      return { stored: { key, run, bytes }, error: null };
+    } finally {
+      work.close();
+    }
+  } catch (error) {
+    return { stored: null, error: toErrorMessage(error) };
+  }
+}
+
+function storageAddress(target: TargetConfig): string {
+  return target.type === 'directory' ? target.path : `s3://${target.bucket}/${target.prefix}`;
+}
+
+/** A storage that is a directory has to exist: without its disk it would look as if nothing had been stored. */
+function requireStorage(storage: string): void {
+  const error = storageError(storage, false);
+  if (error !== null) throw error;
+}
+
+/**
+ * What is wrong with a storage that is a directory; null if nothing is.
+ * @param hasMirrors true where mirrors were stored in it: an empty directory is then what the disk is to be mounted on
+ */
+export function storageError(storage: string, hasMirrors: boolean): TidemarkError | null {
+  const isThere = !isMissing(storage);
+  if (isThere && !(hasMirrors && isMissing(join(storage, 'cells')))) return null;
+  const what = isThere ? 'has none of the mirrors that were stored there' : 'does not exist';
+  return new TidemarkError('file_system', `the storage ${storage} ${what}`, {
+    hint: `mount the disk that belongs there${isThere ? '' : ', or create the directory'}`,
+  });
+}
+
+/** False also for what this user may not look at: that says nothing of the storage. */
+function isMissing(path: string): boolean {
+  try {
+    statSync(path);
+    return false;
+  } catch (error) {
+    return ['ENOENT', 'ENOTDIR'].includes(systemCodeOf(error) ?? '');
+  }
+}
+
+/** Makes the cell's directory in a storage that is one. */
+function makeDirectories(path: string): void {
+  requireStorage(dirname(dirname(path)));
+  for (const each of [dirname(path), path]) {
+    if (existsSync(each)) continue;
+    try {
+      mkdirSync(each, { mode: 0o700 });
+    } catch (error) {
+      throw asFileError(error, each, 'made');
+    }
+  }
+}
