@@ -148,7 +148,7 @@ async function relationOf(
   const mirror = openCell(path, 'read', effects);
   try {
     const root = mirror.runs.latest(cell)?.root ?? null;
-    // `prepareMirror` looks for the newest mirror where there is none.
+    // `prepareMirror` looks for the newest mirror if there is none.
     const published = known?.root ?? '';
     if (root === published) return 'equal';
     const seal = mirror.findSeal(published);
@@ -244,7 +244,7 @@ function keepReplaced(order: CellOrder, path: string, fetched: string, effects: 
   );
 }
 
-/** A mirror of the cell, and what tells which of them is the newest. */
+/** A mirror of the cell, and what decides which of them is the newest. */
 interface Candidate extends Pick<BackupManifest, 'run' | 'root' | 'audit_log'> {
   readonly path: string;
   /** Null for one in the cache. */
@@ -257,7 +257,7 @@ interface Candidate extends Pick<BackupManifest, 'run' | 'root' | 'audit_log'> {
 
 /**
  * Puts the newest mirror of the cell to `path`, from the cache or from storage, where the registry does not tell which one that is.
- * @throws CellNotReady where storage cannot be read, so that nobody knows which is the newest, or where there are two histories
+ * @throws CellNotReady where storage cannot be read, so that nobody knows which is the newest, or if it finds two histories
  */
 async function continueNewest(
   order: CellOrder,
@@ -294,7 +294,7 @@ async function continueNewest(
   }
 }
 
-/** The cached mirrors of the cell in the directories of other groups: a new registry numbers the groups anew. */
+/** The cached mirrors of the cell in the directories of other groups: groups have other numbers in a new registry. */
 function cachedElsewhere(path: string): string[] {
   const cache = dirname(dirname(path));
   return readdirSync(cache)
@@ -334,7 +334,7 @@ function storedAs(backup: Backup): Candidate | null {
 }
 
 /**
- * A first run by itself has nothing that a sync would not read again. Two of them are there where a worker was frozen in the first run of
+ * A single run without audit entries has nothing that a sync would not read again. Two of them are there where a worker was frozen in the first run of
  * a cell, or killed before it published it.
  */
 function isFirstRunAlone({ runs, audit_log: entry }: Candidate): boolean {
