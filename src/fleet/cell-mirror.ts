@@ -328,7 +328,7 @@ function storedAs(backup: Backup): Candidate | null {
   const { path, manifest, fence } = backup;
   if (manifest === null) return null;
   // A manifest is read as far as backups need it.
-  const { audit_log: entry = null, checked }: Partial<BackupManifest> = manifest;
+  const { audit_log: entry = null, checked } = manifest as Partial<BackupManifest>;
   const { run, root } = manifest;
   return { path, backup, run, root, audit_log: entry, runs: checked?.runs ?? 0, fence: fence ?? 0 };
 }
