@@ -7,7 +7,7 @@ import { asTidemarkError, type ErrorCode } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { JobName, JobRow, JobTrigger } from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { isReadAfter, lastCompleteRun, unreadRestores } from '../state/runs.ts';
+import { isBackupOwed, isReadAfter, lastCompleteRun, unreadRestores } from '../state/runs.ts';
 import type { JobRunner } from './jobs/runner.ts';
 import { summaryOf } from './jobs/summaries.ts';
 import type { QueuedJob } from './jobs/work.ts';
@@ -39,17 +39,9 @@ export function pendingJobs(
     ...unread.map(job('sync', 'sync')),
     ...drifting.map(job('drift', null)),
     ...uncommitted.map(job('git', null)),
-    ...(backup !== null && isBackupPending(mirror) ? [job('backup', null)(null)] : []),
+    // Its targets say whether it is due.
+    ...(backup !== null && isBackupOwed(mirror) ? [job('backup', null)(null)] : []),
   ];
-}
-
-/** True if a run that read everything, such as one by hand, ended after the last backup began. Its targets say whether it is due. */
-function isBackupPending(mirror: Mirror): boolean {
-  const [last] = mirror.daemon.jobs({ name: 'backup', limit: 1 });
-  return mirror.runs.sources().some((source) => {
-    const endedAt = lastCompleteRun(mirror, source)?.finishedAt ?? null;
-    return endedAt !== null && (last === undefined || endedAt > last.startedAt);
-  });
 }
 
 /**
@@ -225,7 +217,9 @@ export function followUps(
     problems,
     (mirror) => source !== undefined && isGitPending(mirror, source),
   );
-  const needsBackup = row.outcome === 'done' && config.backup !== null;
+  // Also after a partial one: when the complete one before it ended, the newest backup may not have been old enough.
+  const needsBackup =
+    config.backup !== null && (row.outcome === 'done' || reading(mirrorAccess, problems, isBackupOwed));
   return [
     ...(needsDrift ? [after('drift', row.source)] : []),
     ...(needsGit ? [after('git', row.source)] : []),

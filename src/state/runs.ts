@@ -62,6 +62,18 @@ export function lastCompleteRun(mirror: Pick<Mirror, 'runs'>, source: string): R
   return mirror.runs.list({ source, outcome: 'complete', isOfAllKinds: true, limit: 1 })[0] ?? null;
 }
 
+/**
+ * True if a complete run, such as one by hand, ended after the last backup began. A partial one since then changes nothing: a
+ * backup has the rows of both, and where a kind stays denied no complete one follows.
+ */
+export function isBackupOwed(mirror: Pick<Mirror, 'runs' | 'daemon'>): boolean {
+  const [last] = mirror.daemon.jobs({ name: 'backup', limit: 1 });
+  return mirror.runs.sources().some((source) => {
+    const endedAt = lastCompleteRun(mirror, source)?.finishedAt ?? null;
+    return endedAt !== null && (last === undefined || endedAt > last.startedAt);
+  });
+}
+
 /** True where a run of all kinds has read the source after this run: completely, or as far as it could. */
 export function isReadAfter(mirror: Pick<Mirror, 'runs'>, source: string, run: number): boolean {
   const [newest] = mirror.runs.list({ source, isPublished: true, isOfAllKinds: true, limit: 1 });

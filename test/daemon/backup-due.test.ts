@@ -120,6 +120,58 @@ it('is made up for with the next call, after a complete run by hand, once the ne
   expect(asked).toBe(3);
 });
 
+it('stays owed after a partial run, at a start and within a daemon', async () => {
+  const rig = await rigWithBackups();
+  const { isWanted = () => Promise.resolve(false) } = backupWork({});
+  const backup: JobWork = {
+    holds: 'reader',
+    isPerSource: false,
+    isWanted,
+    run: () =>
+      Promise.resolve({ outcome: 'done', exitCode: 0, run: null, summary: {}, error: null, report: null }),
+  };
+  const sync = async (outcome: 'complete' | 'partial'): Promise<void> => {
+    const writer = openMirror(rig.mirrorPath, { mode: 'write', command: 'sync', clock: rig.clock });
+    const run = begin(writer, { source: { name: 'a', baseUrl: 'http://service' }, kinds: null });
+    await run.publish({ outcome, sweeps: [], requests: 1, retries: 0 });
+    writer.close();
+  };
+  const call = async (): Promise<void> => {
+    await rig.start({ backup, isOnce: true });
+    await rig.daemon.done;
+  };
+  await call();
+  await rig.advanceMinutes(1);
+  await sync('complete');
+  await sync('partial');
+  await call();
+  expect(backups(rig)).toEqual(['after_run 10:01 done', 'overdue 10:02 done']);
+  // Of the same complete run, no second one.
+  await sync('partial');
+  await call();
+  expect(backups(rig)).toHaveLength(2);
+
+  await rig.start({ backup });
+  await rig.advanceMinutes(1);
+  await sync('complete');
+  await sync('partial');
+  await rig.advanceMinutes(1);
+  expect(backups(rig).slice(2)).toEqual(['after_run 10:04 done']);
+});
+
+it('makes the backup of a complete run before a partial one', async () => {
+  const rig = await rigWithBackups();
+  await rig.start({ isOnce: true });
+  await rig.daemon.done;
+  const writer = openMirror(rig.mirrorPath, { mode: 'write', command: 'sync', clock: rig.clock });
+  const run = begin(writer, { source: { name: 'a', baseUrl: 'http://service' }, kinds: null });
+  await run.publish({ outcome: 'partial', sweeps: [], requests: 1, retries: 0 });
+  writer.close();
+  await rig.start({ backup: backupWork({}), isOnce: true });
+  await rig.daemon.done;
+  expect(rig.jobs({ name: 'backup' })[0]?.summary).toMatchObject({ job: 'backup', run: 2 });
+});
+
 it('waits for a backup that somebody makes by hand, five minutes at most', async () => {
   const rig = await rigWithBackups();
   const holder = { command: 'backup create', pid: 4711, host: 'here', since: '2026-01-01T00:00:00.000Z' };

@@ -9,8 +9,7 @@ import type { Clock } from '../../core/clock.ts';
 import { asTidemarkError, EXIT, exitCodeFor, TidemarkError } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
 import type { JobName } from '../../mirror/daemon-store.ts';
-import type { Mirror } from '../../mirror/mirror.ts';
-import { unreadRestores, unreadRestoreText } from '../../state/runs.ts';
+import { isBackupOwed, lastCompleteRun, unreadRestores, unreadRestoreText } from '../../state/runs.ts';
 import { failedResult } from './job-log.ts';
 import { type ForgetSummary, refusalSummary, storedSummary } from './summaries.ts';
 import type { JobContext, JobResult, JobWork } from './work.ts';
@@ -119,7 +118,7 @@ async function forget({ job, config, mirror }: JobContext): Promise<JobResult> {
   };
 }
 
-// A backup after each complete sync, where one is due.
+// A backup after a complete sync, where one is due.
 
 /** Makes backups in the daemon's process. */
 export async function backUpInOneProcess(clock: Clock): Promise<BackupWork> {
@@ -142,7 +141,9 @@ export function backupWork(
     isWanted: async ({ config: { backup }, mirror, effects: { clock } }) => {
       if (backup === null) return false;
       const { dueTargets, isBackedUpAfter } = await import('../../backup/list.ts');
-      if (!latestRuns(mirror).some((run) => isBackedUpAfter(mirror, run))) return false;
+      const { runs } = mirror;
+      const latest = runs.sources().flatMap((source) => runs.latest(source)?.run ?? []);
+      if (!isBackupOwed(mirror) && !latest.some((run) => isBackedUpAfter(mirror, run))) return false;
       return (await dueTargets(mirror, { backup, clock })).length > 0;
     },
     run: async ({ config, mirror, effects, log, signal, onWait }) => {
@@ -164,12 +165,12 @@ export function backupWork(
         onWait,
         ...(work === null ? {} : { work }),
       });
-      const latest = latestRuns(mirror);
+      const complete = mirror.runs.sources().flatMap((source) => lastCompleteRun(mirror, source)?.run ?? []);
       // One that somebody makes by hand: after it, perhaps none is due.
       const waitUntil = effects.clock.monotonicMs() + OTHER_BACKUP_MS;
       for (;;) {
         try {
-          return backupResult(await writer.afterCompleteRun(mirror, latest, signal));
+          return backupResult(await writer.afterCompleteRun(mirror, complete, signal));
         } catch (error) {
           const isHeld = asTidemarkError(error).code === 'mirror_locked';
           if (!isHeld || effects.clock.monotonicMs() >= waitUntil) throw error;
@@ -178,10 +179,6 @@ export function backupWork(
       }
     },
   };
-}
-
-function latestRuns(mirror: Mirror): readonly number[] {
-  return mirror.runs.sources().flatMap((source) => mirror.runs.latest(source)?.run ?? []);
 }
 
 /** How long another backup of the mirror is waited for; meanwhile no other job of the mirror begins. */
