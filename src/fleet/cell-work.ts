@@ -18,7 +18,7 @@ import { parseReference } from '../state/reference.ts';
 import { noteLostRuns, prepareMirror } from './cell-mirror.ts';
 import { reportOf } from './cell-report.ts';
 import { CellNotReady, type MirrorEffects, storeMirror } from './cell-storage.ts';
-import type { CellConfig, CellOrder, CellResult } from './cell.ts';
+import type { CellConfig, CellOrder, CellReport, CellResult } from './cell.ts';
 
 interface CellEffects extends MirrorEffects {
   readonly random: () => number;
@@ -71,12 +71,12 @@ export async function workOnCell(order: CellOrder, effects: CellEffects): Promis
     const isSet = order.baseline !== null && baselineError === null;
     const storage = await storeMirror(isSet ? { ...order, known: null } : order, effects);
     const report = await reportOf({ order, config, clock: effects.clock, begun, signal: effects.signal });
-    const asked = report.error?.code === 'throttled' ? waitOf(order, source, clock, 0) : null;
+    const waits = waitAfter(order, report, source, clock);
     return {
       status: 'worked',
       report: {
         ...{ chain, baselineError, ...report, storage },
-        ...(asked === null ? {} : { waits: asked }),
+        ...(waits === null ? {} : { waits }),
         requests: exportRateLog(order.rateLog, clock),
       },
     };
@@ -136,6 +136,20 @@ function waitOf(
   const change = wait.isAsked ? 'if it repeats, set rate.perMinute lower' : 'raise it';
   const why = `${wait.what}: ${change}, sync less often, or give cells keys of their own`;
   return { ms: wait.freeAt - clock.now(), why };
+}
+
+/** What the cell waits for after a run that met a limit; null for nothing. */
+function waitAfter(
+  order: CellOrder,
+  { error, runs, dueAt }: Pick<CellReport, 'error' | 'runs' | 'dueAt'>,
+  source: SourceConfig,
+  clock: Clock,
+): CellReport['waits'] | null {
+  if (error !== null) return error.code === 'throttled' ? waitOf(order, source, clock, 0) : null;
+  if (runs.at(-1)?.outcome !== 'partial') return null;
+  const wait = waitOf(order, source, clock, MOST_WAIT_MS);
+  // One that is over when the schedule comes delays nothing.
+  return wait === null || clock.now() + wait.ms <= Date.parse(dueAt ?? '') ? null : wait;
 }
 
 /** Returns how long what is assumed of a holder that vanished leaves no request, in milliseconds. */

@@ -179,7 +179,7 @@ export interface CellReport {
   readonly storage: CellStorage;
   /** Of the job that failed; null if none did. */
   readonly error: ErrorMessage | null;
-  /** Set where that does not count as a failure: the key may send nothing for so long, in milliseconds, and why. */
+  /** Set where the run met a limit, which does not count as a failure: the key may send nothing for so long, in milliseconds, and why. */
   readonly waits?: { readonly ms: number; readonly why: string };
   /** True where `error` is only that what people recorded is not as the audit log has it: the cell is still synced. */
   readonly isRefusal: boolean;

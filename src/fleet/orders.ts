@@ -198,8 +198,11 @@ export function contentsOf(
   const { runs, error, isRefusal, root, schemaVersion, recordCount, storage, findings, projection, changes } =
     report;
   const newest = runs.at(-1)?.run ?? cell.lastRun;
-  const failed = error ?? unsound(storage);
   const { waits } = report;
+  const unstorable = unsound(storage);
+  const limit: ErrorMessage | null =
+    waits === undefined ? null : { code: 'throttled', message: waits.why, hint: null, isRetryable: true };
+  const failed = error ?? unstorable ?? limit;
   return {
     runs,
     error:
@@ -207,9 +210,9 @@ export function contentsOf(
         ? null
         : {
             code: failed.code,
-            message: waits?.why ?? failed.message,
-            isRefusal: isRefusal || error === null,
-            waits: waits !== undefined,
+            message: failed === unstorable ? failed.message : (limit?.message ?? failed.message),
+            isRefusal: isRefusal || failed === unstorable,
+            waits: limit !== null && failed !== unstorable,
           },
     mirror: newest === null ? null : { run: newest, root, version: schemaVersion ?? 0, recordCount },
     baseline: report.baseline,

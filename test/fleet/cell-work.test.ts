@@ -829,12 +829,17 @@ it('that was cut short by the limit of an hour is partial, and then waits until 
   const cut = registry.publish(await work('a', 1, { config }));
   expect(cut).toMatchObject({ error: null, runs: [{ outcome: 'partial', errorCode: 'throttled' }] });
   expect(service.seen).toHaveLength(perHour);
-  pass();
-  expect(await work('a', 2, { config })).toMatchObject({
-    status: 'waits',
-    ms: INTERVAL_MS,
-    why: `rate.perHour is used up until ${until}Z: raise it, sync less often, or give cells keys of their own`,
+  const why = `rate.perHour is used up until ${until}Z: raise it, sync less often, or give cells keys of their own`;
+  // The registry learns it with the run: the schedule comes sooner, and could send nothing.
+  expect(cut.waits).toEqual({ ms: 3_600_000, why });
+  expect(contentsOf({ lastRun: null }, cut).error).toEqual({
+    code: 'throttled',
+    message: why,
+    isRefusal: false,
+    waits: true,
   });
+  pass();
+  expect(await work('a', 2, { config })).toMatchObject({ status: 'waits', ms: INTERVAL_MS, why });
   expect(service.seen, 'nothing was sent').toHaveLength(perHour);
   pass(INTERVAL_MS + 1000);
   expect((await work('a', 3, { config })).status).toBe('worked');

@@ -175,9 +175,11 @@ async function publishRest(
   const waits = error?.waits === true;
   const isFailed = sql`${failed !== null && !waits}::boolean`;
   // Where nothing was due, or could be asked for, a run that failed before still counts as failed.
-  const isIdle = waits
-    ? sql`(${cells.failures} > 0)`
-    : sql`(${(failed === null || isRefusal) && last === undefined}::boolean and ${cells.lastOutcome} is not distinct from 'failed')`;
+  const hasNoneRead = last === undefined || last.outcome === 'failed';
+  const isIdle =
+    waits && hasNoneRead
+      ? sql`(${cells.failures} > 0)`
+      : sql`(${(failed === null || isRefusal) && last === undefined}::boolean and ${cells.lastOutcome} is not distinct from 'failed')`;
   const failures = sql`case when ${isIdle} then ${cells.failures} when ${isRefusal}::boolean then 1 when ${isFailed} then ${cells.failures} + 1 else 0 end`;
   const isQuarantined = sql`(${isFailed} and not ${isRefusal}::boolean and (${publication.quarantines === true}::boolean or ${cells.failures} + 1 >= ${FAILURES_TO_QUARANTINE}))`;
   const baselineOrder = sql`${publication.baselineOrder === null ? null : JSON.stringify(publication.baselineOrder)}::jsonb`;
@@ -192,7 +194,7 @@ async function publishRest(
     sql`quarantined_at = case when ${isQuarantined} then coalesce(${cells.quarantinedAt}, now()) when ${isIdle} then ${cells.quarantinedAt} end`,
     sql`state = case when ${cells.state} = 'checked_out' then ${cells.state} when ${isQuarantined} or ${isIdle} and ${cells.quarantinedAt} is not null then 'quarantined' else 'active' end`,
     sql`due_at = case when ${isQuarantined} then greatest(${due}, now() + ${QUARANTINE}) else ${due} end`,
-    last === undefined || waits ? null : sql`last_outcome = ${last.outcome}`,
+    last === undefined || (waits && hasNoneRead) ? null : sql`last_outcome = ${last.outcome}`,
     isPublished ? sql`published_at = now()` : null,
     isComplete ? sql`complete_at = now()` : null,
     mirror === null
