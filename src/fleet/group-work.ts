@@ -161,7 +161,7 @@ export class GroupWork {
           const rateLog = (result.requests ?? undefined) as unknown as JsonValue | undefined;
           await registry.postpone(group, held.fence, result.ms, {
             rateLog,
-            error: { code: 'throttled', message },
+            error: { code: result.why === null ? 'interrupted' : 'throttled', message },
           });
           isReleased = true;
           this.#options.log.info({ cell: cell.name }, waitsText(cell.name, result.ms, message));

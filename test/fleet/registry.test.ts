@@ -410,8 +410,19 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
       const fourth = (await registry.holdGroup(group!, 'w1'))!;
       await registry.postpone(group!, fourth.fence, 1_200_000, { rateLog: {}, error });
       const late = { health: 'late', problem: 'waits another 20 min: the limits count as used up' };
+      // A limit is nothing to act on before two hours, also where no run has met it, as after the registry was lost.
+      expect(await statusOf()).toEqual({ health: 'new', problem: `no run yet: ${error.message}` });
+      const configured = (age: string) =>
+        server.execute(url, `UPDATE tidemark.cells SET changed_at = now() - interval '${age}'`);
+      await configured('101 minutes');
       expect(await statusOf()).toEqual(late);
-      // Where a run met it, it is not late before two hours.
+      await configured('1 minute');
+      // That a holder vanished is.
+      await server.execute(url, 'UPDATE tidemark.cells SET due_at = now()');
+      const fifth = (await registry.holdGroup(group!, 'w1'))!;
+      const vanished = { code: 'interrupted', message: error.message } as const;
+      await registry.postpone(group!, fifth.fence, 1_200_000, { rateLog: {}, error: vanished });
+      expect(await statusOf()).toEqual(late);
       await server.execute(url, "UPDATE tidemark.cells SET due_at = now() WHERE name = 'a'");
       const asked = publication((await registry.holdGroup(group!, 'w1'))!, {
         runs: [run(1, { outcome: 'failed', root: null, errorCode: 'throttled' })],
@@ -440,6 +451,24 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
       expect(await statusOf()).toMatchObject({ health: 'new' });
       await dueIn(-16);
       expect(await statusOf()).toEqual({ health: 'late', problem: 'due for 16 min' });
+    });
+
+    it('whose run was cut short by a limit is partial, waits, and says what to do', async () => {
+      const url = await server.migrated();
+      const registry = await openedRegistry(url);
+      await addCell(url, 'a', 'env:ONE');
+      const [group] = await dueIds(registry);
+      const cut = publication((await registry.holdGroup(group!, 'w1'))!, {
+        runs: [run(1, { outcome: 'partial', errorCode: 'throttled', error: 'roles: a wait of 3601 s' })],
+        error: { code: 'throttled', message: 'used up until 11:00: raise it', waits: true },
+        stored: { key: 'a', run: 1 },
+        dueInMs: 3_600_000,
+        releases: true,
+      });
+      expect(await registry.publish(cut)).toMatchObject({ failures: 0 });
+      const [cell] = (await registry.overview({ cells: ['a'] })) as [CellOverview];
+      expect(cell).toMatchObject({ health: 'partial', lastOutcome: 'partial' });
+      expect(problemOf(cell)).toBe('the last run was partial: used up until 11:00: raise it');
     });
 
     it('has a rate log whose ages are as of when they were taken, however long it waited to be written', async () => {

@@ -39,7 +39,7 @@ export type CellHealth = (typeof CELL_HEALTHS)[number];
 export const LATE_MS = 15 * 60_000;
 /** Where workers could not begin with it, sooner: there may be none that can. */
 const LEFT_LATE_MS = 2 * 60_000;
-/** Where runs ended since the service, or a limit, lets none through: from the first of them on, until nothing is left to wait for. */
+/** Where the service, or a limit, lets no request through: from the first run on that ended so, or from when a new cell was added, until nothing is left to wait for. */
 const WAIT_LATE_MS = 2 * 60 * 60_000;
 /** A storage may be away for a while: a cell stores its mirror with its next run. The alert rule waits as long. */
 const UNSTORED_MS = 60 * 60_000;
@@ -78,6 +78,8 @@ export interface CellOverview {
   readonly unstoredAgeMs: number | null;
   /** Milliseconds since the first run failed after the newest that did not; null where that is the newest. */
   readonly failingAgeMs: number | null;
+  /** Milliseconds since the cell was added, or its configuration last changed. */
+  readonly configuredAgeMs: number;
   /** Who published the newest run, and so has its mirror; null before the first. */
   readonly lastWorker: string | null;
   readonly isLastWorkerAlive: boolean;
@@ -160,6 +162,7 @@ export async function cellOverviews(
       failingAgeMs: ageOf(
         sql`(select min(${runs.publishedAt}) from ${runs} where ${runs.cell} = ${cells.id} and ${runs.run} > ${NEWEST_PUBLISHED})`,
       ),
+      configuredAgeMs: sql<number>`extract(epoch from now() - ${cells.changedAt}) * 1000`.mapWith(Number),
       lastWorker: sql<string | null>`${LAST_WORKER}`,
       isLastWorkerAlive: sql<boolean>`exists (select from ${workers} where ${workers.name} = ${LAST_WORKER} and ${workers.seenAt} >= ${SILENT_SINCE})`,
       findings: cells.findingCount,
@@ -209,12 +212,13 @@ function healthOf(cell: Omit<CellOverview, 'health'>): CellHealth {
 }
 
 function isLate(cell: Omit<CellOverview, 'health'>): boolean {
-  const hasMetLimit = cell.errorCode === 'throttled' && cell.runErrorCode === 'throttled';
+  const isNew = cell.lastRun === null;
+  const hasMetLimit = cell.errorCode === 'throttled' && (isNew || cell.runErrorCode === 'throttled');
+  const waitedMs = cell.failingAgeMs ?? (isNew ? cell.configuredAgeMs : 0);
   const lateMs = cell.error === null || hasMetLimit ? LATE_MS : LEFT_LATE_MS;
   const waits = waitsMs(cell);
   return (
-    (cell.overdueMs ?? 0) > lateMs ||
-    (hasMetLimit ? waits + (cell.failingAgeMs ?? 0) > WAIT_LATE_MS : waits > LEFT_LATE_MS)
+    (cell.overdueMs ?? 0) > lateMs || (hasMetLimit ? waits + waitedMs > WAIT_LATE_MS : waits > LEFT_LATE_MS)
   );
 }
 
@@ -224,7 +228,12 @@ export function waitsMs({
   errorCode,
   overdueMs,
 }: Pick<CellOverview, 'failures' | 'errorCode' | 'overdueMs'>): number {
-  return failures === 0 && errorCode === 'throttled' ? Math.max(0, -(overdueMs ?? 0)) : 0;
+  return failures === 0 && isOfLimits(errorCode) ? Math.max(0, -(overdueMs ?? 0)) : 0;
+}
+
+/** True for the code of a cell that was left until limits are free again (`Registry.postpone`), or whose run met one. */
+export function isOfLimits(errorCode: string | null): boolean {
+  return errorCode === 'throttled' || errorCode === 'interrupted';
 }
 
 /** True where a worker that was to continue from it found that storage lacks the newest mirror. */

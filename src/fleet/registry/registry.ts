@@ -277,7 +277,7 @@ export class Registry {
    * Gives a group back whose limits leave no request for `ms`: its cells are due again then. Nothing where somebody else took it
    * meanwhile.
    * @param why.rateLog has what holders that vanished may have sent; undefined where it cannot be read: they are counted again then
-   * @param why.error `throttled`: shown of the cells until they are worked on
+   * @param why.error `throttled` for a limit that is known, `interrupted` for what a holder that vanished may have sent: shown of the cells until they are worked on
    */
   async postpone(
     group: number,
@@ -288,7 +288,7 @@ export class Registry {
       error,
     }: {
       readonly rateLog: JsonValue | undefined;
-      readonly error: { readonly code: 'throttled'; readonly message: string };
+      readonly error: { readonly code: 'throttled' | 'interrupted'; readonly message: string };
     },
   ): Promise<void> {
     await this.#query(async (db) => {

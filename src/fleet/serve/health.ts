@@ -6,6 +6,7 @@ import {
   type CellOverview,
   LATE_MS,
   type WorkerOverview,
+  isOfLimits,
   waitsMs,
 } from '../registry/overview.ts';
 
@@ -70,7 +71,7 @@ export function problemOf(cell: CellOverview, { most = ERROR_LENGTH } = {}): str
   const unstored = isStored ? '' : ', not in storage';
   const waits = waitsMs(cell);
   // That it waits until a time is over then, and once a worker has it.
-  const isOver = failures === 0 && errorCode === 'throttled' && waits === 0 && health !== 'partial';
+  const isOver = failures === 0 && isOfLimits(errorCode) && waits === 0 && health !== 'partial';
   const cause = why === '' || isOver ? '' : `: ${why}`;
   // Due, and a worker could not work on it: the error of a cell that is neither due nor waits is over.
   const isLeft = ((overdueMs ?? -1) >= 0 || waits > 0) && cause !== '';
