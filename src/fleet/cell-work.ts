@@ -144,7 +144,7 @@ function waitAfter(
   { error, runs, dueAt }: Pick<CellReport, 'error' | 'runs' | 'dueAt'>,
   source: SourceConfig,
   clock: Clock,
-): CellReport['waits'] | null {
+): NonNullable<CellReport['waits']> | null {
   if (error !== null) return error.code === 'throttled' ? waitOf(order, source, clock, 0) : null;
   if (runs.at(-1)?.outcome !== 'partial') return null;
   const wait = waitOf(order, source, clock, MOST_WAIT_MS);
