@@ -202,7 +202,7 @@ function nextFor(form: ServiceForm, path: string): string {
   if (form === 'cron') {
     if (path.startsWith('/etc/cron.d/')) return '`tidemark status` after the first quarter of an hour';
     return userInfo().uid === 0
-      ? `\`install -m 644 ${shellWord(path)} /etc/cron.d/tidemark\`, once ${ENVIRONMENT_FILE} has the variables that the configuration names`
+      ? `\`install -m 644 ${shellWord(path)} /etc/cron.d/tidemark\`, after any variables that the configuration names were added to ${ENVIRONMENT_FILE}`
       : `add the line of ${path} with \`crontab -e\``;
   }
   if (path.startsWith('/etc/')) return '`systemctl enable --now tidemark`';
