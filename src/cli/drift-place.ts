@@ -1,5 +1,6 @@
 /** `--field` of `drift accept` and `drift unaccept`: a pointer as reports show it, by index or by `[id=…]`, or one above. */
 import type { Severity } from '../catalog/definition.ts';
+import type { RecordKey } from '../catalog/order.ts';
 import type { Config } from '../config/config.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
@@ -9,7 +10,13 @@ import { pointerTo, resolvePointer, splitPointer } from '../core/json-pointer.ts
 import { compareSeverities } from '../diff/severity.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { contradictionText } from '../report/drift-document.ts';
-import { type DriftExtent, type SourceDrift, driftBetween, kindsOutsideDrift } from '../state/drift.ts';
+import {
+  type DriftExtent,
+  type SourceDrift,
+  driftBetween,
+  kindsOutsideDrift,
+  missingWithin,
+} from '../state/drift.ts';
 import type { Reference } from '../state/reference.ts';
 import type { LoadedState } from '../state/state.ts';
 import { type StateOpener, isOfMirror } from './state-opener.ts';
@@ -48,6 +55,8 @@ interface DriftQuestion extends DriftExtent {
 }
 
 export interface FoundDrift extends SourceDrift {
+  /** Of `missingWithin`. */
+  readonly missing: readonly RecordKey[];
   /** What speaks against the question, a line each. */
   readonly warnings: readonly string[];
   /** Acceptances of the source that are not as the audit log has them, a line each. */
@@ -71,9 +80,11 @@ export async function findDrift(
     { filter, except: new Set(kindsOutsideDrift(filter)) },
   );
   const isOfOneMirror = isOfMirror(from) && isOfMirror(to);
-  const drift = await driftBetween(config, opener.mirrorIfAny(), sides, isOfOneMirror, question);
+  const mirror = opener.mirrorIfAny();
+  const drift = await driftBetween(config, mirror, sides, isOfOneMirror, question);
   return {
     ...drift,
+    missing: mirror === null ? [] : missingWithin(mirror, sides, question),
     warnings: pairWarnings(sides),
     contradictions: contradictionsOf(drift),
   };

@@ -7,6 +7,7 @@ import { mirroredKinds } from '../config/mirrored-kinds.ts';
 import { namesItsSource } from '../config/mirrors.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import type { ExitCode } from '../core/errors.ts';
+import { shellWord } from '../core/hints.ts';
 import { localTime, plural } from '../core/wording.ts';
 import { diffExitCode } from '../diff/change.ts';
 import { placeOf } from '../diff/compare.ts';
@@ -20,7 +21,7 @@ import { maskedPlace, withMaskedId } from '../report/mask.ts';
 import { byText, nameText } from '../report/value-text.ts';
 import { kindsOutsideDrift, type SourceDrift } from '../state/drift.ts';
 import { forgottenNotes } from '../state/runs.ts';
-import { heldLines, heldReport, namedRemovals, sourceLookup } from '../state/held-names.ts';
+import { heldLines, heldReport, removalsWithin, sourceLookup } from '../state/held-names.ts';
 import { alteredRows, type Sealed, sealedRun, sealNotes } from '../state/intact.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { parseReference } from '../state/reference.ts';
@@ -159,18 +160,27 @@ function driftReport(
       : LACKS_NOTHING;
   const interrupted = mirror === null ? null : interruptedRestore(mirror, source);
   const interruptedLines = interrupted === null ? [] : [interruptedText(interrupted)];
-  const removals = isOfLatest && mirror !== null ? namedRemovals(mirror, source, sourceLookup(config)) : [];
-  const { true: asked = [], false: others = [] } = Object.groupBy(removals, ({ kind }) =>
-    options.kind?.includes(kind) === false ? 'false' : 'true',
-  );
-  const held = heldReport(asked, definitions, isNamed ? source : null);
-  const heldElsewhere = heldLines(others, definitions);
+  const removals =
+    isOfLatest && mirror !== null
+      ? removalsWithin(mirror, source, sourceLookup(config), all.missing, options.kind)
+      : null;
+  const held =
+    removals === null
+      ? null
+      : heldReport(removals, definitions, isNamed ? source : null, narrowingOptions(options));
+  const heldAbove = heldLines(removals?.above ?? [], definitions);
   const lines = [
     ...(isForPeople
       ? isHere && isOneOutput(context)
         ? []
         : comparisonNotes({ ...document, left_out: [] }, definitions, placeOf)
-      : [...all.warnings, ...interruptedLines, ...heldLines(removals, definitions), ...besideHere]),
+      : [
+          ...all.warnings,
+          ...interruptedLines,
+          ...heldLines(removals?.held ?? [], definitions),
+          ...heldAbove,
+          ...besideHere,
+        ]),
     ...all.contradictions,
   ];
   printNote(
@@ -182,7 +192,7 @@ function driftReport(
     ...lack.notes,
     ...interruptedLines,
     ...(held?.lines ?? []),
-    ...heldElsewhere,
+    ...heldAbove,
     ...driftNotes(found, below, options, {
       isActivityLeftOut: isActivityLeftOut && !isActivityNamed,
       areIgnoredListed,
@@ -240,6 +250,12 @@ function driftReport(
       });
     },
   };
+}
+
+/** The options that select records beside their kinds, as the user gave them. */
+function narrowingOptions({ organization = [], project = [], id = [] }: DriftOptions): string {
+  const all = Object.entries({ organization, project, id });
+  return all.flatMap(([name, values]) => values.map((value) => ` --${name} ${shellWord(value)}`)).join('');
 }
 
 /** Activity data that the configuration excludes and the mirror never held: nobody takes it for compared. */

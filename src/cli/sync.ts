@@ -270,7 +270,7 @@ interface HeldNow {
 
 /** The removals that wait, with the records below them, together and by kind, e.g. `8 roles with 56 records below`. */
 function heldNow(mirror: Mirror, source: string, kind: readonly Kind[] | undefined): HeldNow {
-  const waiting = heldOnce(mirror, source, kind);
+  const waiting = heldOnce(mirror, source, kind === undefined ? {} : { kinds: kind });
   const byKind = [...Map.groupBy(waiting, (each) => each.kind)].map(([each, own]) => {
     const { one, many } = definitionOf(each).title;
     const records = own.reduce((sum, of) => sum + of.records, 0);

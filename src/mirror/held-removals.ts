@@ -23,8 +23,15 @@ export interface HeldRemovals extends CollectionKey {
   readonly lastAt: string;
 }
 
-/** In catalog order, then by scope; only collections that hold some. */
-export function readHeldRemovals(connection: Connection, source: string): HeldRemovals[] {
+/**
+ * In catalog order, then by scope; only collections that hold some.
+ * @param selects which records count; all when left out
+ */
+export function readHeldRemovals(
+  connection: Connection,
+  source: string,
+  selects?: (record: RecordKey) => boolean,
+): HeldRemovals[] {
   const counts = new Map(
     HELD_COUNTS(connection)
       .all()
@@ -36,11 +43,15 @@ export function readHeldRemovals(connection: Connection, source: string): HeldRe
   return collections.flatMap(({ id: collection, kind, scope }) => {
     const held = counts.get(collection);
     if (held === undefined) return [];
-    const parents = scopeKeyNaming(kind) === undefined ? [] : HELD_IN(connection).all({ collection });
+    const isAsked = selects !== undefined;
+    const named =
+      isAsked || scopeKeyNaming(kind) !== undefined ? HELD_IN(connection).all({ collection }) : [];
+    const own = isAsked ? named.filter(({ id }) => selects({ kind, scope, id })) : named;
+    if (isAsked && own.length === 0) return [];
     const countBelow = counted.get(kind) ?? readCountsBelow(connection, source, kind);
     counted.set(kind, countBelow);
-    const below = parents.reduce((sum, { id }) => sum + countBelow({ scope, id }), 0);
-    return [{ kind, scope, ...held, below }];
+    const below = own.reduce((sum, { id }) => sum + countBelow({ scope, id }), 0);
+    return [{ kind, scope, ...held, ...(isAsked ? { records: own.length } : {}), below }];
   });
 }
 

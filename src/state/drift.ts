@@ -141,7 +141,8 @@ export async function driftBetween(
     severityOf,
     now,
   });
-  const held = mirror === null ? 0 : heldCount(mirror, sides, diff, extent);
+  const missing = mirror === null ? [] : missingWithin(mirror, sides, extent);
+  const held = heldCount(missing, sides, diff, extent);
   const { summary } = drift.document;
   const document =
     held === 0
@@ -150,33 +151,40 @@ export async function driftBetween(
   return { ...drift, document, source, definitions, severityOf, fingerprintOf };
 }
 
-/** The records that count as unchanged only since their removal, or that of a record above them, is held: the service no longer shows them. */
-function heldCount(
+/** The records of TO within the filter whose removal, or that of a record above them, is held; none where TO is not the newest state. */
+export function missingWithin(
   mirror: Mirror,
   sides: { readonly from: LoadedState; readonly to: LoadedState },
-  { changes, skipped, left_out: leftOut = [], summary }: DiffDocument,
   { source, filter }: Pick<DriftExtent, 'source' | 'filter'>,
+): readonly RecordKey[] {
+  const records = missingIn(mirror, source, sides.to);
+  if (records.length === 0) return [];
+  const parts = filterParts(filter, sides.from, sides.to);
+  return records.filter((record) => parts.some((part) => selectsRecord(part, record)));
+}
+
+/** Those of them that count as unchanged only since their removal is held. */
+function heldCount(
+  missing: readonly RecordKey[],
+  sides: { readonly to: LoadedState },
+  { changes, skipped, left_out: leftOut = [], summary }: DiffDocument,
+  { filter }: Pick<DriftExtent, 'filter'>,
 ): number {
-  if (sides.to.resolvedState?.isLatest !== true) return 0;
-  const records = missingRecords(mirror, source);
-  if (records.length === 0) return 0;
+  if (missing.length === 0) return 0;
   const changed = new Set(changes.map(keyText));
   // Of a collection that is left out in part, the state knows which records are.
   const isSkipped = skipTest([...skipped, ...leftOut.filter((each) => each.records === undefined)]);
-  const parts = filterParts(filter, sides.from, sides.to);
-  const compared = records.filter(
+  const compared = missing.filter(
     (record) =>
-      !changed.has(keyText(record)) &&
-      !isSkipped(record) &&
-      !isUnaskedRecord(sides.to, filter, record) &&
-      parts.some((part) => selectsRecord(part, record)),
+      !changed.has(keyText(record)) && !isSkipped(record) && !isUnaskedRecord(sides.to, filter, record),
   );
   // A component counts once, as in the comparison.
   return Math.min(recordsOnce(compared).length, summary.unchanged);
 }
 
-/** The records whose removal is held, and those below them. */
-function missingRecords(mirror: Mirror, source: string): readonly RecordKey[] {
+/** The records whose removal is held, and those below them; none where it is not the newest state. */
+function missingIn(mirror: Mirror, source: string, state: LoadedState): readonly RecordKey[] {
+  if (state.resolvedState?.isLatest !== true) return [];
   const held = mirror.runs.heldRecords(source);
   if (held.length === 0) return [];
   const isBelow = heldBelowTest(mirror, source);

@@ -3,6 +3,7 @@ import type { Actor } from '../core/actor.ts';
 import { collectionKey, definitionOf, isPersonKind } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
+import type { RecordKey } from '../catalog/order.ts';
 import { scopeKeyNaming } from '../catalog/lineage.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
@@ -52,20 +53,36 @@ export function sourceLookup(config: Config): SourceLookup {
   };
 }
 
-/**
- * The held removals by collection, a component that two lists no longer show in that of its family: the numbers for people.
- * @param kinds of which; where these have the union (`plugins`), it has its own number
- */
-export function heldOnce(mirror: Mirror, source: string, kinds?: readonly Kind[]): readonly HeldRemovals[] {
-  const held = mirror.runs.heldRemovals(source).filter(({ kind }) => kinds?.includes(kind) !== false);
+/** Which held removals are meant. */
+interface HeldChoice {
+  /** Of which kinds; where these have the union (`plugins`), it has its own number. */
+  readonly kinds?: readonly Kind[];
+  /** Which records; all when left out. */
+  readonly selects?: (record: RecordKey) => boolean;
+}
+
+/** The held removals by collection, a component that two lists no longer show in that of its family: the numbers for people. */
+export function heldOnce(
+  mirror: Mirror,
+  source: string,
+  { kinds, selects }: HeldChoice = {},
+): readonly HeldRemovals[] {
+  const held = mirror.runs
+    .heldRemovals(source, selects)
+    .filter(({ kind }) => kinds?.includes(kind) !== false);
   const isRepeating = ({ kind }: HeldRemovals): boolean =>
     definitionOf(kind).isUnionOfFamily === true && kinds?.includes(kind) !== true;
   if (!held.some(isRepeating)) return held;
-  const own = Map.groupBy(recordsOnce(mirror.runs.heldRecords(source)), collectionKey);
+  const own = Map.groupBy(recordsOnce(heldRecordsOf(mirror, source, selects)), collectionKey);
   return held.flatMap((each) => {
     const records = isRepeating(each) ? (own.get(collectionKey(each))?.length ?? 0) : each.records;
     return records === 0 ? [] : [{ ...each, records }];
   });
+}
+
+function heldRecordsOf(mirror: Mirror, source: string, selects: HeldChoice['selects']): HeldRecord[] {
+  const all = mirror.runs.heldRecords(source);
+  return selects === undefined ? all : all.filter(selects);
 }
 
 /** True for the scope of a list of a record whose removal is held, and of a list below one. */
@@ -84,15 +101,17 @@ export function namedRemovals(
   mirror: Mirror,
   source: string,
   { definitionsOf, sourceOf }: SourceLookup,
+  choice: HeldChoice = {},
 ): NamedRemovals[] {
-  const held = heldOnce(mirror, source);
+  const held = heldOnce(mirror, source, choice);
   if (held.length === 0) return [];
   const definitions = definitionsOf(source);
   const configured = sourceOf(source);
-  const isRootHeld = held.some(({ kind }) => definitions(kind).discovery.from === 'root');
+  const all = choice.selects === undefined ? held : mirror.runs.heldRemovals(source);
+  const isRootHeld = all.some(({ kind }) => definitions(kind).discovery.from === 'root');
   const moved =
     configured === undefined || !isRootHeld ? null : movedAddress(mirror.runs.addressOf(source), configured);
-  const records = Map.groupBy(recordsOnce(mirror.runs.heldRecords(source)), collectionKey);
+  const records = Map.groupBy(recordsOnce(heldRecordsOf(mirror, source, choice.selects)), collectionKey);
   return held.map(({ firstAt, lastAt, ...each }) => {
     const definition = definitions(each.kind);
     const until =
@@ -102,6 +121,57 @@ export function namedRemovals(
     const uncreatable = uncreatableKinds(each, definitions);
     return { ...each, ...until, names, ...(uncreatable.length === 0 ? {} : { uncreatable }) };
   });
+}
+
+/** The held removals that a narrowed report is about. */
+interface HeldWithin {
+  readonly held: readonly NamedRemovals[];
+  /** Of records that the report is not about, but that some of its records are below. */
+  readonly above: readonly NamedRemovals[];
+  /** The number and the kinds with which a sync accepts these alone; null where it takes all that the source holds. */
+  readonly alone: { readonly ceiling: number; readonly kinds: readonly Kind[] } | null;
+  /** Of all that the source holds, with what is below. */
+  readonly ceiling: number;
+}
+
+/**
+ * @param missing the records that the report is about and whose removal, or that of a record above them, is held
+ * @param kinds that were asked for; undefined for all
+ */
+export function removalsWithin(
+  mirror: Mirror,
+  source: string,
+  lookup: SourceLookup,
+  missing: readonly RecordKey[],
+  kinds: readonly Kind[] | undefined,
+): HeldWithin {
+  const nameOf = (record: RecordKey): string => `${collectionKey(record)} ${record.id}`;
+  const own = new Set(missing.map(nameOf));
+  const parents = new Set(
+    missing.flatMap(({ scope }) => Object.entries(scope).map(([key, id]) => `${key} ${id}`)),
+  );
+  const isAbove = ({ kind, id }: RecordKey): boolean => parents.has(`${scopeKeyNaming(kind) ?? ''} ${id}`);
+  const named = (selects: (record: RecordKey) => boolean): NamedRemovals[] =>
+    namedRemovals(mirror, source, lookup, { ...(kinds === undefined ? {} : { kinds }), selects });
+  const held = named((record) => own.has(nameOf(record)));
+  const above = namedRemovals(mirror, source, lookup, {
+    selects: (record) => !own.has(nameOf(record)) && isAbove(record),
+  });
+  const heldKinds = [...new Set(held.map(({ kind }) => kind))];
+  const ceiling = ceilingOf(held);
+  // With `--kind`, a sync does not read what is below.
+  const isAlone =
+    held.every(({ below }) => below === 0) &&
+    ceiling === ceilingOf(heldOnce(mirror, source, { kinds: heldKinds }));
+  return {
+    ...{ held, above, ceiling: ceilingOf(heldOnce(mirror, source)) },
+    alone: isAlone ? { ceiling, kinds: heldKinds } : null,
+  };
+}
+
+/** What `--accept-removals` has to allow. */
+function ceilingOf(held: readonly Pick<HeldRemovals, 'records' | 'below'>[]): number {
+  return held.reduce((sum, { records, below }) => sum + records + below, 0);
 }
 
 /** A record whose removal is held, with its name, and its number in the mirror. */
@@ -159,18 +229,28 @@ export function heldLines(
  * What a report of the newest state begins with, what follows below, and what it ends with: a comparison still counts records whose
  * removal is held. Null if nothing is held.
  * @param source for the commands; null with a single one
+ * @param narrowed the options of the report that select its records beside their kinds, for the commands: ` --organization ID`
  */
 export function heldReport(
-  held: readonly NamedRemovals[],
+  { held, alone, ceiling: whole }: HeldWithin,
   definitions: (kind: Kind) => ResourceDefinition,
   source: string | null,
+  narrowed = '',
 ): { readonly lead: string; readonly lines: readonly string[]; readonly next: readonly string[] } | null {
   const [line, ...others] = heldLines(held, definitions);
   if (line === undefined) return null;
   const sum = held.reduce((all, { records }) => all + records, 0);
-  const ceiling = held.reduce((all, { records, below }) => all + records + below, 0);
-  const sync = `tidemark sync --accept-removals ${ceiling}${source === null ? '' : ` --source ${source}`}`;
-  const [them, were] = sum === 1 ? (['it', 'it was'] as const) : (['them', 'they were'] as const);
+  const ceiling = ceilingOf(held);
+  const [them, they, were] =
+    sum === 1 ? (['it', 'it', 'it was'] as const) : (['them', 'they', 'they were'] as const);
+  const isAll = ceiling === whole;
+  const kinds = isAll ? [] : (alone?.kinds ?? []);
+  const sync = [
+    `tidemark sync --accept-removals ${isAll ? whole : (alone?.ceiling ?? whole)}`,
+    ...kinds.map((kind) => `--kind ${kind}`),
+    ...(source === null ? [] : [`--source ${source}`]),
+  ].join(' ');
+  const ifGone = isAll || alone !== null ? `if ${were}` : `if ${they} and all else that is held were`;
   return {
     lead:
       others.length === 0
@@ -178,8 +258,8 @@ export function heldReport(
         : `${withBelow(plural(sum, 'record'), sum, ceiling - sum)} are missing, their removal is held`,
     lines: others.length === 0 ? [] : [line, ...others],
     next: [
-      ...heldAdviceLines(held, source, them, 'what is missing'),
-      `if ${were} really removed: \`${sync}\` (${heldUntilText(held)})`,
+      ...heldAdviceLines(held, source, them, { what: 'what is missing', narrowed }),
+      `${ifGone} really removed: \`${sync}\` (${heldUntilText(held)})`,
     ],
   };
 }
@@ -189,16 +269,17 @@ export function heldReport(
  * one before. A line for each command.
  * @param source for the commands; null with a single one
  * @param what the first command shows
+ * @param narrowed as in `heldReport`
  */
 export function heldAdviceLines(
   held: readonly NamedRemovals[],
   source: string | null,
   them: 'it' | 'them',
-  what: string = them,
+  { what = them, narrowed = '' }: { readonly what?: string; readonly narrowed?: string } = {},
 ): string[] {
   const [moved] = held.flatMap(({ until }) => until?.moved ?? []);
   if (moved !== undefined) return [`${movedText(moved)}: ${MOVED_HINT}`];
-  const { look, restoring } = reviewCommands(held, source);
+  const { look, restoring } = reviewCommands(held, source, narrowed);
   return [`${look} shows ${what}`, ...restoring(them)];
 }
 

@@ -205,11 +205,13 @@ interface Missing {
  * The command that shows what is missing, and what restores it: a command with the kinds of what is missing below it too, since
  * a restore of the others alone would leave those out; without what the profile leaves to a person, whose plan would be blocked.
  * @param source for the commands; null with a single one
+ * @param narrowed further options that select what is missing, each after a space
  * @returns `restoring`: what restore cannot create and what restores the others, or one of the two
  */
 export function reviewCommands(
   held: readonly Missing[],
   source: string | null,
+  narrowed = '',
 ): { readonly look: string; readonly restoring: (them: 'it' | 'them' | 'all') => string[] } {
   const closed = new Set(held.flatMap(({ uncreatable = [] }) => uncreatable));
   const open = kindsMissing(held).filter((kind) => !closed.has(kind));
@@ -217,11 +219,11 @@ export function reviewCommands(
   const invited = open.filter((kind) => definitionOf(kind).restore.creation.by === 'invitation');
   const [option, how] =
     invited.length === 0 ? ['', ''] : [' --invite-missing', `, ${wordList(invited)} by invites`];
-  const restore = `\`tidemark restore${lookOptions(open, source)}${option}\``;
+  const restore = `\`tidemark restore${lookOptions(open, source)}${narrowed}${option}\``;
   const names = wordList([...closed]);
   const never = [...closed].every((kind) => definitionOf(kind).restore.never !== null);
   return {
-    look: `\`tidemark diff latest live${lookOptions(kindsMissing(held), source)}\``,
+    look: `\`tidemark diff latest live${lookOptions(kindsMissing(held), source)}${narrowed}\``,
     restoring: (them) => {
       if (closed.size === 0) return [`${restore} plans to restore ${them}${how}`];
       const those = open.length > 0 ? 'those' : them;

@@ -13,7 +13,7 @@ import { type World, world } from './comparison.ts';
 import { commandLine } from './command-line.ts';
 import { program, scratch, start } from './harness.ts';
 import { ORGANIZATION, Story } from './restore-story.ts';
-import { FakeService, ORG, respond } from './service.ts';
+import { FakeService, ORG, organizationPaths, respond } from './service.ts';
 import { receiver } from '../daemon/notices/receiver.ts';
 import { alterFile } from '../tools/alter.ts';
 
@@ -115,6 +115,70 @@ it('are named by `drift` and `runs show` while they are held, and no longer', as
   await expectRun(0, 'sync', '--accept-removals', '12');
   for (const args of [['drift'], ['runs', 'show', '2'], ['runs', 'show', '3']])
     expect((await expectRun(args[0] === 'drift' ? 2 : 0, ...args)).stdout).not.toContain('are missing');
+});
+
+it('are named by a narrowed `drift` only where they are of what it is about', async () => {
+  const OTHER = '0190aaaa-0000-7000-8000-000000000002';
+  const found = await world({ TIDEMARK_RECORDINGS_SHARING_PER_RUN: '0' });
+  const { service, expectRun } = found;
+  const organizations = [
+    { id: ORG, name: 'Harbor', teams: [{ id: 1 }] },
+    { id: OTHER, name: 'Quay', teams: [] },
+  ];
+  service.lists.set(
+    '/api/organizations/',
+    organizations.map((each) => JSON.stringify(each)),
+  );
+  for (const path of organizationPaths(OTHER)) service.lists.set(path, []);
+  service.lists.set(`/api/organizations/${OTHER}/batch_exports/`, ['{"id":"o1","name":"Other"}']);
+  service.set('batch_exports', EXPORTS);
+  service.set('roles', [{ id: 'r1', name: 'Crew' }]);
+  const memberships = `/api/organizations/${ORG}/roles/r1/role_memberships/`;
+  service.lists.set(memberships, ['{"id":"m1"}', '{"id":"m2"}']);
+  await expectRun(0, 'sync');
+  await expectRun(0, 'snapshots', 'pin', 'base', 'run:1', '--baseline');
+  service.set('batch_exports', []);
+  service.set('roles', []);
+  service.lists.delete(memberships);
+  await expectRun(3, 'sync');
+  const said = async (code: number, ...args: string[]): Promise<string> => {
+    const inMarkdown = await expectRun(code, 'drift', ...args, '--format', 'markdown');
+    const inText = await expectRun(code, 'drift', ...args);
+    const inJson = await expectRun(code, 'drift', ...args, '--json');
+    const areMissing = [inMarkdown.stdout, inText.stdout, inJson.stderr].map((text) => /missing/.test(text));
+    expect(new Set(areMissing).size, args.join(' ')).toBe(1);
+    return inText.stdout;
+  };
+  const ofOther = [
+    ['--organization', OTHER],
+    ['--organization', 'Quay', '--kind', 'batch_exports'],
+    ['--id', 'o1', '--kind', 'batch_exports'],
+    ['--kind', 'domains'],
+  ];
+  for (const args of ofOther) {
+    const code = args.includes('--id') ? 3 : 0;
+    expect(await said(code, ...args), args.join(' ')).not.toContain('missing');
+  }
+
+  const own = await said(3, '--organization', ORG, '--kind', 'batch_exports');
+  expect(own).toContain('12 batch exports are missing, their removal is held: ');
+  const narrowed = `--kind batch_exports --organization ${ORG}`;
+  expect(own).toContain(
+    `\`tidemark diff latest live ${narrowed}\` shows what is missing, \`tidemark restore ${narrowed}\` plans`,
+  );
+  // These alone are all that is held of the kind.
+  expect(own).toContain(
+    'if they were really removed: `tidemark sync --accept-removals 12 --kind batch_exports`',
+  );
+  const one = await said(3, '--id', 'b3', '--kind', 'batch_exports');
+  expect(one).toContain('1 batch export is missing, its removal is held: Export 3');
+  expect(one).toContain(
+    'if it and all else that is held were really removed: `tidemark sync --accept-removals 15`',
+  );
+  // What is below a missing record is missing too.
+  const below = await said(3, '--kind', 'role_memberships');
+  expect(below).toContain('1 role and 2 below it are missing, their removal is held: Crew');
+  expect(below).not.toContain('accept-removals');
 });
 
 describe.each([

@@ -572,7 +572,8 @@ function resultHtml(
 ): Html {
   const notice = unknownNotice(mirror, drift, filter);
   const nothing = drift.open.length === 0;
-  const held = heldOnce(mirror, drift.source).reduce((sum, { records }) => sum + records, 0);
+  const asked = filter.kinds.length === 0 ? {} : { kinds: filter.kinds };
+  const held = heldOnce(mirror, drift.source, asked).reduce((sum, { records }) => sum + records, 0);
   const leftOut = (drift.document.left_out ?? []).filter(({ scope }) => scopeKey(scope) === scopeKey({}));
   const uncompared = filter.kinds.filter((kind) => leftOut.some((each) => each.kind === kind));
   if (uncompared.length > 0 && uncompared.length === filter.kinds.length) {
