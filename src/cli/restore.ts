@@ -14,7 +14,7 @@ import { otherProfile } from '../restore/plan/settings.ts';
 import { REFERRING, referringText, UNSELECTED, unselectedText } from '../report/plan-report.ts';
 import { nameText } from '../report/value-text.ts';
 import { acceptedBetween, ignoredIn } from '../state/drift.ts';
-import { isPublished } from '../state/runs.ts';
+import { isPublished, lastReadings } from '../state/runs.ts';
 import { type Reference, parseReference } from '../state/reference.ts';
 import { redactionWith } from '../sync/redaction.ts';
 import { type CommandContext, printNote } from './context.ts';
@@ -245,6 +245,7 @@ async function planFor(
     ignores: ignoredIn(config, source.name),
     contradictionText: (each) => contradictionText(each, source.name, definitions),
     held: mirror?.runs.heldRecords(source.name) ?? [],
+    lastSeen: mirror === null ? () => undefined : lastReadings(mirror, source.name),
     redaction: source.redact && mirror !== null ? redactionWith(mirror.acceptances.fingerprintKey()) : null,
     now,
   }).catch((error: unknown) => {

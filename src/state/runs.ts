@@ -1,4 +1,6 @@
 /** Which runs of a source count: those whose state the mirror holds, the latest complete one, and those that retention dropped. */
+import { collectionKey } from '../catalog/catalog.ts';
+import type { CollectionKey } from '../catalog/order.ts';
 import { count, localTime } from '../core/wording.ts';
 import type { StateReference } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -16,6 +18,22 @@ export function isPublished({ root, outcome }: RunRow): boolean {
 /** The run of the same source that was published last before this one. */
 export function previousRun(mirror: Mirror, run: RunRow): RunRow | undefined {
   return mirror.runs.list({ source: run.source, isPublished: true, upTo: run.run - 1, limit: 1 })[0];
+}
+
+/** The last run before another one that read the entire list of a collection, where the mirror still has that run. */
+export function lastReadings(
+  { runs }: Pick<Mirror, 'runs'>,
+  source: string,
+): (collection: CollectionKey, before: number) => number | undefined {
+  const known = new Map<number, ReadonlyMap<string, number | null>>();
+  return (collection, before) => {
+    const completeRuns =
+      known.get(before) ??
+      new Map(runs.sweepsAsOf(source, before - 1).map((each) => [collectionKey(each), each.completeRun]));
+    known.set(before, completeRuns);
+    const run = completeRuns.get(collectionKey(collection)) ?? undefined;
+    return run === undefined || runs.get(run) === undefined ? undefined : run;
+  };
 }
 
 /**

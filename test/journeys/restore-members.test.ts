@@ -11,6 +11,15 @@ async function withoutMember(env: Record<string, string> = {}): Promise<{ story:
   return { story, address: (owen['user'] as { email: string }).email };
 }
 
+/** All members of low level are gone: so many that their removal is held. */
+async function withoutMembers(env: Record<string, string> = {}): Promise<{ story: Story; removed: number }> {
+  const story = await Story.start(env);
+  const gone = (await story.list('members')).filter(({ level }) => Number(level) < 8);
+  for (const { user } of gone)
+    await story.call('DELETE', `${ORGANIZATION}members/${(user as { uuid: string }).uuid}/`);
+  return { story, removed: gone.length };
+}
+
 const about = (plan: PlanJson, kind: string) => plan.steps.filter((step) => step.kind === kind);
 
 describe('an invite for a member who is missing', () => {
@@ -20,7 +29,7 @@ describe('an invite for a member who is missing', () => {
     const first = await story.plan(2, ...all, '--invite-missing', ...PRUNE);
     expect(first.summary).toMatchObject({ create: 1, remove: 0 });
     const reason =
-      'invited: comes back when the invite is accepted, without role memberships: after that, `tidemark restore run:1 --source default --kind role_memberships` brings them back; records of members do not hold access to single projects: give that by hand';
+      'invited: comes back when the invite is accepted, without role memberships: after that, give them by hand, or configure a profile that can write them; records of members do not hold access to single projects: give that by hand';
     expect(first.steps).toMatchObject([{ reason }]);
     await story.applied(0, 'restore', ...all, '--invite-missing', ...PRUNE, '--apply');
     const { stdout } = await story.expectRun(0, 'restores', 'show', '1');
@@ -82,6 +91,25 @@ describe('an invite for a member who is missing', () => {
     await story.expectRun(0, 'sync', '--quiet');
     expect(await found()).toEqual([`added invites ${address}`, `removed members ${address}`]);
   });
+
+  it.each(['svc-writable', 'posthog'])(
+    'names the last run that saw the member for the rest, where that was removed at once: %s',
+    async (profile) => {
+      const { story, removed } = await withoutMembers({ TIDEMARK_PROFILE: profile });
+      const members = ['--kind', 'members', '--invite-missing'];
+      for (let run = 2; run < 4; run++) await story.expectRun(3, 'sync', '--quiet');
+      const command =
+        /after that, `tidemark (restore run:1 --source default --kind role_memberships)` brings them back/;
+      for (const from of [[], ['run:1'], ['run:2']]) {
+        const { steps } = await story.plan(2, ...from, ...members);
+        expect(steps.length).toBe(removed);
+        for (const { reason } of steps) expect(reason).toMatch(command);
+      }
+      const before = await story.plan(3, 'run:1', '--kind', 'role_memberships');
+      const latest = await story.plan(3, 'latest', '--kind', 'role_memberships');
+      expect(before.steps.length).toBeGreaterThan(latest.steps.length);
+    },
+  );
 
   it('goes where nobody misses its member', async () => {
     const { story } = await withoutMember();

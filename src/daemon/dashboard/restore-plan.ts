@@ -38,6 +38,7 @@ import { firstHeld, heldBelowTest } from '../../state/held-names.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import { resolveState } from '../../state/resolved-state.ts';
 import { recordHistory } from '../../state/record-history.ts';
+import { lastReadings } from '../../state/runs.ts';
 import type { StateFilter } from '../../state/filter.ts';
 import { type LoadedState, stateOfRecords } from '../../state/state.ts';
 import type { RestoreCommand } from '../http/restores.ts';
@@ -377,6 +378,7 @@ async function mirrorPlan(
     ignores: ignoredIn(config, source),
     contradictionText: (each) => contradictionText(each, source, definitionsFor(config, source)),
     held,
+    lastSeen: lastReadings(mirror, source),
     // Both sides are as the mirror holds them.
     redaction: null,
     now,

@@ -363,18 +363,25 @@ function planPersonAfter(
 
 /**
  * What an invited person comes back to, and how the rest comes back: what names the member waits for the acceptance, and the invite
- * carries only the level.
+ * carries only the level. While the removal of the person is held, the rest may have been removed at once: it is in the last run that saw
+ * both.
  */
-function comesBack({ input }: Planning, { kind, title }: ResourceDefinition): string {
+function comesBack({ input }: Planning, { kind, title }: ResourceDefinition, desired: ParsedRecord): string {
   const text = 'invited: comes back when the invite is accepted';
   // Neither an undo nor a sandbox is restored again.
   if (input.options.inviteMissing === null || input.isPractice === true) return text;
   const waiting = CATALOG.filter(({ references }) => references.some((each) => each.kind === kind));
-  const { reference: from } = input.desired;
+  const closed = waiting.every((each) => writableFields(input.definitions(each.kind)).length === 0);
+  const names = waiting.map((each) => each.title.many).join(' and ');
+  const rest = `records of ${title.many} do not hold access to single projects: give that by hand`;
+  if (closed)
+    return `${text}, without ${names}: after that, give them by hand, or configure a profile that can write them; ${rest}`;
+  const { reference } = input.desired;
+  const run = input.lastSeen?.(desired);
+  const from = run === undefined ? reference : { ref: reference.ref, run };
   const command = planCommand({ from, to: input.live.reference });
   const kinds = waiting.map((each) => ` --kind ${each.kind}`).join('');
-  const names = waiting.map((each) => each.title.many).join(' and ');
-  return `${text}, without ${names}: after that, \`${command}${kinds}\` brings them back; records of ${title.many} do not hold access to single projects: give that by hand`;
+  return `${text}, without ${names}: after that, \`${command}${kinds}\` brings them back; ${rest}`;
 }
 
 /** The text at a place in lower case; empty if there is none. */
@@ -492,7 +499,8 @@ function planInvitation(
   const key = stepKey(desired, 'invite');
   if (isSame) {
     // Nothing is left to send, and the member is not back: a person has to accept.
-    planning.put(manual({ ...draft, key, fields: [] }, 'needs_person', comesBack(planning, definition)));
+    const reason = comesBack(planning, definition, desired);
+    planning.put(manual({ ...draft, key, fields: [] }, 'needs_person', reason));
     return;
   }
   const { inviteMissing } = input.options;
@@ -530,7 +538,7 @@ function planInvitation(
     key,
     action: 'create',
     request: requestFor(invitation, 'create', parameters, body, []),
-    reason: joinedReasons([draft.reason, comesBack(planning, definition)]),
+    reason: joinedReasons([draft.reason, comesBack(planning, definition, desired)]),
     precondition: { state: 'absent', digest: naturalKeyDigest(definition, desired.body) },
     inverse: { action: 'remove' },
     after: [

@@ -114,7 +114,7 @@ export async function readPlanInput(given: GatherOptions): Promise<Gathered> {
       },
       definitions,
       idMap: idLookup(options.idMap),
-      goneSince: goneSince(options.held, desired.reference.run),
+      ...goneWithHeld(options, desired.reference.run),
       secrets: configuredSecrets(source.secrets, options.idMap),
       ...(options.redaction === null ? {} : { fingerprint: fingerprintsOf(options.redaction, definitions) }),
       options: {
@@ -177,11 +177,21 @@ function excludedNotes({ request, desired, definitions, source }: GatherOptions)
 }
 
 /** As of a run that had seen it; a state from before knows nothing of it. */
-function goneSince(held: readonly HeldRecord[], asOf = 0): (record: ParsedRecord) => number | undefined {
+function goneWithHeld(
+  { held, lastSeen }: Pick<GatherOptions, 'held' | 'lastSeen'>,
+  asOf = 0,
+): Required<Pick<PlanInput, 'goneSince' | 'lastSeen'>> {
   const known = held.filter(({ since }) => since <= asOf);
   const since = new Map(known.map((each) => [`${each.kind} ${scopeKey(each.scope)} ${each.id}`, each.since]));
-  return ({ kind, scope, id }) =>
+  const goneSince = ({ kind, scope, id }: ParsedRecord): number | undefined =>
     since.size === 0 ? undefined : since.get(`${kind} ${scopeKey(scope)} ${id}`);
+  return {
+    goneSince,
+    lastSeen: (record) => {
+      const run = goneSince(record);
+      return run === undefined ? undefined : lastSeen(record, run);
+    },
+  };
 }
 
 /** The filter with every id that the named organizations and projects ever had. */
@@ -581,6 +591,8 @@ export interface GatherOptions {
   readonly contradictionText: (acceptance: CheckedAcceptance) => string | null;
   /** Records whose removal the mirror holds back. */
   readonly held: readonly HeldRecord[];
+  /** The last run before this one that read the collection; undefined where the mirror has none. */
+  readonly lastSeen: (collection: CollectionKey, before: number) => number | undefined;
   /** With which the mirror holds secrets; null where it holds them in clear. */
   readonly redaction: Redaction | null;
   readonly now: number;

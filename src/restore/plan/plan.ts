@@ -479,6 +479,8 @@ export interface PlanInput {
    * namesake that came since may be that record, recreated. None when left out.
    */
   readonly goneSince?: (record: ParsedRecord) => number | undefined;
+  /** The last run that saw it, of such a record: what went with it at once was there then. Undefined where that is not known. */
+  readonly lastSeen?: (record: ParsedRecord) => number | undefined;
   readonly secrets: SecretLookup;
   /**
    * What the mirror would hold in place of a secret at that pointer; undefined for what it holds as it is. Left out where it
