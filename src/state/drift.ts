@@ -117,7 +117,14 @@ export async function driftBetween(
     ...(extent.signal === undefined ? {} : { signal: extent.signal }),
   });
   const known = withoutNewIds(compared, idMap, definitions, severityOf);
-  const diff = mirror === null ? known : withoutSentInvites(known, mirror, source, { ...sides, idMap });
+  const diff =
+    mirror === null
+      ? known
+      : withoutSentInvites(known, mirror, source, {
+          ...sides,
+          idMap,
+          missing: () => missingIn(mirror, source, sides.to),
+        });
   const fingerprintOf: FingerprintOf =
     mirror === null
       ? (change, field) => placeFingerprint(source, change, field)

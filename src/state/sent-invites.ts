@@ -1,5 +1,8 @@
 /** Invites that a restore sent: they stand for members who come back by accepting them, and do not count as drift. */
+import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
+import { isScopeCompatible } from '../catalog/lineage.ts';
+import type { RecordKey } from '../catalog/order.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { IdMapping } from '../mirror/id-map.ts';
@@ -10,18 +13,40 @@ import type { LoadedState } from './state.ts';
 /**
  * The document without added records that a restore created in the place of records of another kind, which FROM has and TO has
  * not: those that are missing are reported. A restore that is not as the audit log has it does not count.
+ * @param missing records of TO that the service no longer shows, since their removal is held
  */
 export function withoutSentInvites(
   document: DiffDocument,
   { restores }: Pick<Mirror, 'restores'>,
   source: string,
-  { from, to, idMap }: { from: LoadedState; to: LoadedState; idMap: readonly IdMapping[] },
+  {
+    from,
+    to,
+    idMap,
+    missing,
+  }: {
+    from: LoadedState;
+    to: LoadedState;
+    idMap: readonly IdMapping[];
+    missing: () => readonly RecordKey[];
+  },
 ): DiffDocument {
   const added = document.changes.filter(({ change }) => change === 'added');
   if (added.length === 0) return document;
   // Where an undo of an undo sent one again, the id map leads to the restore that sent it first.
   const recreated = new RecreatedIds(idMap);
-  const groups = added.map(({ kind, id }) => ({ kind, id, ids: [id, ...recreated.all(kind, id)] }));
+  const groups = added.map(({ kind, scope, id }) => ({
+    kind,
+    scope,
+    id,
+    ids: [id, ...recreated.all(kind, id)],
+  }));
+  const scopes = new Map(
+    groups.flatMap(({ kind, scope, ids }) => ids.map((id) => [`${kind} ${id}`, scope] as const)),
+  );
+  let held: ReadonlySet<string> | undefined;
+  const isHeld = (kind: Kind, id: string): boolean =>
+    (held ??= new Set(missing().map((record) => `${record.kind} ${record.id}`))).has(`${kind} ${id}`);
   const altered = new Map<number, boolean>();
   const isAltered = (restore: number): boolean => {
     const known = altered.get(restore) ?? restores.contradictions(restore).length > 0;
@@ -34,10 +59,12 @@ export function withoutSentInvites(
         source,
         groups.flatMap(({ ids }) => ids),
       )
-      .filter(({ restore, kind, desired }) => {
-        if (desired === null || desired.kind === kind || !isRead(to, desired.kind)) return false;
+      .filter(({ restore, kind, id, desired }) => {
+        if (desired === null || desired.kind === kind) return false;
+        if (!isRead(to, desired.kind, scopes.get(`${kind} ${id}`))) return false;
         const ids = withMappedIds(desired.kind, [desired.id], idMap);
-        const isMissing = idsIn(from, desired.kind, ids).size > 0 && idsIn(to, desired.kind, ids).size === 0;
+        const there = [...idsIn(to, desired.kind, ids)].filter((each) => !isHeld(desired.kind, each));
+        const isMissing = idsIn(from, desired.kind, ids).size > 0 && there.length === 0;
         return isMissing && !isAltered(restore);
       })
       .map(({ kind, id }) => `${kind} ${id}`),
@@ -57,14 +84,20 @@ export function withoutSentInvites(
   return { ...document, changes, summary };
 }
 
-/** True if all lists of the kind were read, as of the state: else nobody knows whether a record is missing. */
-function isRead(state: LoadedState, kind: Kind): boolean {
-  const lists = [...state.collections()].filter((each) => each.kind === kind);
+/**
+ * True if the lists of the kind in which the record comes back were read, as of the state: else nobody knows whether it is missing. Of
+ * what a list no longer shows, a held removal is known.
+ * @param scope of what was created in its place
+ */
+function isRead(state: LoadedState, kind: Kind, scope: Scope = {}): boolean {
+  const lists = [...state.collections()].filter(
+    (each) => each.kind === kind && isScopeCompatible(each.scope, scope),
+  );
   return (
     lists.length > 0 &&
     lists.every(({ scope }) => {
       const coverage = state.coverage(kind, scope);
-      return coverage.how === 'read' && coverage.stale === undefined;
+      return coverage.how === 'read' && (coverage.stale === undefined || coverage.held !== undefined);
     })
   );
 }

@@ -92,6 +92,30 @@ describe('an invite for a member who is missing', () => {
     expect(await found()).toEqual([`added invites ${address}`, `removed members ${address}`]);
   });
 
+  it('is no drift either while the removal of the member is held', async () => {
+    const { story, removed } = await withoutMembers();
+    await story.expectRun(0, 'snapshots', 'pin', 'good', 'run:1', '--baseline');
+    await story.expectRun(3, 'sync', '--quiet');
+    await story.applied(0, 'restore', '--kind', 'members', '--invite-missing', '--apply');
+    await story.expectRun(3, 'sync', '--quiet');
+    const found = async (code: number, ...args: string[]): Promise<string[]> => {
+      const { stdout } = await story.expectRun(code, 'drift', ...args, '--json');
+      const { findings } = JSON.parse(stdout) as { findings: { kind: string; name: string }[] };
+      return findings.filter(({ kind }) => kind === 'invites').map(({ name }) => name);
+    };
+    const text = (await story.expectRun(3, 'drift')).stdout;
+    expect(text).toContain(`\n${removed} members are missing, their removal is held\n`);
+    expect(text).not.toMatch(/records? added/);
+    expect(await found(3)).toEqual([]);
+    expect(await found(2, '--live')).toEqual([]);
+    expect((await story.expectRun(0, 'drift', '--kind', 'invites')).stdout).not.toContain('missing');
+    // One that somebody else sends is.
+    const body = { target_email: 'nobody@kittiwake.example', level: 1, send_email: false };
+    await story.call('POST', `${ORGANIZATION}invites/`, body);
+    await story.expectRun(3, 'sync', '--quiet');
+    expect(await found(2, '--kind', 'invites')).toEqual(['nobody@kittiwake.example']);
+  });
+
   it.each(['svc-writable', 'posthog'])(
     'names the last run that saw the member for the rest, where that was removed at once: %s',
     async (profile) => {
