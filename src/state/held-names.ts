@@ -128,9 +128,9 @@ interface HeldWithin {
   readonly held: readonly NamedRemovals[];
   /** Of records that the report is not about, but that some of its records are below. */
   readonly above: readonly NamedRemovals[];
-  /** The number and the kinds with which a sync accepts these alone; null where it takes all that the source holds. */
+  /** The number and the kinds with which a sync accepts these alone; null where it takes everything that is held for the source. */
   readonly alone: { readonly ceiling: number; readonly kinds: readonly Kind[] } | null;
-  /** Of all that the source holds, with what is below. */
+  /** Of everything that is held for the source, with what is below. */
   readonly ceiling: number;
 }
 

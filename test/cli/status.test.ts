@@ -198,7 +198,7 @@ describe('status', () => {
     const command = /`tidemark (sync --accept-removals \d+)`/.exec(text)?.[1] ?? '';
     expect(command).toBe('sync --accept-removals 23');
     expect(text).toMatch(
-      /\(\S+; (\S+, ){4}\S+ and 15 more\)\n  → `tidemark diff latest live --kind roles --kind role_memberships --kind domains` shows them\n  → restore cannot create roles.* with this profile: .*\n  → `tidemark restore --kind domains` plans to restore the others\n  → if they were really removed, .*\n/,
+      /\(\S+; (\S+, ){4}\S+ and 15 more\)\n {2}→ `tidemark diff latest live --kind roles --kind role_memberships --kind domains` shows them\n {2}→ restore cannot create roles.* with this profile: .*\n {2}→ `tidemark restore --kind domains` plans to restore the others\n {2}→ if they were really removed, .*\n/,
     );
     expect(document.sources[0]?.held_removals[0]).toMatchObject({ names: ['Readers'] });
     const { stderr } = await tidemark(['status'], { env });
@@ -543,7 +543,7 @@ describe('status', () => {
       /Drift +1 missing +1 record is missing, its removal is held; 1 collection not compared or not fresh, as of run 3, /,
     );
     expect(held.stderr).toMatch(
-      / → `tidemark diff latest live --source default --kind domains` shows it\n  → `tidemark restore --source default --kind domains` plans to restore it\n  → if it was really removed, remove it here with `tidemark sync --source default --accept-removals 1`\n/,
+      / → `tidemark diff latest live --source default --kind domains` shows it\n {2}→ `tidemark restore --source default --kind domains` plans to restore it\n {2}→ if it was really removed, remove it here with `tidemark sync --source default --accept-removals 1`\n/,
     );
     expect(held.stderr).not.toMatch(/run `tidemark sync/);
   });

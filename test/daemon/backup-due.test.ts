@@ -122,11 +122,8 @@ it('is made up for with the next call, after a complete run by hand, once the ne
 
 it('stays owed after a partial run, at a start and within a daemon', async () => {
   const rig = await rigWithBackups();
-  const { isWanted = () => Promise.resolve(false) } = backupWork({});
   const backup: JobWork = {
-    holds: 'reader',
-    isPerSource: false,
-    isWanted,
+    ...backupWork({}),
     run: () =>
       Promise.resolve({ outcome: 'done', exitCode: 0, run: null, summary: {}, error: null, report: null }),
   };

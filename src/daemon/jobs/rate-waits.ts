@@ -42,7 +42,10 @@ export class RateWaits {
    * Notes, without a word, what an earlier process left of limits that are used up: health names it before a sync is due. One that is
    * over when the schedule comes delays nothing.
    */
-  find(config: Config, schedules: readonly { readonly schedule: string; readonly dueAt: string | null }[]): void {
+  find(
+    config: Config,
+    schedules: readonly { readonly schedule: string; readonly dueAt: string | null }[],
+  ): void {
     const dueAt = Date.parse(schedules.find(({ schedule }) => schedule === 'sync')?.dueAt ?? '');
     for (const source of config.sources) {
       const { name } = source;
