@@ -228,8 +228,6 @@ export class Cell {
     const pending = this.#scheduleStore.pending(this.#config, isOnce);
     this.observers.loaded();
     this.#isLoaded = true;
-    // One call of `--once` begins what is due now, and ends.
-    if (!isOnce) this.runner.rateWaits.find(this.#config, this.#timetable.views());
     this.#scheduleStore.keepChannels();
     return () => {
       this.startDue(!isOnce);
@@ -251,8 +249,6 @@ export class Cell {
     this.#intervals.adopt(config, this.#timetable.views(), now, stored.intervals);
     this.#config = config;
     this.runner.rateWaits.recheck(config);
-    if (this.#isLoaded && !this.#surroundings.isOnce)
-      this.runner.rateWaits.find(config, this.#timetable.views());
     this.#addedAt = addedAt(config, isoTime(now), this.#addedAt);
     // Those that left it stay: a source that comes and goes is not given the time again.
     const added = (config.schedules.sync?.sources ?? []).filter((each) => !this.#scheduledAt.has(each));

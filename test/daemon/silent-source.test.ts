@@ -174,20 +174,6 @@ describe('an hour of requests that is used up', () => {
     expect(rig.view.problems()).toEqual([]);
   });
 
-  it('is named by the next daemon from its start on, before a sync is due', async () => {
-    const rig = await Rig.create({ sync: '5,35 * * * *' });
-    const freeAt = await useUpHour(rig);
-    await rig.start();
-    const until = `${new Date(freeAt).toISOString().slice(11, 19)}Z`;
-    const said = `the next sync of a waits: rate.perHour is used up until ${until}`;
-    expect(rig.view.problems()).toMatchObject([{ about: 'rate:a', error: { message: said } }]);
-    expect(rig.loud(), 'it is said once the sync is due').toEqual([]);
-    await rig.advanceMinutes(10);
-    expect(rig.loud()).toEqual([said]);
-    await rig.advanceMinutes(60);
-    expect(rig.view.problems()).toEqual([]);
-  });
-
   it('keeps the other sources of the mirror at their own times', async () => {
     const rig = await rigOf('5,35 * * * *', ['b']);
     const freeAt = await useUpHour(rig);

@@ -20,8 +20,6 @@ export class RateWaits {
   readonly #options: RateWaitsOptions;
   /** By source; until when, epoch milliseconds. */
   readonly #waiting = new Map<string, { readonly job: QueuedJob; until: number }>();
-  /** By source, until when its next sync would wait, as an earlier process left it; until a job of it comes, or that is over. */
-  readonly #found = new Map<string, number>();
 
   constructor(options: RateWaitsOptions) {
     this.#options = options;
@@ -38,33 +36,9 @@ export class RateWaits {
     return times.length === 0 ? null : Math.min(...times);
   }
 
-  /**
-   * Notes, without a word, what an earlier process left of limits that are used up: health names it before a sync is due. One that is
-   * over when the schedule comes delays nothing.
-   */
-  find(
-    config: Config,
-    schedules: readonly { readonly schedule: string; readonly dueAt: string | null }[],
-  ): void {
-    const dueAt = Date.parse(schedules.find(({ schedule }) => schedule === 'sync')?.dueAt ?? '');
-    for (const source of config.sources) {
-      const { name } = source;
-      if (this.#waiting.has(name) || config.schedules.sync?.sources.includes(name) !== true) continue;
-      const wait = this.#waitProblem(source, config);
-      if (wait === null || !(wait.freeAt > dueAt)) continue;
-      this.#options.problems.note(waitProblemOf(name), wait.error);
-      this.#found.set(name, wait.freeAt);
-    }
-  }
-
   /** Queues the jobs again that waited until now. */
   resume(): void {
     const now = this.#options.clock.now();
-    for (const [source, until] of this.#found) {
-      if (until > now) continue;
-      this.#found.delete(source);
-      if (!this.#waiting.has(source)) this.#options.problems.clear(waitProblemOf(source));
-    }
     for (const [source, { job, until }] of this.#waiting) {
       if (until > now) continue;
       this.#waiting.delete(source);
@@ -82,10 +56,6 @@ export class RateWaits {
         problems.end(waitProblemOf(source), `${source} is not synced by schedule any more`);
       }
     }
-    for (const source of this.#found.keys()) {
-      if (!this.#waiting.has(source)) problems.clear(waitProblemOf(source));
-    }
-    this.#found.clear();
   }
 
   /**
@@ -103,7 +73,6 @@ export class RateWaits {
     if (job.ignoresPause === true) return waitRefusal(source, config, clock, { ignoresPause: true });
     const wait = this.#waitProblem(source, config);
     const about = waitProblemOf(source.name);
-    if (this.#found.delete(source.name) && !this.#waiting.has(source.name)) problems.clear(about);
     if (wait === null) {
       this.#waiting.delete(source.name);
       const waits = longWait(source, { beside: config.rateLogBeside, clock, mostWaitMs: 0 });
