@@ -513,7 +513,7 @@ describe('status', () => {
     for (const text of both)
       expect(text).toMatch(
         new RegExp(
-          `${cannot('those')}; \`tidemark restore( --source default)? --kind domains\` plans to restore the others`,
+          `${cannot('those')}\n\\s*(→ )?\`tidemark restore( --source default)? --kind domains\` plans to restore the others`,
         ),
       );
   });
