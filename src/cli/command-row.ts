@@ -92,9 +92,9 @@ export interface CommandRow {
   readonly outlivesOutput?: (options: Readonly<Record<string, unknown>>) => boolean;
   /** Left out: of several sources with mirrors of their own, one has to be named, unless `locate` finds it. */
   readonly mirrors?: MirrorLoop;
-  /** Of a command about one thing: finds the mirror that has it, where only one of several has. */
+  /** Of a command about one thing: finds the mirror that has it, where only one of several has; undefined where the options name no such thing. */
   // oxlint-disable-next-line typescript/no-explicit-any -- each command types its own options
-  readonly locate?: () => Promise<(options: any) => Located>;
+  readonly locate?: () => Promise<(options: any) => Located | undefined>;
   // oxlint-disable-next-line typescript/no-explicit-any -- each command types its own options
   readonly load?: () => Promise<CommandAction<any>>;
 }

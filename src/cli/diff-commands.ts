@@ -1,6 +1,13 @@
 /** The commands that compare states. A command's file is named after it. */
 import { SEVERITIES } from '../catalog/definition.ts';
-import { asOption, type CommandRow, type OptionRow, filterOptions, kindName } from './command-row.ts';
+import {
+  asOption,
+  type CommandRow,
+  type OptionRow,
+  filterOptions,
+  kindName,
+  wholeNumber,
+} from './command-row.ts';
 import { secretsOption } from './record-options.ts';
 
 const fieldOption: OptionRow = {
@@ -112,11 +119,21 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
         description: 'Accept the value that drifted, until --until; another value is reported again',
         arguments: [
           { name: '<kind>', key: 'kind', description: 'kind of the record', parse: kindName },
-          { name: '<id>', key: 'id', description: 'remote id, as the report shows it, or name' },
+          {
+            name: '[id]',
+            key: 'id',
+            description:
+              'remote id, as the report shows it, or name; left out: all of the kind, with --count',
+          },
         ],
         options: [
           { ...fieldOption, description: 'only this field; repeatable (default: every field that drifted)' },
           { flags: '--reason <text>', description: 'reason, shown in reports' },
+          {
+            flags: '--count <n>',
+            description: 'without an id: accept all open findings of the kind, if they are exactly n',
+            parse: wholeNumber,
+          },
           {
             flags: '--until <date>',
             description: 'last day on which the acceptance holds (UTC), or the time at which it expires',
@@ -128,8 +145,9 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
         ],
         examples: [
           'tidemark drift accept batch_exports 0190… --field /paused --reason "paused for the audit"',
+          'tidemark drift accept roles --count 8 --reason "teams were merged"',
         ],
-        locate: async () => (await import('./record.ts')).locateRecord,
+        locate: async () => (await import('./drift-accept.ts')).locateAccepted,
         load: async () => (await import('./drift-accept.ts')).acceptDrift,
       },
       {

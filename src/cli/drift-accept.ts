@@ -1,11 +1,11 @@
-/** `tidemark drift accept KIND ID`: accepts the present drift, by the fingerprint of its value. */
+/** `tidemark drift accept KIND [ID]`: accepts the present drift of a record, or of a kind, by the fingerprints of its values. */
 import { MemberNames } from '../catalog/masks.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { scopeKey, scopeText } from '../catalog/catalog.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { parseEnd } from '../core/parse-time.ts';
-import { count, plural, localTime } from '../core/wording.ts';
+import { count, plural, localTime, wordList } from '../core/wording.ts';
 import { placeOf } from '../diff/compare.ts';
 import { acceptedEarlier, type Finding } from '../diff/drift.ts';
 import type { DriftAcceptance } from '../mirror/acceptances.ts';
@@ -19,7 +19,8 @@ import { parseReference } from '../state/reference.ts';
 import { openForChange } from './when-free.ts';
 import { withRealIds } from './real-ids.ts';
 import { idsOfRecords } from './not-known.ts';
-import { kindArgument, lookUpRecord } from './record.ts';
+import type { Located } from './command-row.ts';
+import { kindArgument, locateRecord, lookUpRecord } from './record.ts';
 import { print, printNote, type CommandContext } from './context.ts';
 import { knownTo, sourcesOf } from './diff.ts';
 import { findDrift, requireBaseline, isAskedFor } from './drift-place.ts';
@@ -28,7 +29,9 @@ import { readConfigToShow } from './unmasked-keys.ts';
 
 interface AcceptOptions {
   readonly kind: string;
-  readonly id: string;
+  /** Left out: every record of the kind. */
+  readonly id?: string;
+  readonly count?: number;
   readonly field?: readonly string[];
   readonly reason?: string;
   readonly until?: string;
@@ -39,11 +42,24 @@ interface AcceptOptions {
   readonly as?: string;
 }
 
-/** Exit 0 when something was accepted; 1 when nothing of the record drifts now; 4 when there is no such record, or it drifts in other fields. */
+/** One that names a record can be found in one of several mirrors. */
+export function locateAccepted({ id, ...asked }: AcceptOptions): Located | undefined {
+  return id === undefined ? undefined : locateRecord({ ...asked, id });
+}
+
+/**
+ * Exit 0 when something was accepted; 1 when nothing of the record, or of the kind, drifts now; 4 when there is no such record, it drifts in
+ * other fields, or `--count` is not the number of open findings.
+ */
 export async function acceptDrift(context: CommandContext, asked: AcceptOptions): Promise<ExitCode> {
   const kind = kindArgument(asked.kind);
   const now = systemClock.now();
   const reason = asked.reason?.trim() ?? '';
+  if (asked.id !== undefined && asked.count !== undefined) {
+    throw new TidemarkError('usage', '--count is for all findings of a kind, and an id was given', {
+      hint: 'leave one of them out',
+    });
+  }
   // Nothing is read from the service for what is not accepted.
   if (reason === '' && asked.live === true) throw reasonMissing();
   const until = untilTime(context, asked.until, now);
@@ -83,39 +99,29 @@ export async function acceptDrift(context: CommandContext, asked: AcceptOptions)
       });
       drifts.push(drift);
     }
-    const found = findingsOf(mirror, drifts, options, () => {
-      const record = lookUpRecord(mirror, config, options, { sources });
-      if (record.note !== undefined) printNote(context, [record.note]);
-      return record.row;
-    });
-    const { drift, findings } = onlyRecord(found, options);
-    const names = new MemberNames(drift.definitions(kind));
-    const accepted = findings.filter(({ kind: own, path, place = path }) => {
-      const definition = drift.definitions(own);
-      // Under any name by which it is shown; a place includes everything below it.
-      return isAskedFor([path, place, maskedPlace(place, definition, names)], options.field);
-    });
-    if (accepted.length === 0) throw otherFields(findings, options);
+    const { id } = options;
+    const { drift, accepted } =
+      id === undefined
+        ? allOfKind(drifts, options)
+        : ofOneRecord(mirror, drifts, { ...options, id }, () => {
+            const record = lookUpRecord(mirror, config, { ...options, id }, { sources });
+            if (record.note !== undefined) printNote(context, [record.note]);
+            return record.row;
+          });
     if (reason === '') throw reasonMissing();
     const baseline = mirror.snapshots.baseline();
-    const acceptances = accepted.map((finding) => {
-      const { fingerprint, scope, id } = finding;
-      return mirror.acceptances.add(
-        {
-          source: drift.source,
-          fingerprint,
-          kind,
-          scope,
-          id,
-          path: placeOf(finding),
-          reason,
-          acceptedAt: isoTime(now),
+    const acceptances = mirror.acceptances.addAll(
+      accepted.map((finding) => ({
+        acceptance: {
+          ...{ source: drift.source, fingerprint: finding.fingerprint },
+          ...{ kind, scope: finding.scope, id: finding.id, path: placeOf(finding) },
+          ...{ reason, acceptedAt: isoTime(now) },
           ...(until === undefined ? {} : { until }),
         },
-        acceptedEarlier(drift, finding),
-        measuredOf(drift, finding, baseline),
-      );
-    });
+        earlier: acceptedEarlier(drift, finding),
+        measured: measuredOf(drift, finding, baseline),
+      })),
+    );
     const taken = new Set(accepted.map(({ fingerprint }) => fingerprint));
     const open = drift.open.filter(({ fingerprint }) => !taken.has(fingerprint)).length;
     await printAccepted(context, drift, accepted, acceptances, { kind, open });
@@ -131,6 +137,81 @@ function reasonMissing(): TidemarkError {
   });
 }
 
+/** What is to be accepted, of one source. */
+interface Accepted {
+  readonly drift: SourceDrift;
+  readonly accepted: readonly Finding[];
+}
+
+/** The open findings of a kind, where `--count` says how many there are: whoever gives it has looked at them. */
+function allOfKind(
+  drifts: readonly SourceDrift[],
+  { kind, field, count: expected }: AcceptOptions,
+): Accepted {
+  const found = drifts
+    .map((drift) => ({ drift, accepted: atFields(drift, drift.open, field) }))
+    .filter(({ accepted }) => accepted.length > 0);
+  const [only, ...others] = found;
+  if (only === undefined) {
+    throw new TidemarkError('not_found', `no finding of ${kind} is open: there is nothing to accept`, {
+      hint: '`tidemark drift` shows what drifts; what the configuration ignores needs no accepting',
+    });
+  }
+  if (others.length > 0) {
+    const names = found.map(({ drift: { source } }) => source);
+    throw new TidemarkError('usage', `findings of ${kind} are open in ${wordList(names)}`, {
+      hint: 'name one with --source',
+    });
+  }
+  const open = only.accepted.length;
+  if (expected === open) return only;
+  const are = open === 1 ? '1 finding' : `${count(open)} findings`;
+  throw new TidemarkError(
+    'usage',
+    expected === undefined
+      ? `no id was given, and ${are} of ${kind} ${open === 1 ? 'is' : 'are'} open`
+      : `--count ${expected}, but ${are} of ${kind} ${open === 1 ? 'is' : 'are'} open: nothing was accepted`,
+    {
+      hint: `look at what \`tidemark drift --kind ${kind}\` shows; name a record by its id, or accept all with --count ${open}`,
+    },
+  );
+}
+
+/** What drifts of the record that is meant, at the fields that were asked for. */
+function ofOneRecord(
+  mirror: Mirror,
+  drifts: readonly SourceDrift[],
+  options: OfRecord,
+  lookUp: () => Pick<RecordRow, 'source' | 'scope' | 'id'>,
+): Accepted {
+  const { drift, findings } = onlyRecord(findingsOf(mirror, drifts, options, lookUp), options);
+  const accepted = atFields(drift, findings, options.field);
+  if (accepted.length === 0) throw otherFields(findings, options);
+  return { drift, accepted };
+}
+
+function atFields(
+  { definitions }: SourceDrift,
+  findings: readonly Finding[],
+  field: readonly string[] | undefined,
+): Finding[] {
+  // Masked names of members that are alike are numbered within a record.
+  const records = Map.groupBy(findings, ({ scope, id }) => `${scopeKey(scope)} ${id}`);
+  return [...records.values()].flatMap((own) => {
+    const [first] = own;
+    if (first === undefined) return [];
+    const definition = definitions(first.kind);
+    const names = new MemberNames(definition);
+    // Under any name by which it is shown; a place includes everything below it.
+    return own.filter(({ path, place = path }) =>
+      isAskedFor([path, place, maskedPlace(place, definition, names)], field),
+    );
+  });
+}
+
+/** Options that name a record. */
+type OfRecord = AcceptOptions & { readonly id: string };
+
 /** Of one source. */
 interface Found {
   readonly drift: SourceDrift;
@@ -144,7 +225,7 @@ interface Found {
 function findingsOf(
   mirror: Mirror,
   drifts: readonly SourceDrift[],
-  { kind: kindText, id: asked }: AcceptOptions,
+  { kind: kindText, id: asked }: OfRecord,
   lookUp: () => Pick<RecordRow, 'source' | 'scope' | 'id'>,
 ): readonly Found[] {
   const kind = kindArgument(kindText);
@@ -186,7 +267,7 @@ function ofRecord(
   });
 }
 
-function onlyRecord(found: readonly Found[], { kind, id }: AcceptOptions): Found {
+function onlyRecord(found: readonly Found[], { kind, id }: OfRecord): Found {
   const [only] = found;
   if (only === undefined) {
     throw new TidemarkError(
@@ -218,7 +299,7 @@ function onlyRecord(found: readonly Found[], { kind, id }: AcceptOptions): Found
   });
 }
 
-function otherFields(findings: readonly Finding[], { kind, id, field = [] }: AcceptOptions): TidemarkError {
+function otherFields(findings: readonly Finding[], { kind, id, field = [] }: OfRecord): TidemarkError {
   const paths = findings.map(({ path, place = path, change }) =>
     path === '' ? `the record (${change}): leave --field out` : place,
   );

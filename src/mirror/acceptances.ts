@@ -130,21 +130,39 @@ export class AcceptanceStore {
     earlier?: string,
     measured?: Measured,
   ): DriftAcceptance {
+    const [added] = this.addAll([{ acceptance, earlier, measured }]);
+    if (added === undefined) throw new TypeError('one was given');
+    return added;
+  }
+
+  /** As `add`, of several: all or none. */
+  addAll(
+    given: readonly {
+      readonly acceptance: Omit<DriftAcceptance, 'by' | 'via'>;
+      readonly earlier?: string | undefined;
+      readonly measured?: Measured | undefined;
+    }[],
+  ): DriftAcceptance[] {
     const { actor } = this.#access;
-    // The log is append-only: what is in it cannot be masked later.
-    const reason = this.#access.recordedText(acceptance.reason, 'the reason');
-    const added = { ...acceptance, reason, by: actor.by, via: actor.via };
-    const { source, acceptedAt: at } = added;
+    const all = given.map(({ acceptance, ...rest }) => {
+      // The log is append-only: what is in it cannot be masked later.
+      const reason = this.#access.recordedText(acceptance.reason, 'the reason');
+      return { ...rest, added: { ...acceptance, reason, by: actor.by, via: actor.via } };
+    });
     this.#access.change((writer) =>
       writer
         .transaction(() => {
-          if (earlier !== undefined) dropAcceptances(writer, { source, fingerprint: earlier }, { actor, at });
-          endGoneElsewhere(writer, added, actor);
-          storeAcceptance(writer, added, actor, measured);
+          for (const { added, earlier, measured } of all) {
+            const { source, acceptedAt: at } = added;
+            if (earlier !== undefined)
+              dropAcceptances(writer, { source, fingerprint: earlier }, { actor, at });
+            endGoneElsewhere(writer, added, actor);
+            storeAcceptance(writer, added, actor, measured);
+          }
         })
         .immediate(),
     );
-    return added;
+    return all.map(({ added }) => added);
   }
 
   /**

@@ -59,6 +59,42 @@ describe('accepted drift', () => {
     expect((await expectRun(0, 'drift')).stdout).not.toMatch(/made after this state|no longer drifts/);
   });
 
+  it('of a whole kind needs the number of its open findings, and has an entry for each', async () => {
+    const { service, expectRun, drift } = await baselined();
+    service.set('roles', [
+      { id: 'r1', name: 'Ops by hand' },
+      { id: 'r2', name: 'New' },
+    ]);
+    service.set('domains', [{ ...DOMAINS[0], is_verified: true }, DOMAINS[1] ?? {}]);
+    await expectRun(0, 'sync', '--quiet');
+    const accept = ['drift', 'accept', 'roles', '--reason', 'merged'];
+    expect((await expectRun(4, ...accept)).stderr).toMatch(/2 findings of roles are open\n.*--count 2/);
+    expect((await expectRun(4, ...accept, '--count', '3')).stderr).toContain('nothing was accepted');
+    expect((await expectRun(4, ...accept, 'r1', '--count', '2')).stderr).toContain('leave one of them out');
+    expect((await drift()).accepted).toEqual([]);
+    const { stdout } = await expectRun(0, ...accept, '--count', '2');
+    expect(stdout).toContain(
+      '2 findings accepted (these values, also if they come back); none of roles still open',
+    );
+    const after = await drift();
+    expect([ids(after.accepted), ids(after.findings)]).toEqual([['r1 /name', 'r2'], ['d1 /is_verified']]);
+    expect((await expectRun(0, 'audit')).stdout.match(/merged/g)).toHaveLength(2);
+    expect((await expectRun(1, ...accept, '--count', '2')).stderr).toContain('nothing to accept');
+    await expectRun(
+      0,
+      'drift',
+      'accept',
+      'domains',
+      '--field',
+      '/is_verified',
+      '--count',
+      '1',
+      '--reason',
+      'x',
+    );
+    await expectRun(0, 'verify');
+  });
+
   it('holds under every mode and filter, and is offered for withdrawal only where it was looked at', async () => {
     const { service, expectRun, drift } = await baselined();
     service.set('roles', [
