@@ -283,7 +283,7 @@ export function hasOtherSources(config: MirrorOwnership, statuses: readonly Sour
 }
 
 /** Empty if no action is needed. `hasOthers`: commands then name the source. `isAtWork`: its last run is known to be under way. */
-export function nextSteps(status: SourceStatus, hasOthers: boolean, isAtWork = false): string[] {
+function nextSteps(status: SourceStatus, hasOthers: boolean, isAtWork = false): string[] {
   const steps = stepsFor(status, hasOthers, isAtWork).map(({ text }) => text);
   return hasOthers ? steps.map((step) => withSource(step, status.source)) : steps;
 }

@@ -190,7 +190,9 @@ describe('words of commands', () => {
     const state = await both('status');
     expect(state.stderr).toBe('tidemark: no run of default was published yet\n');
     expect(state.stdout.replaceAll(/\s+/g, ' ')).toContain('Invalid API key, just now');
-    expect((await commandLine(['status'], { env, cwd: directory })).stderr).toContain('→ run `tidemark sync');
+    expect((await commandLine(['status'], { env, cwd: directory })).stderr).toContain(
+      '→ check the key of this source (`tidemark doctor` tries it)',
+    );
     const looked = await both('doctor');
     expect(looked.stdout).toMatch(/organizations +DENIED .* the key was refused\n/);
     expect(looked.stdout).not.toMatch(/needs organization|\d organizations?,/);

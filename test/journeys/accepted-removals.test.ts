@@ -164,7 +164,7 @@ it('are named by a narrowed `drift` only where they are of what it is about', as
   expect(own).toContain('12 batch exports are missing, their removal is held: ');
   const narrowed = `--kind batch_exports --organization ${ORG}`;
   expect(own).toContain(
-    `\`tidemark diff latest live ${narrowed}\` shows what is missing, \`tidemark restore ${narrowed}\` plans`,
+    `\`tidemark diff latest live ${narrowed}\` shows what is missing\n\`tidemark restore ${narrowed}\` plans`,
   );
   // These alone are all that is held of the kind.
   expect(own).toContain(

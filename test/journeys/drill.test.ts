@@ -84,7 +84,7 @@ describe('tidemark drill', () => {
         found.kinds.reduce((total, each) => total + (each.restored ? each[of] : 0), 0);
       const share = ((100 * sum('comes_back')) / sum('records')).toFixed(0);
       const cells = [sum('needs_secret'), sum('needs_person'), sum('unknown')].join(' | ');
-      const row = page.split('\n').find((line) => line.startsWith('|') && line.includes(`\`${profile}\``));
+      const row = page.split('\n').find((line) => line.startsWith(`| \`${profile}\``));
       expect(row, profile).toContain(`| ${sum('comes_back')} (${share} %) | ${cells} |`);
       expect(page).toContain(`The sandbox's ${sum('records')} records of configuration`);
     }

@@ -751,13 +751,19 @@ describe('a source at another address', () => {
       run: 3,
       until_run: 2,
     });
+    const { runs } = JSON.parse((await run('runs', '--json')).stdout) as {
+      runs: readonly { readonly run: number; readonly finished_at: string }[];
+    };
+    const finished = runs.find((each) => each.run === 3)?.finished_at ?? '';
     const weekAgo = new Date(Date.now() - 7 * 24 * 3_600_000).toISOString();
     const ended = (time: string): void =>
       alterFile(mirror, `UPDATE runs SET finished_at = ${time} WHERE run = 3`);
     ended(`'${weekAgo}'`);
     expect((await run('status')).stdout).not.toContain('was read at');
     expect(await inJson()).toBeNull();
-    ended('started_at');
+    // As it was: a row of a run that another program altered proves no baseline.
+    ended(`'${finished}'`);
+    expect((await run('status')).stdout).toContain(line);
     await run('snapshots', 'pin', 'there', '--baseline');
     expect((await run('status')).stdout).not.toContain('was read at');
   });

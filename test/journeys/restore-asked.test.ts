@@ -597,12 +597,12 @@ describe('a plan that creates a record without what was lost with it', () => {
     const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
     await story.call('DELETE', `${ORGANIZATION}projects/2/`);
     const choice = ['run:1', '--kind', 'projects'];
-    const { stderr } = await story.expectRun(2, 'restore', ...choice);
+    const { stderr } = await story.expectRun(3, 'restore', ...choice);
     expect(stderr).toMatch(
       /not selected, and names by its old id .*2 batch exports \(Persons → S3 \(audit\), Load/,
     );
     const [, command = ''] = /after this restore, `tidemark (restore [^`]*)`/.exec(stderr) ?? [];
-    const { stdout: plan } = await story.expectRun(2, 'restore', ...choice, '--format', 'json');
+    const { stdout: plan } = await story.expectRun(3, 'restore', ...choice, '--format', 'json');
     const { referring } = JSON.parse(plan) as { referring: { kind: string; count: number }[] };
     expect(referring.map(({ kind, count }) => `${kind} ${count}`)).toEqual(['invites 2', 'batch_exports 2']);
     const whole = await story.expectRun(3, 'restore', 'run:1');
