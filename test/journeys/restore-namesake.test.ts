@@ -46,8 +46,8 @@ describe('apply PLAN, after somebody made the record again by hand', () => {
     const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
     const [lost] = await story.list('proxy_records');
     await story.call('DELETE', `${ORGANIZATION}proxy_records/${String(lost?.['id'])}/`);
-    await story.plan(2, '--kind', 'proxy_records', '--out', 'plan.json');
-    await story.expectRun(0, 'apply', 'plan.json', '--yes');
+    await story.plan(3, '--kind', 'proxy_records', '--out', 'plan.json');
+    await story.expectRun(3, 'apply', 'plan.json', '--yes');
     const { stderr } = await story.expectRun(6, 'apply', 'plan.json', '--yes');
     expect(stderr).toContain('exists now');
     expect(stderr).toContain('nothing was sent; restore 1 has sent this plan (`tidemark restores show 1`)');
