@@ -80,11 +80,11 @@ export function withMissing(
   if (stored === undefined) return [...backups];
   const isOwn = (each: Backup): boolean =>
     each.isMisattributed === true || (each.manifest?.mirror ?? owner) === owner;
-  // By the times in the names: that of a manifest is more exact.
+  // By the times in the names: that of a manifest is more exact. A later one with an earlier run is an older one under a new name.
   const isThere = backups.some(
     (each) =>
       each.name === stored.name ||
-      (isOwn(each) && newestFirst(parseBackupName(each.name) ?? each, stored) < 0),
+      (isOwn(each) && each.run >= stored.run && newestFirst(parseBackupName(each.name) ?? each, stored) < 0),
   );
   if (isThere) return [...backups];
   const missing: Backup = {

@@ -244,6 +244,17 @@ describe('verify --backups', () => {
     expect(gone.stderr).toContain(`${cut} is gone: it was stored there last`);
     expect(gone.stdout).toContain('`tidemark backup verify` reads the content');
     expect((await verified('--backups')).left_out).toMatchObject([{ file: cut, reason: 'gone' }]);
+    // The older one under a later name is not the newest.
+    const later = 'tidemark-29991231T235959Z-run1.db.zst';
+    const manifest = readFileSync(join(directory, `${good}.json`), 'utf8');
+    copyFileSync(join(directory, good), join(directory, later));
+    const madeAt = `"made_at":"2999-12-31T23:59:59.000Z"`;
+    writeFileSync(
+      join(directory, `${later}.json`),
+      manifest.replaceAll(good, later).replace(/"made_at": ?"[^"]*"/, madeAt),
+    );
+    expect((await run('verify', '--backups')).stderr).toContain(`${cut} is gone: it was stored there last`);
+    expect((await run('backup', 'verify')).code).toBe(1);
   });
 
   it('counts the backups that it leaves out, and says why', async () => {
