@@ -124,6 +124,7 @@ export async function driftBetween(
           ...sides,
           idMap,
           missing: () => missingIn(mirror, source, sides.to),
+          now,
         });
   const fingerprintOf: FingerprintOf =
     mirror === null

@@ -1,4 +1,4 @@
-/** Invites that a restore sent: they stand for members who come back by accepting them, and do not count as drift. */
+/** Invites that a restore sent: they stand for members who come back by accepting them, and do not count as drift beside them. */
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { isScopeCompatible } from '../catalog/lineage.ts';
@@ -12,23 +12,26 @@ import type { LoadedState } from './state.ts';
 
 /**
  * The document without added records that a restore created in the place of records of another kind, which FROM has and TO has
- * not: those that are missing are reported. A restore that is not as the audit log has it does not count.
+ * not: those that are missing are reported. Where somebody accepted that one is missing, its invite is reported: it would bring back who
+ * was to go. A restore that is not as the audit log has it does not count.
  * @param missing records of TO that the service no longer shows, since their removal is held
  */
 export function withoutSentInvites(
   document: DiffDocument,
-  { restores }: Pick<Mirror, 'restores'>,
+  { restores, acceptances }: Pick<Mirror, 'restores' | 'acceptances'>,
   source: string,
   {
     from,
     to,
     idMap,
     missing,
+    now,
   }: {
     from: LoadedState;
     to: LoadedState;
     idMap: readonly IdMapping[];
     missing: () => readonly RecordKey[];
+    now: number;
   },
 ): DiffDocument {
   const added = document.changes.filter(({ change }) => change === 'added');
@@ -53,6 +56,17 @@ export function withoutSentInvites(
     altered.set(restore, known);
     return known;
   };
+  let accepted: ReadonlySet<string> | undefined;
+  const isAccepted = (kind: Kind, id: string): boolean =>
+    (accepted ??= new Set(
+      acceptances
+        .checked(source)
+        .filter(
+          ({ path, contradiction, until }) =>
+            path === '' && contradiction === undefined && !isPast(until, now),
+        )
+        .map((each) => `${each.kind} ${each.id}`),
+    )).has(`${kind} ${id}`);
   const creations = new Set(
     restores
       .creations(
@@ -65,7 +79,7 @@ export function withoutSentInvites(
         const ids = withMappedIds(desired.kind, [desired.id], idMap);
         const there = [...idsIn(to, desired.kind, ids)].filter((each) => !isHeld(desired.kind, each));
         const isMissing = idsIn(from, desired.kind, ids).size > 0 && there.length === 0;
-        return isMissing && !isAltered(restore);
+        return isMissing && !ids.some((each) => isAccepted(desired.kind, each)) && !isAltered(restore);
       })
       .map(({ kind, id }) => `${kind} ${id}`),
   );
@@ -82,6 +96,10 @@ export function withoutSentInvites(
   const { added: count, unchanged } = document.summary;
   const summary = { ...document.summary, added: count - settled, unchanged: unchanged + settled };
   return { ...document, changes, summary };
+}
+
+function isPast(until: string | undefined, now: number): boolean {
+  return until !== undefined && Date.parse(until) <= now;
 }
 
 /**

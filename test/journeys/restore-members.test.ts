@@ -82,6 +82,11 @@ describe('an invite for a member who is missing', () => {
     expect(await found()).toEqual([`removed members ${address}`]);
     expect(await found('--live')).toEqual([`removed members ${address}`]);
     await story.expectRun(0, 'drift', '--kind', 'invites');
+    // Who is accepted as gone is not to come back by it.
+    await story.expectRun(0, 'drift', 'accept', 'members', address, '--reason', 'left');
+    expect(await found()).toEqual([`added invites ${address}`]);
+    await story.expectRun(2, 'drift', '--kind', 'invites');
+    await story.expectRun(0, 'drift', 'unaccept', 'members', address);
     // An undo of the undo sends it again.
     for (const restore of ['1', '2']) await story.expectRun(0, 'undo', restore, '--apply', '--yes');
     expect(await found('--live')).toEqual([`removed members ${address}`]);
