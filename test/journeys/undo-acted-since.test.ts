@@ -52,6 +52,18 @@ describe('undo of a restore that was killed, where somebody else may have acted 
     expect((await story.run('status')).stdout).not.toContain('--resume');
   });
 
+  it('has nothing to check once --resume found what the killed process had made', async () => {
+    const story = await Story.start();
+    const [domain] = await story.list('domains');
+    await story.call('DELETE', `${ORGANIZATION}domains/${String(domain?.['id'])}/`);
+    await killedAt(story, 'domains', 'POST', true);
+    const resumed = await story.run('restore', '--resume');
+    expect(resumed.stdout).toContain('found done');
+    const { stdout } = await story.expectRun(0, 'restores', '--json');
+    expect(JSON.parse(stdout)).toMatchObject({ restores: [{ restore: 1, to_check: 0 }] });
+    expect((await story.expectRun(0, 'restores')).stdout).not.toContain('to check');
+  });
+
   it('takes back the rest where somebody removed a role that it had half made', async () => {
     const story = await Story.start({ TIDEMARK_PROFILE: 'svc-writable' });
     for (const { id } of (await story.list('roles')).slice(0, 2))

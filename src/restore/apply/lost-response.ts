@@ -191,8 +191,6 @@ export async function effectOf(
   let looked = await lookUp(context, ready);
   logStep(context, step, 'looked up the effect of a write without an answer', { found: looked.found });
   const { sentAt, errorCode } = journal.row(step.n);
-  // Journaled as `sent` and nothing after it: the process ended, and whether the request was sent is unknown.
-  if (error === null && errorCode === null) context.perhapsSent.add(step.n);
   const isYoung = sentAt !== null && clock.now() - Date.parse(sentAt) < SERVICE_EXECUTION_MS;
   let late = looked.found === 'not_done' ? await lateRecordOf(context, ready) : null;
   const delays = late !== null || error !== null || isYoung ? retryDelays(ready, error, late !== null) : [];
@@ -206,7 +204,10 @@ export async function effectOf(
   late = await lateRecordOf(context, ready);
   if (late === null) {
     const renamed = await renamedSince(context, ready);
-    return renamed === null ? looked : otherName(context, ready, renamed);
+    if (renamed !== null) return otherName(context, ready, renamed);
+    // Journaled as `sent` and nothing after it: the process ended, and whether the request was sent is unknown. It is sent now.
+    if (error === null && errorCode === null) context.perhapsSent.add(step.n);
+    return looked;
   }
   const next = `\`tidemark restore --resume ${journal.restore}\` in some minutes looks it up, and sends it only if it is not there`;
   return { found: 'unproven', error: lateListError(ready, late), next };
