@@ -142,7 +142,7 @@ function restoreSummary(report: RestoreReport): string {
     ...(found === 0
       ? []
       : [
-          `${formatInteger(found)} of the applied ones ${found === 1 ? 'was' : 'were'} found done: the request had no answer`,
+          `${formatInteger(found)} of the applied ones ${found === 1 ? 'was' : 'were'} found done, without an answer that says so`,
         ]),
     ...(continued === 0
       ? []

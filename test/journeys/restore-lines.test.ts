@@ -42,7 +42,7 @@ describe('the lines of a restore', () => {
     const sent = story.writes().length;
     const { stdout } = await story.expectRun(0, 'restore', '--resume', '1');
     expect(stdout).toContain(
-      '1 applied and verified; 1 of the applied ones was found done: the request had no answer',
+      '1 applied and verified; 1 of the applied ones was found done, without an answer that says so',
     );
     expect(story.writes()).toHaveLength(sent);
     const shown = JSON.parse(

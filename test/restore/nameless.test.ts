@@ -86,7 +86,7 @@ describe('a record without a name is created', () => {
     expect(report.by_hand).toHaveLength(1);
     expect(restoreExitCode(report, false)).toBe(3);
     expect(resultReport(report, { definitions: posthog }).summary).toContain(
-      '1 applied and verified; 1 of the applied ones was found done: the request had no answer',
+      '1 applied and verified; 1 of the applied ones was found done, without an answer that says so',
     );
     expect(posts(rig)).toBe(1);
     expect(there(rig)).toHaveLength(1);
