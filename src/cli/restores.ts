@@ -81,7 +81,11 @@ export async function restores(
           localTime(row.startedAt),
           byText(row),
           isTimed ? duration(Date.parse(row.finishedAt) - Date.parse(row.startedAt)) : '',
-          `${row.outcome}${isAbandoned ? ' (abandoned)' : isOver ? ' (undone)' : ''}${toCheck === '' ? '' : `, ${toCheck}`}`,
+          [
+            `${row.outcome}${isAbandoned ? ' (abandoned)' : isOver ? ' (undone)' : ''}`,
+            ...(isAbandoned && counts.planned > 0 ? [`${count(counts.planned)} not reached`] : []),
+            ...(toCheck === '' ? [] : [toCheck]),
+          ].join(', '),
           counts.unverified === 0
             ? count(counts.applied)
             : `${count(counts.applied)} (${count(counts.unverified)} not as sent)`,

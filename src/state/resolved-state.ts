@@ -375,7 +375,9 @@ export function missingRun(
   // A program that deleted its seal as well leaves a gap, which also a run of another mirror may have left (`mirror move`).
   const isGap = latest !== undefined && number > 0 && number < latest.run;
   return new TidemarkError('reference_unknown', `there is no run ${number}${named}`, {
-    hint: isGap ? `retention did not drop it; \`tidemark verify\` names what was deleted; ${kept}` : kept,
+    hint: isGap
+      ? `retention did not drop it: \`tidemark verify\` names it if another program deleted it; after a join of mirrors, numbers have gaps; ${kept}`
+      : kept,
   });
 }
 
