@@ -10,6 +10,7 @@ import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import { plural } from '../core/wording.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
+import { removeMirrorFile } from '../mirror/database.ts';
 import { acquireWriterLock } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import {
@@ -17,7 +18,6 @@ import {
   makeMovedMirror,
   type MovedPart,
   readMirrorFacts,
-  removeMirrorFile,
   settleMirrorFile,
 } from '../mirror/move.ts';
 import { MIRROR_VARIABLE } from '../config/environment.ts';

@@ -1,6 +1,6 @@
 /**
- * Current records that a run did not see, found and decided in slices, so that the event loop is not blocked. Uses the
- * connection of the writer, because the stage is attached to it.
+ * Current records that a run did not see: found and decided in slices, so that the event loop is not blocked. By the writer's
+ * connection, to which the stage is attached.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { CATALOG, familyKinds, scopeKey } from '../catalog/catalog.ts';
@@ -8,21 +8,21 @@ import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { isAsRecorded } from './audited-rows.ts';
 import { type Connection, translated } from './database.ts';
-import { prepared } from './query.ts';
+import { perConnection } from './query.ts';
 import { storedSteps } from './restores.ts';
 import { type Verdict, wasSeen, willBeRemoved } from './stage.ts';
 import { knownKind } from './stored-names.ts';
 
 export interface AbsentRecord {
   readonly id: string;
-  /** The run that found it absent first, where its removal is held. */
+  /** The run that first found it absent, if its removal is held. */
   readonly heldSince: { readonly run: number; readonly at: string } | null;
 }
 
 /**
- * Part of the absent records. `confirmed`: those that a run found absent and held at `heldBy` (ISO 8601, UTC with
- * milliseconds) or before, and those that a restore replaced or removed; `waiting`: the others; `held`: those of the
- * waiting that an earlier run held; `not held`: all but these.
+ * Part of the absent records. `confirmed`: those that a run held at `heldBy` (ISO 8601, UTC with milliseconds) or before, and those
+ * that a restore replaced or removed; `waiting`: all others; `held`: the waiting ones that an earlier run held; `not held`: all
+ * except `held`.
  */
 export interface AbsentShare {
   readonly which: 'confirmed' | 'waiting' | 'held' | 'not held';
@@ -31,15 +31,15 @@ export interface AbsentShare {
 
 export interface AbsentCounts {
   readonly absent: number;
-  /** Of these, those that an earlier run found absent by the time asked for, and those that were replaced or taken. */
+  /** Absent records that are `confirmed` (`AbsentShare`): `replaced` and `taken` are among them. */
   readonly confirmed: number;
-  /** Of these, those that a restore recreated under another id, which this run saw: no loss. */
+  /** Confirmed ones that a restore recreated under another id, which this run saw: no loss. */
   readonly replaced: number;
-  /** Of the others, those that a restore or an undo removed, and that no run looked for since: no loss either. */
+  /** Other confirmed ones that a restore or an undo removed, and that no run looked for since: no loss either. */
   readonly taken: number;
-  /** Of those that wait, those that an earlier run held. */
+  /** Waiting ones that an earlier run held. */
   readonly held: number;
-  /** When the first and the last of these were held, ISO 8601; null if none was. */
+  /** When the first and the last of these were held, ISO 8601; null if there are none. */
   readonly firstHeldAt: string | null;
   readonly lastHeldAt: string | null;
 }
@@ -60,7 +60,7 @@ interface AbsentRow {
   sinceAt: string | null;
 }
 
-/** The kinds that show the records of the kind in that column, as a subquery. */
+/** SQL subquery: the kinds that show the records of the kind in that column. */
 function familyOf(column: string): string {
   const cases = CATALOG.filter(({ family }) => family !== null).map(
     ({ kind }) => `WHEN '${kind}' THEN '${JSON.stringify(familyKinds(kind))}'`,
@@ -68,7 +68,7 @@ function familyOf(column: string): string {
   return `(SELECT value FROM json_each(CASE ${column} ${cases.join(' ')} ELSE json_array(${column}) END))`;
 }
 
-/** A restore made it again, through any kind that shows it, and this run saw what it made: replaced, not lost. */
+/** True if a restore created the record again, as any kind that shows it, and this run saw the new one: replaced, not lost. */
 const IS_REPLACED = `EXISTS (WITH RECURSIVE later(id) AS (SELECT k.remote_id UNION
       SELECT i.new_id FROM later l JOIN collections c ON c.id = k.collection JOIN sources s ON s.id = c.source
       JOIN id_map i ON i.source = s.name AND i.kind IN ${familyOf('c.kind')} AND i.old_id = l.id
@@ -86,12 +86,13 @@ const IS_ABSENT = `k.collection = :collection AND ${withinSlice('k.remote_id')} 
     AND NOT ${wasSeen('k.record')}`;
 const ABSENT = `FROM main.records k LEFT JOIN held_records h ON h.record = k.record WHERE ${IS_ABSENT}`;
 
-const COUNT_ABSENT = prepared(({ $client }) =>
-  $client
+const COUNT_ABSENT = perConnection((connection) =>
+  connection
     .prepare<Record<string, unknown>, number>(`SELECT count(*) FROM main.records k WHERE ${IS_ABSENT}`)
     .pluck(),
 );
 
+/** As `CollectionStage.absent`. */
 export function absentRecords(
   writer: Connection,
   path: string,
@@ -143,7 +144,7 @@ const CONDITION: Readonly<Record<AbsentShare['which'], string>> = {
   'not held': `NOT ${IS_HELD}`,
 };
 
-/** What `condition` refers to. */
+/** The parameters of `condition`. */
 function shareValues(
   writer: Connection,
   path: string,
@@ -155,14 +156,14 @@ function shareValues(
   return { collection, heldBy: share.heldBy, taken: JSON.stringify(taken) };
 }
 
-/** How many are absent, however many that is: no id is fetched. */
+/** Counts the absent records without fetching their ids. */
 export async function countAbsent(
   writer: Connection,
   path: string,
   collection: number,
   heldBy: string,
 ): Promise<AbsentCounts> {
-  // Nearly always there are none, and asking only that costs a fraction of compiling the complete query.
+  // Nearly always there are none, and this query takes a fraction of the time to compile the complete one.
   const all = await sumOverSlices(
     idSlices(writer, path, 'main', collection),
     (slice) => translated(path, () => COUNT_ABSENT(writer).get({ collection, ...slice })) ?? 0,
@@ -203,20 +204,20 @@ export async function countAbsent(
   return { absent, confirmed, replaced, taken, held, firstHeldAt, lastHeldAt };
 }
 
-/** What is decided on absent records, or a share of them. */
-interface AbsenceDecision {
-  readonly verdict: Verdict;
-  readonly share?: AbsentShare | undefined;
-  /** Since when those wait that are held only now, ISO 8601; left out: since the end of the run. */
-  readonly heldAt?: string | undefined;
-}
-
-/** Gives all absent records of a collection, or a share of them, one verdict; returns how many. `write` guards the stage. */
+/** As `CollectionStage.decideAbsent`. @param write guards the stage */
 export async function decideAbsences(
   writer: Connection,
   path: string,
   collection: number,
-  { verdict, share, heldAt }: AbsenceDecision,
+  {
+    verdict,
+    share,
+    heldAt,
+  }: {
+    readonly verdict: Verdict;
+    readonly share?: AbsentShare | undefined;
+    readonly heldAt?: string | undefined;
+  },
   write: (work: () => number) => number,
 ): Promise<number> {
   const insert = writer.prepare<Record<string, unknown>>(
@@ -228,17 +229,17 @@ export async function decideAbsences(
   );
 }
 
-// Kinds read one by one, with a request per parent: records whose parent is gone, and parents never asked for.
+// Kinds that are read one by one, with a request for each parent: records whose parent is gone, and parents that were never read.
 
-/** Numbers of the kind's collection and of its parents'. */
+/** The numbers of the kind's collection and of its parents'. */
 export interface LinkedCollections {
   readonly own: number;
   readonly parent: number;
 }
 
 /**
- * Marks every current record for removal whose parent does not exist or is removed by this run; returns how many. Such
- * a record follows its parent: it does not count against the removal limit and is never held. `write` guards the stage.
+ * Marks for removal every current record whose parent does not exist or is removed by this run; returns how many. Such a record
+ * follows its parent: it does not count against the removal limit and is never held. `write` guards the stage.
  */
 export async function removeOrphans(
   writer: Connection,
@@ -261,7 +262,7 @@ export async function removeOrphans(
   );
 }
 
-/** How many of the parents that exist after this run were never asked for. */
+/** For how many of the parents that exist after this run the kind was never read. */
 export async function countUnchecked(
   writer: Connection,
   path: string,
@@ -285,7 +286,7 @@ export async function countUnchecked(
     'main',
     `p.hash IS NOT NULL AND ${isUnchecked('p.record')} AND ${isUnasked('p.remote_id')} AND NOT ${willBeRemoved('p.record')}`,
   );
-  // No check names a fresh record: its number is NULL.
+  // A fresh record has no check: its number is NULL.
   const added = await count(
     'stage',
     `p.action IN ('fresh', 'returned') AND ${isUnchecked('p.record')} AND ${isUnasked('p.remote_id')}`,
@@ -293,20 +294,20 @@ export async function countUnchecked(
   return known + added;
 }
 
-// A collection's keys in slices of id order: long set-based work goes slice by slice and gives the event loop air.
+// A collection's ids in slices, in order: long set-based work goes slice by slice and yields to the event loop.
 
-/** Keys per slice: some 10 ms of work. */
+/** Ids per slice: some 10 ms of work. */
 const SLICE = 5_000;
 
-/** From `from` on, to before `end`; to the last one where there is no end. */
+/** Ids from `from` to before `end`; null: to the last one. */
 interface IdSlice {
   readonly from: string;
   readonly end: string | null;
 }
 
 /**
- * The SQL bounds of an `IdSlice` on the column `id`. The upper bound is a blob, which sorts after every text, so that
- * the index search ends there; with an OR instead, each slice would read to the end of the collection.
+ * The SQL bounds of an `IdSlice` on the column `id`. Without an end, the upper bound is a blob, which sorts after every text, so that
+ * the index search still has one; with an OR instead, each slice would read to the end of the collection.
  */
 function withinSlice(id: string): string {
   return `${id} >= :from AND ${id} < ifnull(:end, x'')`;
@@ -315,8 +316,8 @@ function withinSlice(id: string): string {
 const SLICE_END = { main: sliceEndIn('main'), stage: sliceEndIn('stage') } as const;
 
 function sliceEndIn(schema: 'main' | 'stage') {
-  return prepared(({ $client }) =>
-    $client
+  return perConnection((connection) =>
+    connection
       .prepare<[number, string, number], string>(
         `SELECT remote_id FROM ${schema}.records WHERE collection = ? AND remote_id >= ? ORDER BY remote_id LIMIT 1 OFFSET ?`,
       )
@@ -324,7 +325,7 @@ function sliceEndIn(schema: 'main' | 'stage') {
   );
 }
 
-/** The slices of a collection's records: those of the mirror, removed ones too, or those that are staged. */
+/** The slices of a collection's records in the mirror (including removed ones), or in the stage. */
 function* idSlices(
   writer: Connection,
   path: string,
@@ -341,7 +342,7 @@ function* idSlices(
   }
 }
 
-/** Runs `work` for each slice, with a turn of the event loop after each but the last; returns the sum. */
+/** Runs `work` for each slice and returns the sum; yields to the event loop between slices. */
 async function sumOverSlices(slices: Iterable<IdSlice>, work: (slice: IdSlice) => number): Promise<number> {
   let sum = 0;
   for (const slice of slices) {
@@ -351,9 +352,9 @@ async function sumOverSlices(slices: Iterable<IdSlice>, work: (slice: IdSlice) =
   return sum;
 }
 
-// What a restore or an undo of this mirror removed is absent too, but not lost.
+// Records that a restore or an undo of this mirror removed are absent too, but not lost.
 
-/** The part of a stored plan that says what a step removes. */
+/** What a step of a stored plan removes. */
 interface PlannedStep {
   readonly n: number;
   readonly action: string;
@@ -362,20 +363,20 @@ interface PlannedStep {
   readonly id: string;
 }
 
-/** Of a collection, how far the runs came that may have seen a record of it. */
-interface Looked {
+/** A collection, with the point up to which runs may have looked for its records. */
+interface LastLook {
   readonly source: string;
   readonly kind: string;
   readonly scope: string;
-  /** Latest entry of the audit log that they knew; 0 for none. */
+  /** The latest entry of the audit log that these runs knew; 0 for none. */
   readonly entry: number;
   /** When the last of them ended; empty for none. */
   readonly at: string;
 }
 
-// By entry and by time: after a change of the clock, and for a restore that was resumed after a run, one of the two
-// says that the run may have come later. A sweep that received nothing may still have found a record by its id.
-const LOOKED = `SELECT s.name AS source, c.kind, c.scope,
+// By entry and by time: after a change of the clock, or for a restore that was resumed after a run, one of the two
+// shows that the run may have been later. A sweep that received nothing may still have found a record by its id.
+const LAST_LOOK = `SELECT s.name AS source, c.kind, c.scope,
     coalesce(max(coalesce(r.last_entry, 0)), 0) AS entry, coalesce(max(r.finished_at), '') AS at
   FROM collections c JOIN sources s ON s.id = c.source
     LEFT JOIN runs r ON r.source = c.source AND r.root IS NOT NULL AND (
@@ -392,24 +393,24 @@ const REMOVED_SINCE = `SELECT step FROM restore_steps
   WHERE restore = :restore AND outcome = 'applied' AND verified = 1 AND sent_at > :at`;
 
 /**
- * The ids of records of a collection that a restore or an undo of this mirror removed from the service, and that no run looked
- * for since: that a list does not show them does not make them lost. What cannot be decided is left out, and counts as a loss.
+ * The ids of records of a collection that a restore or an undo of this mirror removed from the service, and that no run has looked
+ * for since: a list without them does not mean that they were lost. Undecidable ones are left out, and count as a loss.
  */
 function removedByRestores(connection: Connection, collection: number): string[] {
-  const looked = connection.prepare<[number], Looked>(LOOKED).get(collection);
-  if (looked === undefined) return [];
-  const kinds: readonly Kind[] = familyKinds(knownKind(looked.kind));
+  const last = connection.prepare<[number], LastLook>(LAST_LOOK).get(collection);
+  if (last === undefined) return [];
+  const kinds: readonly Kind[] = familyKinds(knownKind(last.kind));
   const removedSince = connection.prepare<Record<string, unknown>, number>(REMOVED_SINCE).pluck();
   return connection
     .prepare<Record<string, unknown>, { restore: number; plan: string }>(RESTORES_SINCE)
-    .all({ source: looked.source, entry: looked.entry })
+    .all({ source: last.source, entry: last.entry })
     .filter(({ restore }) => isAsRecorded(connection, 'restores', [restore]))
     .flatMap(({ restore, plan }) => {
-      const done = new Set(removedSince.all({ restore, at: looked.at }));
-      // Written by the planner, and stored as it was approved.
+      const done = new Set(removedSince.all({ restore, at: last.at }));
+      // Not validated: the planner wrote it, and the audit log proves that it was not altered.
       return (storedSteps(plan) as object[] as PlannedStep[])
         .filter(({ n, action }) => action === 'remove' && done.has(n))
-        .filter(({ kind, scope }) => kinds.includes(kind) && scopeKey(scope) === looked.scope)
+        .filter(({ kind, scope }) => kinds.includes(kind) && scopeKey(scope) === last.scope)
         .map(({ id }) => id);
     });
 }

@@ -1,4 +1,4 @@
-/** Drift that somebody accepted, with the reason: kept in the mirror, so that it goes where its backups go. */
+/** Drift that somebody accepted, with the reason. It is kept in the mirror, so that backups have it too. */
 import { randomBytes } from 'node:crypto';
 import { and, asc, eq, getTableColumns, sql } from 'drizzle-orm';
 import { scopeKey } from '../catalog/catalog.ts';
@@ -20,7 +20,7 @@ import {
   MEASURED,
   type RowKey,
 } from './audited-rows.ts';
-import type { Connection } from './database.ts';
+import { type Connection, transact } from './database.ts';
 import { excluded, param, paramsOf, prepared, unlessGiven } from './query.ts';
 import { RecreatedIds } from './recreated-ids.ts';
 import { readIdMap } from './id-map.ts';
@@ -33,33 +33,33 @@ import { lastMove } from './verify-chain.ts';
 export interface DriftAcceptance extends RecordKey {
   /** Name of the source. */
   readonly source: string;
-  /** Stands for the place and the accepted value, which the audit log has in `Measured`. */
+  /** Of the place and the accepted value. The value itself is in the audit log (`Measured`). */
   readonly fingerprint: string;
-  /** RFC 6901, with `[id=…]` for an element that is matched by its id; empty for a record that came or went. */
+  /** RFC 6901, with `[id=…]` for an element that is matched by its id; empty for a record that was added or removed. */
   readonly path: string;
   readonly reason: string;
   /** ISO 8601. */
   readonly acceptedAt: string;
   /** Who accepted it. */
   readonly by: string;
-  /** How the program knew who accepted it, by the audit log; left out where it does not say. */
+  /** How the program knew who accepted it, by the audit log; left out if the log does not say. */
   readonly via?: string;
-  /** ISO 8601; from then on it no longer holds. */
+  /** ISO 8601; the acceptance expires then. */
   readonly until?: string;
 }
 
-/** What was accepted, as it was shown: in the audit log only. Secrets are masked. */
+/** What was accepted, as it was shown. Only the audit log has it. Secrets are masked. */
 export interface Measured {
-  /** Of the record; `changed` of one of its fields. */
+  /** `added` and `removed` are said of the record, `changed` of one of its fields. */
   readonly change: 'added' | 'removed' | 'changed';
-  /** Left out where there was nothing; of an entire record, its fields by pointer. */
+  /** Left out if there was no value. For an entire record, its fields by pointer. */
   readonly from?: JsonValue;
   readonly to?: JsonValue;
-  /** The values are texts then: parts of their JSON, in which `…` marks what was left out. */
+  /** Then the values are texts: parts of their JSON, with `…` for what was left out. */
   readonly shortened?: true;
-  /** The state that it was measured from, with the name of the snapshot that was the baseline. */
+  /** The state that drift was measured from, with the name of the baseline snapshot. */
   readonly baseline: MeasuredState & { readonly name?: string };
-  /** The state that had the accepted value. */
+  /** The state with the accepted value. */
   readonly state: MeasuredState;
 }
 
@@ -70,11 +70,11 @@ interface MeasuredState {
   readonly at?: string;
 }
 
-/** One that was compared with the audit log. */
+/** An acceptance that was compared with the audit log. */
 export interface CheckedAcceptance extends DriftAcceptance {
-  /** What it has against the log, after `the acceptance of …`: it does not count then. Left out for one that is as it was accepted. */
+  /** How it contradicts the log, to follow `the acceptance of …`; then it has no effect. Left out if it is as it was accepted. */
   readonly contradiction?: string;
-  /** True for one that the log has and the table has no more. */
+  /** True if the log has it and the table does not. */
   readonly isGone?: true;
 }
 
@@ -87,43 +87,42 @@ export class AcceptanceStore {
     this.#access = access;
   }
 
-  /** Accepted drift, of one source or of all; by source, kind, scope, id and path. */
+  /** Accepted drift of one source or of all, by source, kind, scope, id and path. */
   list(source?: string): DriftAcceptance[] {
     return this.#access.read((connection) => readAcceptances(connection, source));
   }
 
-  /** As `list`, each compared with the audit log; after them, those that are gone though the log has them. */
+  /** As `list`, each compared with the audit log; then those that are gone although the log has them. */
   checked(source?: string): CheckedAcceptance[] {
     return this.#access.read((connection) => checkAcceptances(connection, source));
   }
 
-  /** Rows, of one source or of all, whose kind, scope or path nothing can be made of: what is wrong with each, in a line. No other method has them. */
+  /** A line for each row, of one source or of all, whose kind, scope or path is unreadable. The other methods leave these rows out. */
   unreadable(source?: string): string[] {
     return this.#access.read((connection) => unreadableLines(connection, source));
   }
 
-  /** What was accepted, as `measuredIn` has it; null also where its entry was altered. */
-  measured({ source, kind, scope, id, path }: DriftAcceptance): Measured | null {
-    const key = [source, kind, scopeKey(scope), id, path];
+  /** What was accepted, as in `measuredIn`; null also if its entry was altered. */
+  measured(acceptance: DriftAcceptance): Measured | null {
     return this.#access.read((connection) => {
-      const latest = latestEntry(connection, 'acceptances', key);
+      const latest = latestEntry(connection, 'acceptances', keyOf(acceptance));
       return latest === undefined || !isAsWritten(connection, latest)
         ? null
         : measuredIn(latest, lastMove(connection));
     });
   }
 
-  /** The random bytes from which this mirror's drift fingerprints are made: the same as long as it lives. */
+  /** The random key of this mirror's fingerprints; it never changes. */
   fingerprintKey(): Uint8Array {
     return this.#access.read(readFingerprintKey);
   }
 
   /**
-   * Replaces the one of the same source, kind, scope, id and path, and ends those that are gone though the log has them under
+   * Replaces the acceptance of the same source, kind, scope, id and path. Ends those that are gone although the log has them under
    * another id of the record. Returns it with who accepted it.
-   * @param earlier the fingerprint of the one that it replaces as well: of the record under another id
+   * @param earlier the fingerprint of another acceptance that it replaces: of the record under another id
    * @param measured what was accepted, for the audit log
-   * @throws TidemarkError `mirror_corrupt` where one of them is not as it was accepted
+   * @throws TidemarkError `mirror_corrupt` if one of them is not as it was accepted
    */
   add(
     acceptance: Omit<DriftAcceptance, 'by' | 'via'>,
@@ -135,7 +134,7 @@ export class AcceptanceStore {
     return added;
   }
 
-  /** As `add`, of several: all or none. */
+  /** As `add`, for several: all or none. */
   addAll(
     given: readonly {
       readonly acceptance: Omit<DriftAcceptance, 'by' | 'via'>;
@@ -145,71 +144,60 @@ export class AcceptanceStore {
   ): DriftAcceptance[] {
     const { actor } = this.#access;
     const all = given.map(({ acceptance, ...rest }) => {
-      // The log is append-only: what is in it cannot be masked later.
+      // The log is append-only: a secret in it could not be masked later.
       const reason = this.#access.recordedText(acceptance.reason, 'the reason');
       return { ...rest, added: { ...acceptance, reason, by: actor.by, via: actor.via } };
     });
     this.#access.change((writer) =>
-      writer
-        .transaction(() => {
-          for (const { added, earlier, measured } of all) {
-            const { source, acceptedAt: at } = added;
-            if (earlier !== undefined)
-              dropAcceptances(writer, { source, fingerprint: earlier }, { actor, at });
-            endGoneElsewhere(writer, added, actor);
-            storeAcceptance(writer, added, actor, measured);
-          }
-        })
-        .immediate(),
+      transact(writer, () => {
+        for (const { added, earlier, measured } of all) {
+          const { source, acceptedAt: at } = added;
+          if (earlier !== undefined) dropAcceptances(writer, { source, fingerprint: earlier }, { actor, at });
+          endGoneElsewhere(writer, added, actor);
+          storeAcceptance(writer, added, actor, measured);
+        }
+      }),
     );
     return all.map(({ added }) => added);
   }
 
   /**
-   * Returns what was withdrawn; undefined if there was none.
+   * Returns the acceptance that was withdrawn; undefined if there was none.
    * @param why for the audit log
-   * @throws TidemarkError `mirror_corrupt` for one that is not as it was accepted, or that nobody accepted
+   * @throws TidemarkError `mirror_corrupt` if it is not as it was accepted, or nobody accepted it
    */
   withdraw(source: string, fingerprint: string, why?: string): DriftAcceptance | undefined {
     const { actor, clock } = this.#access;
     const at = isoTime(clock.now());
     const reason = this.#recordedReason(why);
     const dropped = this.#access.change((writer) =>
-      writer
-        .transaction(() => dropAcceptances(writer, { source, fingerprint }, { actor, at, reason }))
-        .immediate(),
+      transact(writer, () => dropAcceptances(writer, { source, fingerprint }, { actor, at, reason })),
     );
     return dropped[0];
   }
 
-  /** As `withdraw`, for one that is gone though the log has it: only an entry is written. Returns whether one was. */
-  withdrawGone(
-    { source, kind, scope, id, path }: Omit<DriftAcceptance, 'fingerprint'>,
-    why?: string,
-  ): boolean {
+  /** As `withdraw`, for one that is gone although the log has it: writes an entry only. Returns false if it wrote none. */
+  withdrawGone(acceptance: Omit<DriftAcceptance, 'fingerprint'>, why?: string): boolean {
     const reason = this.#recordedReason(why);
     const { actor, clock } = this.#access;
-    const key = [source, kind, scopeKey(scope), id, path];
+    const key = keyOf(acceptance);
     const at = isoTime(clock.now());
     return this.#access.change((writer) =>
-      writer
-        .transaction(() =>
-          recordEndOfGone(writer, actor, { action: 'unaccept', at, about: 'acceptances', key, reason }),
-        )
-        .immediate(),
+      transact(writer, () =>
+        recordEndOfGone(writer, actor, { action: 'unaccept', at, about: 'acceptances', key, reason }),
+      ),
     );
   }
 
-  /** As of `add`. */
   #recordedReason(why: string | undefined): string | undefined {
     return why === undefined ? undefined : this.#access.recordedText(why, 'the reason');
   }
 }
 
 /**
- * What an entry of an acceptance says that was accepted; null where it does not. Without the numbers that runs had before
- * the latest move, which may be those of other runs now.
- * @param move as `lastMove`
+ * What was accepted, by an entry about an acceptance; null if the entry does not have it. Run numbers from before the latest move
+ * are left out, since they may be those of other runs now.
+ * @param move from `lastMove`
  */
 export function measuredIn(
   { entry, row }: { readonly entry: number; readonly row: string },
@@ -222,7 +210,7 @@ export function measuredIn(
 }
 
 function withoutRun<T extends MeasuredState>(state: T): T {
-  // One that was named by its number goes by its time.
+  // A state that was named by its run's number is named by its time.
   const known = { ...state, ref: state.ref.startsWith('run:') ? (state.at ?? 'run') : state.ref };
   Reflect.deleteProperty(known, 'run');
   return known;
@@ -239,11 +227,10 @@ const ACCEPTANCES = prepared((db) => {
     .select(WITH_VIA)
     .from(acceptances)
     .where(unlessGiven('source', eq(source, param('source'))))
-    .orderBy(asc(source), asc(kind), asc(scope), asc(remoteId), asc(path))
-    .prepare();
+    .orderBy(asc(source), asc(kind), asc(scope), asc(remoteId), asc(path));
 });
 
-/** Without those that cannot be read: another program altered or inserted them, so that they count for nothing. */
+/** Without unreadable ones: another program altered or inserted them, so they have no effect. */
 function readAcceptances(connection: Connection, source?: string): DriftAcceptance[] {
   return ACCEPTANCES(connection)
     .all({ source: source ?? null })
@@ -255,9 +242,9 @@ function unreadableLines(connection: Connection, source?: string): string[] {
   const gone = contradictedRows(connection, 'acceptances', source === undefined ? [] : [source]).filter(
     ({ isGone, recorded }) => isGone && recorded !== null,
   );
-  // Its id may be a secret.
-  const lineOf = (of: unknown, problem: string | null): string[] =>
-    problem === null ? [] : [`an acceptance of ${textOf(of)} cannot be read: ${problem}`];
+  // Without the record's id, which may be a secret.
+  const lineOf = (storedSource: unknown, problem: string | null): string[] =>
+    problem === null ? [] : [`an acceptance of ${textOf(storedSource)} cannot be read: ${problem}`];
   return [
     ...ACCEPTANCES(connection)
       .all({ source: source ?? null })
@@ -266,14 +253,14 @@ function unreadableLines(connection: Connection, source?: string): string[] {
   ];
 }
 
-/** The same of one that is gone, by its key in the audit log. */
+/** As `placeProblem`, for one that is gone, by its key in the audit log. */
 function goneProblem(key: RowKey): string | null {
-  // What is not a text was altered, too.
+  // `placeProblem` finds values that are not texts.
   const [source = '', kind = '', scope = '', remoteId = '', path = ''] = key as readonly string[];
   return placeProblem({ source, kind, scope, remoteId, path });
 }
 
-/** Why nothing can be made of where a row is about; null where it is as it should be. */
+/** Why a row's place (kind, scope, id, path) is unreadable; null if it is not. */
 function placeProblem({
   source,
   kind,
@@ -285,7 +272,7 @@ function placeProblem({
   if (other !== undefined) return 'its place has a value that is not a text';
   try {
     knownKind(kind);
-    // Written otherwise, it would be another row of the same place, which the audit log does not know.
+    // Another spelling of the scope would be another row for the same place, which the audit log does not have.
     if (scopeKey(storedScope(scope)) !== scope) return `there is no scope ${JSON.stringify(scope)}`;
     storedPath(path);
     return null;
@@ -302,28 +289,25 @@ function checkAcceptances(connection: Connection, source?: string): CheckedAccep
   const unproved = stored.length === 0 ? undefined : unprovedText(connection);
   return [
     ...stored.map((acceptance): CheckedAcceptance => {
-      const { kind, scope, id, path } = acceptance;
-      const contradiction =
-        says.get(keyText([acceptance.source, kind, scopeKey(scope), id, path])) ?? unproved;
+      const contradiction = says.get(keyText(keyOf(acceptance))) ?? unproved;
       return contradiction === undefined ? acceptance : { ...acceptance, contradiction };
     }),
     ...contradicted.filter(({ isGone }) => isGone).flatMap((row) => goneAcceptance(connection, row)),
   ];
 }
 
-/** Why no acceptance is proved: an entry that is gone, or was altered, may have withdrawn any of them. Undefined where the log is as it was written. */
+/** Why no acceptance is proved: an entry that is gone or altered may have withdrawn any of them. Undefined if the log is as it was written. */
 function unprovedText(connection: Connection): string | undefined {
   const altered = alteredLogText(connection);
   return altered === null ? undefined : `rests on a log that ${altered}`;
 }
 
-/** One that is gone, as the log has it. */
+/** An acceptance that is gone, as the log has it; none if it is unreadable. */
 function goneAcceptance(
   connection: Connection,
   { key, recorded, says }: ContradictedRow,
 ): CheckedAcceptance[] {
   const [source = '', kind = '', scope = '', id = '', path = ''] = key.map(String);
-  // `unreadableLines` has those of which nothing can be made.
   if (recorded === null || goneProblem(key) !== null) return [];
   const text = (fact: string): string => {
     const value = recorded[fact];
@@ -349,8 +333,7 @@ const STORE = prepared((db) => {
   return db
     .insert(acceptances)
     .values(paramsOf(acceptances))
-    .onConflictDoUpdate({ target: [source, kind, scope, remoteId, path], set: excluded(rest) })
-    .prepare();
+    .onConflictDoUpdate({ target: [source, kind, scope, remoteId, path], set: excluded(rest) });
 });
 
 function storeAcceptance(
@@ -360,19 +343,28 @@ function storeAcceptance(
   measured?: Measured,
 ): void {
   const { id, until = null, ...rest } = acceptance;
-  const { source, kind, path } = rest;
-  const scope = scopeKey(rest.scope);
-  const key = [source, kind, scope, id, path];
+  const key = keyOf(acceptance);
   const recorded = {
     ...({ action: 'accept', at: rest.acceptedAt, about: 'acceptances', key } as const),
     ...(measured === undefined ? {} : { measured: JSON.stringify(measured) }),
   };
   recordAction(writer, actor, recorded, () => {
-    STORE(writer).run({ ...rest, remoteId: id, scope, until });
+    STORE(writer).run({ ...rest, remoteId: id, scope: scopeKey(rest.scope), until });
   });
 }
 
-/** Ends those of the same path that are gone under the other ids of the record. */
+/** The key of an acceptance's row. */
+function keyOf({
+  source,
+  kind,
+  scope,
+  id,
+  path,
+}: Pick<DriftAcceptance, 'source' | 'kind' | 'scope' | 'id' | 'path'>): RowKey {
+  return [source, kind, scopeKey(scope), id, path];
+}
+
+/** Ends acceptances of the same path that are gone, under the other ids of the record. */
 function endGoneElsewhere(
   writer: Connection,
   { source, kind, id, path, acceptedAt: at }: DriftAcceptance,
@@ -386,31 +378,24 @@ function endGoneElsewhere(
 }
 
 const FINGERPRINT_KEY = prepared((db) =>
-  // As it is stored: Drizzle would make bytes of anything.
-  db
-    .select({ key: sql<unknown>`${fingerprintKey.key}` })
-    .from(fingerprintKey)
-    .prepare(),
+  // By `sql`, as it is stored: Drizzle would convert any value to bytes.
+  db.select({ key: sql<unknown>`${fingerprintKey.key}` }).from(fingerprintKey),
 );
 
-const SET_FINGERPRINT_KEY = prepared((db) =>
-  db.insert(fingerprintKey).values(paramsOf(fingerprintKey)).prepare(),
-);
+const SET_FINGERPRINT_KEY = prepared((db) => db.insert(fingerprintKey).values(paramsOf(fingerprintKey)));
 
-/** Makes the key of this mirror's fingerprints, unless there is one, or was: with another, every fingerprint would seem to be of another value. */
+/** Makes the key of this mirror's fingerprints, unless there is or was one: with a new key, no fingerprint would match its value. */
 export function makeFingerprintKey(writer: Connection): void {
   if (FINGERPRINT_KEY(writer).get() !== undefined || isSealed(writer, 'fingerprint_key', [1])) return;
-  writer
-    .transaction(() => {
-      SET_FINGERPRINT_KEY(writer).run({ id: 1, key: randomBytes(FINGERPRINT_KEY_BYTES) });
-      sealRow(writer, 'fingerprint_key', [1]);
-    })
-    .immediate();
+  transact(writer, () => {
+    SET_FINGERPRINT_KEY(writer).run({ id: 1, key: randomBytes(FINGERPRINT_KEY_BYTES) });
+    sealRow(writer, 'fingerprint_key', [1]);
+  });
 }
 
 /**
  * The key of this mirror's fingerprints, 32 bytes.
- * @throws TidemarkError `mirror_corrupt` where it is gone or altered: with another one no acceptance would match
+ * @throws TidemarkError `mirror_corrupt` if it is gone or altered
  */
 function readFingerprintKey(connection: Connection): Uint8Array {
   const key = FINGERPRINT_KEY(connection).get()?.key;
@@ -428,9 +413,7 @@ const GIVEN_BY_FINGERPRINT = and(
   eq(acceptances.source, param('source')),
   eq(acceptances.fingerprint, param('fingerprint')),
 );
-const OF_FINGERPRINT = prepared((db) =>
-  db.select(WITH_VIA).from(acceptances).where(GIVEN_BY_FINGERPRINT).prepare(),
-);
+const OF_FINGERPRINT = prepared((db) => db.select(WITH_VIA).from(acceptances).where(GIVEN_BY_FINGERPRINT));
 const WITHDRAW = prepared((db) => {
   const given = paramsOf(acceptances);
   const { source, kind, scope, remoteId, path } = getTableColumns(acceptances);
@@ -444,8 +427,7 @@ const WITHDRAW = prepared((db) => {
         eq(remoteId, given.remoteId),
         eq(path, given.path),
       ),
-    )
-    .prepare();
+    );
 });
 
 function dropAcceptances(
@@ -469,7 +451,7 @@ function acceptanceOf(
   const { kind, scope, remoteId, path, until, via, reason, acceptedAt, by, fingerprint, source } = row;
   return {
     source,
-    // Another program may have stored no texts.
+    // Another program may have stored other types.
     ...{ fingerprint: textOf(fingerprint), reason: textOf(reason) },
     ...{ acceptedAt: textOf(acceptedAt), by: textOf(by) },
     kind: knownKind(kind),

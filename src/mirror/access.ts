@@ -11,16 +11,16 @@ import { checkpointNow } from './write-ahead-log.ts';
 /** A connection for reading. */
 export interface ReaderConnection {
   readonly connection: Connection;
-  /** Another one over the same mirror; where this one reads a copy, over the same copy, without making a second. */
+  /** Opens another reader of the same mirror, or of the same private copy. */
   another(): ReaderConnection;
-  /** Also deletes the copy that it reads, if it does. */
+  /** The last reader of a private copy deletes it. */
   close(): void;
 }
 
-/** What a mirror that is open for writing has beside its reader. */
+/** The writer's connection and lock, of a mirror that is open for writing. */
 export interface WriteAccess {
   readonly connection: Connection;
-  /** Views and indexes that another program had altered, and that were created again when it was opened. */
+  /** Views and indexes that another program had altered, and that opening the mirror created again. */
   readonly restored?: readonly string[];
   readonly lock: WriterLock;
 }
@@ -31,11 +31,11 @@ export interface WriterContext {
   readonly path: string;
   readonly clock: Clock;
   readonly actor: Actor;
-  /** Called when the connection is used for nothing else, and when that is over. */
+  /** Called with true before the connection is used for publishing only, and with false afterwards. */
   readonly onPublishing: (isPublishing: boolean) => void;
 }
 
-/** Reads of a connection as methods that need none. */
+/** Functions of a connection as methods without that parameter. */
 type Bound<Reads> = {
   readonly [Name in keyof Reads]: Reads[Name] extends (
     connection: Connection,
@@ -47,6 +47,17 @@ type Bound<Reads> = {
 
 type Reads<Answer> = Readonly<Record<string, (connection: Connection, ...question: never[]) => Answer>>;
 
+export interface AccessOptions {
+  readonly clock: Clock;
+  /** Recorded as the author of changes; by default the user of this process. */
+  readonly actor?: Actor;
+  /** For writing: secrets that recorded texts which a person typed must not contain. */
+  readonly secrets?: readonly Secret[];
+  /** For a mirror that is deleted when it is closed: no fsync, no checkpoints, no views of kinds. */
+  readonly isTemporary?: boolean;
+}
+
+/** Gives the stores of a mirror its connections: one for short reads, further ones for streams, and the writer's. */
 export class MirrorAccess {
   readonly path: string;
   readonly clock: Clock;
@@ -56,11 +67,11 @@ export class MirrorAccess {
   readonly #secrets: readonly Secret[];
   readonly #openReader: () => ReaderConnection;
   /**
-   * Readers that are not lent. The first of them reads, and there is another one only while that is lent, or after it was:
-   * SQLite reads the schema for each connection, which takes longer than most reads.
+   * Readers that are not lent. `read` uses the first one. They are kept and reused, because SQLite reads the schema for each new
+   * connection, which takes longer than most reads.
    */
   readonly #idle: ReaderConnection[];
-  /** Stays until the mirror is closed: the copy that it may read goes with its last reader. */
+  /** Stays open until the mirror is closed: the last reader of a private copy deletes it. */
   readonly #first: ReaderConnection | null;
   readonly #write: WriteAccess | null;
   #restored: readonly string[];
@@ -71,18 +82,8 @@ export class MirrorAccess {
 
   constructor(
     path: string,
-    {
-      clock,
-      isTemporary = false,
-      actor = commandActor(),
-      secrets = [],
-    }: {
-      readonly clock: Clock;
-      readonly isTemporary?: boolean;
-      readonly actor?: Actor;
-      readonly secrets?: readonly Secret[];
-    },
-    /** One that is open, or what opens one when something is read. */
+    { clock, isTemporary = false, actor = commandActor(), secrets = [] }: AccessOptions,
+    /** An open reader, or a function that opens one when it is needed. */
     reader: ReaderConnection | (() => ReaderConnection),
     write: WriteAccess | null,
   ) {
@@ -91,7 +92,7 @@ export class MirrorAccess {
     this.isTemporary = isTemporary;
     this.#secrets = secrets;
     const { by, via } = actor;
-    // User and host are read from the system, nobody typed them.
+    // User and host come from the system: nobody typed them.
     this.actor = { by: by === via ? by : this.recordedText(by, 'the name of a person'), via };
     this.#first = typeof reader === 'function' ? null : reader;
     this.#openReader = typeof reader === 'function' ? reader : () => reader.another();
@@ -100,12 +101,12 @@ export class MirrorAccess {
     this.#restored = write?.restored ?? [];
   }
 
-  /** As `recordedText`, with the secrets of the configuration. */
+  /** As `recordedText` of `catalog/masks.ts`, with the secrets of the configuration. */
   recordedText(text: string, what: string): string {
     return recordedText(text, what, this.#secrets);
   }
 
-  /** What opening it created again, once. */
+  /** As `Mirror.takeRestored`. */
   takeRestored(): readonly string[] {
     const restored = this.#restored;
     this.#restored = [];
@@ -116,14 +117,14 @@ export class MirrorAccess {
   close(): void {
     this.#isClosed = true;
     try {
-      // A stream may outlive the mirror: its connection is closed when it ends.
+      // A stream may outlive the mirror: `giveBack` closes its connection.
       closeAll(this.#idle.splice(0));
     } finally {
       this.#closeWriter();
     }
   }
 
-  /** Once it is closed: why the log could not be emptied, as on a full disk. It has what was committed, and the next writer empties it. */
+  /** As `Mirror.leftInLog`. */
   get leftInLog(): TidemarkError | null {
     return this.#leftInLog;
   }
@@ -148,7 +149,7 @@ export class MirrorAccess {
     }
   }
 
-  /** Reads of the writer's process use the reader's connection too: they must not see half a run. */
+  /** Reads by a reader's connection, also in the process that writes: it must not see half a run. */
   read<T>(work: (connection: Connection) => T): T {
     const { connection } = this.#idleReader();
     try {
@@ -169,22 +170,22 @@ export class MirrorAccess {
     return idle;
   }
 
-  /** As `read`, for each of these. */
+  /** Methods that call these functions by `read`. */
   reads<T extends Reads<unknown>>(reads: T): Bound<T> {
     return bound(reads, (read) => this.read(read));
   }
 
-  /** As `change`, for each of these. */
+  /** Methods that call these functions by `change`. */
   changes<T extends Reads<unknown>>(changes: T): Bound<T> {
     return bound(changes, (change) => this.change(change));
   }
 
-  /** As `stream`, for each of these. */
+  /** Methods that call these functions by `stream`. */
   streams<T extends Reads<Generator>>(streams: T): Bound<T> {
     return bound(streams, (stream) => this.stream(stream as (connection: Connection) => Generator));
   }
 
-  /** Reads on a connection that nothing else uses meanwhile, so that the entire iteration sees one snapshot. */
+  /** Reads by a connection that nothing else uses meanwhile: the entire iteration sees one snapshot. */
   *stream<T>(read: (connection: Connection) => Generator<T>): Generator<T, undefined> {
     const reader = this.lend();
     try {
@@ -201,38 +202,38 @@ export class MirrorAccess {
   /** A reader's connection that nothing else uses until it is given back. */
   lend(): ReaderConnection {
     this.#requireOpen();
-    // Within `atOnce`, the one that reads has a transaction.
+    // Within `atOnce`, the first one is in a transaction.
     const index = this.#idle.findLastIndex(({ connection }) => !connection.inTransaction);
     const [idle] = index === -1 ? [] : this.#idle.splice(index, 1);
     return idle ?? this.openReader();
   }
 
-  /** Ends its transaction, if it has one, with the temporary tables that were made in it. */
+  /** Ends the reader's transaction, if any, and with it the temporary tables that were made in it. */
   giveBack(reader: ReaderConnection): void {
-    // Several may be lent at once, and not come back before the mirror is closed.
+    // Several may be lent at once, and given back after the mirror was closed.
     if (this.#isClosed || (this.#idle.length > 1 && reader !== this.#first)) {
       reader.close();
       return;
     }
     try {
       if (reader.connection.inTransaction) reader.connection.exec('ROLLBACK');
-      // A daemon has many mirrors open, and most of them are not read.
+      // A daemon has many mirrors open, most of them idle.
       reader.connection.pragma('shrink_memory');
     } catch {
-      // Not used again. What it was lent for has its own error, which this one must not replace.
+      // This error must not replace that of the work that the reader was lent for.
       reader.close();
       return;
     }
     this.#idle.push(reader);
   }
 
-  /** Another reader's connection; the caller closes it. */
+  /** A new reader; the caller closes it. */
   openReader(): ReaderConnection {
     return translated(this.path, this.#openReader);
   }
 
   /**
-   * One write beside the runs.
+   * Writes, outside of a run.
    * @throws TidemarkError `internal` if the mirror is open for reading only, `mirror_locked` while a run is published
    */
   change<T>(work: (writer: Connection) => T): T {
@@ -285,12 +286,12 @@ export class MirrorAccess {
   }
 }
 
-/** True where a file could not be written. */
+/** True if a file could not be written. */
 function isOfDisk({ code }: TidemarkError): boolean {
   return code === 'disk_full' || code === 'read_only' || code === 'file_system';
 }
 
-/** Closes each of them, also after one that throws. */
+/** Closes each reader, even if closing another one throws. */
 function closeAll([reader, ...others]: readonly ReaderConnection[]): void {
   if (reader === undefined) return;
   try {

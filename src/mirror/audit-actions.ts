@@ -1,25 +1,25 @@
-/** What an entry of the audit log can say that somebody did, as in docs/security.md. */
+/** The actions that the audit log records, as in docs/security.md. */
 export const AUDIT_ACTIONS = [
   'accept',
   'unaccept',
   'pin',
   'unpin',
   'baseline',
-  /** Another snapshot is the baseline now. */
+  /** Another snapshot became the baseline. */
   'not_baseline',
   'restore',
   'resume',
-  /** Of a restore. */
+  /** A restore ended. */
   'end',
-  /** Of an interrupted restore: nobody is to continue it. */
+  /** An interrupted restore will not be continued. */
   'abandon',
-  /** Before an undo: what the restore did, where its journal did not have it. */
+  /** Before an undo: what the restore did was looked up, as its journal did not have it. */
   'look_up',
   'undo',
-  /** Of records that were missing from their lists, more than are removed without confirmation. */
+  /** More records were missing from their lists than are removed without confirmation. */
   'accept_removals',
   'forget',
-  /** Into this file, by `mirror move`. */
+  /** `mirror move` moved the mirror into this file. */
   'move',
   /** A backup became this mirror. */
   'restore_backup',

@@ -25,7 +25,7 @@ import { isMove, lastMove } from './verify-chain.ts';
 import { knownKind, storedScope, textOf } from './stored-names.ts';
 import { auditLog } from './schema/retention-tables.ts';
 
-/** What an entry is about, as it was after the entry; after `unaccept` and `unpin`, as it was until then. */
+/** What an entry is about, as it was after the entry; for `unaccept` and `unpin`, as it was before. */
 export type AuditSubject =
   | (RecordKey & {
       readonly about: 'acceptance';
@@ -36,12 +36,12 @@ export type AuditSubject =
       readonly reason: string;
       readonly acceptedAt: string;
       readonly by: string;
-      /** How the program knew who accepted it; undefined where no entry says so. */
+      /** How the program knew who accepted it; undefined if no entry says so. */
       readonly via?: string | undefined;
       readonly until: string | null;
-      /** Why it was withdrawn; null in other entries, and where nobody said why. */
+      /** Why it was withdrawn; null in other entries, and if nobody gave a reason. */
       readonly withdrawalReason: string | null;
-      /** What was accepted; null in an entry that does not say. */
+      /** What was accepted; null if the entry does not have it. */
       readonly measured: Measured | null;
     })
   | {
@@ -59,7 +59,7 @@ export type AuditSubject =
       readonly source: string;
       readonly planHash: string;
       readonly from: string;
-      /** True where the mirror was moved since it began: runs that its plan names may have other numbers. */
+      /** True if the mirror was moved since the restore began: runs that its plan names may have other numbers now. */
       readonly isRenumbered: boolean;
       readonly undoes: number | null;
       readonly startedAt: string;
@@ -74,18 +74,18 @@ export type AuditSubject =
       readonly sources: readonly string[];
       /** As in `forgets.policy`. */
       readonly policy: unknown;
-      /** The runs that went, as ranges. */
+      /** The runs that were removed, as ranges. */
       readonly runs: readonly (readonly [first: number, last: number])[];
       readonly runCount: number;
-      /** True for what `mirror move` records: the file was made of one with these sources, without these runs. */
+      /** True for an entry of `mirror move`: this file was made from one with these sources, without these runs. */
       readonly isMove: boolean;
     }
   | RemovalsSubject
-  /** Of an entry that another program altered so that it cannot be read. */
+  /** Another program altered the entry so that it cannot be read. */
   | { readonly about: 'unreadable' }
   | (Omit<RestoredBackup, 'run'> & {
       readonly about: 'backup';
-      /** The number that it has by now; null where the mirror was moved, and what it was moved into does not know the run. */
+      /** Its present number; null if the mirror was moved since into one that does not know the run. */
       readonly run: number | null;
     });
 
@@ -94,7 +94,7 @@ export interface RemovalsSubject {
   readonly about: 'removals';
   readonly run: number;
   readonly source: string;
-  /** The most that was accepted. */
+  /** The largest number of removals that was accepted. */
   readonly atMost: number;
   /** `removed`: of the collection, in the run. */
   readonly collections: readonly (AcceptedCollection & { readonly removed: number })[];
@@ -104,27 +104,27 @@ export interface AuditLogEntry extends Pick<AuditEntry, 'entry' | 'at' | 'by' | 
   readonly subject: AuditSubject;
   /** In hex. */
   readonly hash: string;
-  /** True where its hash does not fit: it is not as it was written, or the entry before it is not. */
+  /** True if its hash is wrong: the entry, or the one before it, is not as it was written. */
   readonly isAltered: boolean;
 }
 
 /** Entries read at a time. */
 const PAGE = 500;
 
-/** One more than a page: what the last of the page follows. */
+/** One more than a page: the hash of the page's last entry covers the one before it. */
 const NEWEST = prepared((db) =>
   db
     .select()
     .from(auditLog)
     .where(lte(auditLog.entry, param('from')))
     .orderBy(desc(auditLog.entry))
-    .limit(PAGE + 1)
-    .prepare(),
+    .limit(PAGE + 1),
 );
 
 /**
- * All entries, newest first, read page by page: what is written meanwhile is left out, and nothing is held open between two
- * pages. @throws TidemarkError `mirror_corrupt` for one that cannot be read though it is as it was written
+ * All entries, newest first, read page by page: entries that are written meanwhile are left out, and no transaction is open between
+ * two pages.
+ * @throws TidemarkError `mirror_corrupt` for an entry that cannot be read although it is as it was written
  */
 export function* readAuditLog(access: Pick<MirrorAccess, 'read'>): Generator<AuditLogEntry, undefined> {
   const move = access.read(lastMove);
@@ -162,7 +162,7 @@ function orUnreadable(isAltered: boolean, read: () => AuditSubject): AuditSubjec
   }
 }
 
-/** Members of the restores that were there before the latest move, which leaves an entry of each that it takes. */
+/** Members of the restores from before the latest move, which writes an entry for each restore that it takes over. */
 function renumberedRestores(connection: Connection, move: number): string[] {
   return connection
     .prepare<[number], string>(
@@ -176,7 +176,7 @@ export interface AcceptedRemovalsEntry extends Pick<AuditLogEntry, 'entry' | 'by
   readonly subject: RemovalsSubject;
 }
 
-/** Who accepted removals in a run, and which; undefined where nobody did. @throws TidemarkError `mirror_corrupt` */
+/** Who accepted removals in a run, and which; undefined if nobody did. @throws TidemarkError `mirror_corrupt` */
 export function readAcceptedRemovals(connection: Connection, run: number): AcceptedRemovalsEntry | undefined {
   const row = OF_REMOVALS(connection).get({ member: JSON.stringify([run]) });
   if (row === undefined) return undefined;
@@ -192,11 +192,10 @@ const OF_REMOVALS = prepared((db) =>
     .from(auditLog)
     .where(and(eq(auditLog.about, 'removals'), eq(auditLog.member, param('member'))))
     .orderBy(desc(auditLog.entry))
-    .limit(1)
-    .prepare(),
+    .limit(1),
 );
 
-/** The names of the columns, as `audit-log.ts` records them. */
+/** The entry's `row` by table, as `audit-log.ts` writes it. */
 interface Stored {
   readonly acceptances: Readonly<
     Record<'fingerprint' | 'reason' | 'accepted_at' | 'accepted_by', string> & {
@@ -218,37 +217,39 @@ interface Stored {
   readonly backups: Readonly<{ run: number; root: string; made_at: string; sources: readonly string[] }>;
 }
 
-interface Numbers {
+/** Facts about an entry that its `row` does not have. */
+interface Context {
   /** As `lastMove`. */
   readonly move: number;
-  /** Of a restore. */
+  /** For a restore. */
   readonly isRenumbered: boolean;
-  /** Of a backup. */
+  /** For a backup. */
   readonly run: number | null;
-  /** Of an acceptance, a snapshot and a restore: how the program knew who made it. */
+  /** For an acceptance, a snapshot or a restore: how the program knew who made it. */
   readonly via: string | undefined;
 }
 
 /** @throws TidemarkError `mirror_corrupt` */
-function subjectOf(stored: AuditEntry, numbers: Numbers): AuditSubject {
-  const { entry } = stored;
+function subjectOf(stored: AuditEntry, context: Context): AuditSubject {
   try {
     if (hasWrongType(stored)) throw new TypeError('not stored as text');
-    const subject = statedSubject(stored, numbers);
+    const subject = statedSubject(stored, context);
     if (Object.entries(subject).some(([name, value]) => value === undefined && name !== 'via'))
       throw new TypeError('a part of it is missing');
     return subject;
   } catch (cause) {
     if (cause instanceof TidemarkError) throw cause;
-    throw new TidemarkError('mirror_corrupt', `entry ${entry} of the audit log cannot be read`, {
+    throw new TidemarkError('mirror_corrupt', `entry ${stored.entry} of the audit log cannot be read`, {
       hint: `\`tidemark verify\` says what else is damaged; ${RESTORE_HINT}`,
       cause,
     });
   }
 }
 
-function statedSubject({ entry, about, member, row }: AuditEntry, numbers: Numbers): AuditSubject {
-  const { via } = numbers;
+function statedSubject(
+  { entry, about, member, row }: AuditEntry,
+  { move, isRenumbered, run: backupRun, via }: Context,
+): AuditSubject {
   const key = JSON.parse(member) as readonly (string | number)[];
   const [first = ''] = key;
   const stated: unknown = JSON.parse(row);
@@ -258,7 +259,7 @@ function statedSubject({ entry, about, member, row }: AuditEntry, numbers: Numbe
       const { accepted_at: acceptedAt, accepted_by: by, ...other } = stated as Stored['acceptances'];
       const { [WITHDRAWAL_REASON]: withdrawalReason = null, ...rest } = other;
       const place = { source, kind: knownKind(kind), scope: storedScope(scope), id, path };
-      const measured = measuredIn({ entry, row }, numbers.move);
+      const measured = measuredIn({ entry, row }, move);
       return { about: 'acceptance', ...place, ...rest, withdrawalReason, acceptedAt, by, via, measured };
     }
     case 'snapshots': {
@@ -273,7 +274,7 @@ function statedSubject({ entry, about, member, row }: AuditEntry, numbers: Numbe
         source,
         planHash: rest.plan_hash,
         from: rest.from_ref,
-        isRenumbered: numbers.isRenumbered,
+        isRenumbered,
         undoes,
         startedAt: rest.started_at,
         by: rest.started_by,
@@ -298,19 +299,19 @@ function statedSubject({ entry, about, member, row }: AuditEntry, numbers: Numbe
       const { source, at_most: atMost, collections } = stated as Stored['removals'];
       return {
         ...{ about: 'removals', run: Number(first), source, atMost },
-        collections: collections.map(({ kind, scope, ...numbers }) => ({
-          ...{ kind: knownKind(kind), scope: storedScope(scope), ...numbers },
+        collections: collections.map(({ kind, scope, ...counts }) => ({
+          ...{ kind: knownKind(kind), scope: storedScope(scope), ...counts },
         })),
       };
     }
     case 'backups': {
       const { root, made_at: madeAt, sources } = stated as Stored['backups'];
-      return { about: 'backup', name: String(first), run: numbers.run, root, madeAt, sources };
+      return { about: 'backup', name: String(first), run: backupRun, root, madeAt, sources };
     }
   }
 }
 
-/** SQLite does not keep another program from storing a BLOB in a column of texts. */
+/** SQLite lets other programs store a BLOB in a text column. */
 function hasWrongType({ at, by, via, action, about }: AuditEntry): boolean {
   const isKnown =
     AUDITED_TABLES.includes(about as AuditedTable) || about === 'backups' || about === 'removals';

@@ -1,7 +1,8 @@
 /**
- * The audit log: an entry for each acceptance, pin, restore and forget, with who did it, written in the transaction that
- * changes the row; one for each backup that the mirror was restored from, and one for the removals that somebody accepted in a run: these have no row. Each entry is chained to the one before and to the latest run; each run's root covers the latest entry.
- * So `verify` finds an entry, or a row, that was removed, altered or inserted. SQL as text: it defines what is hashed.
+ * Writes the audit log: an entry, with who did it, for each acceptance, pin, restore and forget, in the transaction that changes
+ * the row; and entries without a row, for a backup that the mirror was restored from and for removals that somebody accepted in a
+ * run. Each entry is chained to the one before it and to the latest run, and each run's root covers the latest entry. So `verify`
+ * finds an entry or a row that was removed, altered or inserted. SQL as text, because it defines what is hashed.
  */
 import { desc, isNotNull } from 'drizzle-orm';
 import type { Scope } from '../catalog/definition.ts';
@@ -25,7 +26,7 @@ import {
 } from './audited-rows.ts';
 import type { Connection } from './database.ts';
 import { paramsOf, prepared } from './query.ts';
-import { damagedRow } from './stored-names.ts';
+import { DamagedRow } from './stored-names.ts';
 import { auditLog } from './schema/retention-tables.ts';
 import { runs } from './schema/run-tables.ts';
 
@@ -35,16 +36,16 @@ interface Recorded {
   readonly at: string;
   readonly about: AuditedTable;
   readonly key: RowKey;
-  /** Of an acceptance: what was accepted, as JSON. */
+  /** For an acceptance: what was accepted, as JSON. */
   readonly measured?: string;
-  /** Of the withdrawal of an acceptance: why, as its author wrote it. */
+  /** For the withdrawal of an acceptance: why, as its author wrote it. */
   readonly reason?: string | undefined;
 }
 
 /**
- * Changes a row and writes an entry on it, in the caller's transaction.
- * @param change of an ending action: deletes the row, which is recorded before
- * @throws TidemarkError `mirror_corrupt` where the row that is there is not as the log has it: nothing is changed then
+ * Changes a row and writes an entry about it, in the caller's transaction.
+ * @param change changes the row; for an ending action deletes it, after it was recorded
+ * @throws TidemarkError `mirror_corrupt` if the row is not as the log has it; nothing is changed then
  */
 export function recordAction(writer: Connection, actor: Actor, recorded: Recorded, change: () => void): void {
   requireAsRecorded(writer, recorded.about, recorded.key);
@@ -53,7 +54,7 @@ export function recordAction(writer: Connection, actor: Actor, recorded: Recorde
   if (isEnding(recorded)) change();
 }
 
-/** Writes an entry on a row as it is, of which the caller knows that it is as it must be. */
+/** Writes an entry about a row as it is now. The caller has checked the row against the log. */
 export function recordRow(
   writer: Connection,
   actor: Actor,
@@ -63,7 +64,7 @@ export function recordRow(
   if (found === undefined) throw new Error(`there is no row of ${recorded.about} to record`);
   const { member } = found;
   const known = measured === undefined ? found.row : withMember(found.row, MEASURED, measured);
-  // What ends is as the log has it, also with what was measured.
+  // An ending action repeats the latest entry's row, which also has what was measured.
   const row = isEnding(recorded) ? (latestEntry(writer, recorded.about, key)?.row ?? known) : known;
   addEntry(writer, actor, { ...recorded, member, row: withReason(row, reason) });
 }
@@ -73,8 +74,8 @@ function withReason(row: string, reason: string | undefined): string {
 }
 
 /**
- * Writes an ending action on a row that another program deleted, with what the log has of it last. Returns whether it did:
- * not of a row that is there, nor of one that was ended.
+ * Writes an ending action about a row that another program deleted, with the row as the log has it. Returns false, and writes
+ * nothing, for a row that is there or was ended.
  */
 export function recordEndOfGone(
   writer: Connection,
@@ -86,7 +87,7 @@ export function recordEndOfGone(
   return gone !== null;
 }
 
-/** Writes that a snapshot, as the log has it last, is not there any more. @param at ISO 8601 */
+/** Writes that a snapshot was unpinned. @param last its latest entry @param at ISO 8601 */
 export function recordUnpinned(
   writer: Connection,
   actor: Actor,
@@ -96,9 +97,9 @@ export function recordUnpinned(
   addEntry(writer, actor, { ...last, action: 'unpin', at, about: 'snapshots' });
 }
 
-/** A backup that took the place of the mirror. */
+/** A backup that replaced the mirror. */
 export interface RestoredBackup {
-  /** Of its file. */
+  /** The name of its file. */
   readonly name: string;
   /** The latest run in it, and that run's root in hex. */
   readonly run: number;
@@ -126,24 +127,24 @@ export function recordRestoredBackup(
   });
 }
 
-/** What somebody accepted of one collection. */
+/** Removals in one collection that somebody accepted. */
 export interface AcceptedCollection {
   readonly kind: Kind;
   readonly scope: Scope;
-  /** Its records that were missing. */
+  /** How many of its records were missing. */
   readonly accepted: number;
-  /** Records below them, in other collections. */
+  /** How many records of other collections were below them. */
   readonly below: number;
 }
 
 /** Removals that the limits held, and that somebody accepted for a run. */
 export interface AcceptedRemovals {
-  /** The most that they accepted. */
+  /** The largest number of removals that was accepted. */
   readonly atMost: number;
   readonly collections: readonly AcceptedCollection[];
 }
 
-/** As `row` of an entry has it. */
+/** Accepted removals as the entry's `row` has them. */
 export interface RecordedRemovals {
   readonly source: string;
   readonly at_most: number;
@@ -152,7 +153,7 @@ export interface RecordedRemovals {
     Readonly<Record<'kind' | 'scope', string>> & { readonly removed: number })[];
 }
 
-/** Writes the entry of the removals that were accepted in a run, in the transaction that publishes it and before its root. @param at ISO 8601 */
+/** Writes the entry for removals that were accepted in a run, in the transaction that publishes the run and before its root. @param at ISO 8601 */
 export function recordAcceptedRemovals(
   writer: Connection,
   actor: Actor,
@@ -165,7 +166,7 @@ export function recordAcceptedRemovals(
   });
 }
 
-/** Who does something, as it is recorded: the log is append-only, so that a password in a given name could not be masked later. */
+/** The actor without passwords in URLs: the log is append-only, so that they could not be masked later. */
 export function recordedActor({ by, via }: Actor): Actor {
   return { by: withoutUrlSecrets(by, MASK), via };
 }
@@ -179,49 +180,43 @@ function addEntry(
   const root = LAST_ROOT(writer).get()?.root ?? null;
   const facts = { entry: (before?.entry ?? 0) + 1, ...recordedActor(actor), ...recorded, root };
   const added = ADD_ENTRY(writer).run({ ...facts, hash: entryHash(facts, before?.hash ?? null) });
-  // Such as by a trigger: what is not recorded is not done.
+  // A trigger of another program, for instance, can prevent it.
   if (added.changes !== 1)
-    throw damagedRow('no entry can be added to the audit log: another program keeps it from that');
+    throw new DamagedRow('no entry can be added to the audit log: another program keeps it from that');
 }
 
 const LAST_ENTRY = prepared((db) => {
   const { entry, hash } = auditLog;
-  return db.select({ entry, hash }).from(auditLog).orderBy(desc(entry)).limit(1).prepare();
+  return db.select({ entry, hash }).from(auditLog).orderBy(desc(entry)).limit(1);
 });
 
-/** The latest entry, which the root of a run covers. */
+/** The latest entry: the next run's root covers it. */
 export function lastEntry(connection: Connection): Pick<AuditEntry, 'entry' | 'hash'> | undefined {
   return LAST_ENTRY(connection).get();
 }
 
 const LAST_ROOT = prepared((db) =>
-  db
-    .select({ root: runs.root })
-    .from(runs)
-    .where(isNotNull(runs.root))
-    .orderBy(desc(runs.run))
-    .limit(1)
-    .prepare(),
+  db.select({ root: runs.root }).from(runs).where(isNotNull(runs.root)).orderBy(desc(runs.run)).limit(1),
 );
 
-const ADD_ENTRY = prepared((db) => db.insert(auditLog).values(paramsOf(auditLog)).prepare());
+const ADD_ENTRY = prepared((db) => db.insert(auditLog).values(paramsOf(auditLog)));
 
-/** An entry of a backup that the mirror was restored from. */
+/** The entry for a backup that the mirror was restored from. */
 export interface RestoredBackupEntry extends Pick<AuditEntry, 'entry' | 'at' | 'by' | 'via'> {
-  /** Null where the entry was damaged, as `run`. */
+  /** Null if the entry is damaged. */
   readonly name: string | null;
-  /** Null too where the mirror was moved since, and what it was moved into does not know the run. */
+  /** Null if the entry is damaged, or the mirror was moved since into one that does not know the run. */
   readonly run: number | null;
 }
 
-/** The number of the backup's run, of an entry in `log`: after a move, which may give runs other numbers, by its root. */
+/** SQL for the present number of the backup's run, for an entry `log`: by its root after a move, which may renumber runs. */
 const RUN_OF_BACKUP = `CASE
   WHEN NOT json_valid(log."row") THEN NULL
   WHEN NOT EXISTS (SELECT 1 FROM audit_log m WHERE m.action = 'move' AND m.entry > log.entry) THEN log."row" ->> '$.run'
   ELSE coalesce((SELECT run FROM runs WHERE root = unhex(log."row" ->> '$.root')),
     (SELECT run FROM replaced_roots WHERE root = unhex(log."row" ->> '$.root') ORDER BY forget LIMIT 1)) END`;
 
-/** The number that the run has by now of the backup that an entry is about; null if it is not known any more. */
+/** The present number of the latest run in the backup that an entry is about; null if it is no longer known. */
 export function runOfBackup(connection: Connection, entry: number): number | null {
   const found = connection.prepare<[number], number | null>(
     `SELECT ${RUN_OF_BACKUP} FROM audit_log log WHERE entry = ?`,
@@ -229,7 +224,7 @@ export function runOfBackup(connection: Connection, entry: number): number | nul
   return found.pluck().get(entry) ?? null;
 }
 
-/** The entries of all backups that the mirror was restored from, newest first. Reads a damaged log too. */
+/** The entries for all backups that the mirror was restored from, newest first. Reads a damaged log too. */
 export function restoredBackups(connection: Connection): RestoredBackupEntry[] {
   return connection
     .prepare<[], RestoredBackupEntry>(

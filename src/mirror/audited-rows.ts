@@ -1,6 +1,6 @@
 /**
- * The rows that the audit log is about, as it records them, and whether a row is still as its latest entry has it: `verify` asks
- * for all of them, a command for the one that it is about to change. SQL as text: it defines what is hashed.
+ * The rows that the audit log records, and whether a row is still as its latest entry has it: `verify` checks all of them, a command
+ * the one that it is about to change. SQL as text, because it defines what is hashed.
  */
 import { createHash } from 'node:crypto';
 import { and, desc, eq, inArray, lte } from 'drizzle-orm';
@@ -15,17 +15,17 @@ import type { Connection } from './database.ts';
 import { inJson, param, prepared } from './query.ts';
 import { auditLog } from './schema/retention-tables.ts';
 
-/** An entry with the hash that chains it. */
+/** An entry of the audit log. */
 export type AuditEntry = typeof auditLog.$inferSelect;
 /** The tables whose rows must be as the log has them. */
 export type AuditedTable = Exclude<AuditEntry['about'], 'backups' | 'removals'>;
-/** What identifies a row in its table. */
+/** The values of a row's key columns. */
 export type RowKey = readonly (string | number)[];
 
 interface AuditedRows {
   /** The columns of its key, in the order of the member's JSON array. */
   readonly key: readonly string[];
-  /** The rest of what is recorded: names with their SQL. */
+  /** The other recorded values: names with their SQL. */
   readonly facts: Readonly<Record<string, string>>;
 }
 
@@ -49,19 +49,10 @@ const AUDITED: Readonly<Record<AuditedTable, AuditedRows>> = {
   restores: {
     key: ['restore'],
     facts: {
-      ...same(
-        'source',
-        'plan_hash',
-        'from_ref',
-        'undoes',
-        'started_at',
-        'started_by',
-        'finished_at',
-        'outcome',
-      ),
-      ...same('approved'),
+      ...same('source', 'plan_hash', 'from_ref', 'undoes', 'started_at', 'started_by', 'finished_at'),
+      ...same('outcome', 'approved'),
       plan: 'sha256(plan)',
-      // While it runs, its journal changes with every request.
+      // NULL while it runs, as its journal changes with each request.
       steps: `iif(outcome = 'running', NULL, (SELECT sha256(group_concat(json_array(${STEP_FACTS.map(inJson).join(', ')}), char(10) ORDER BY step))
         FROM restore_steps s WHERE s.restore = restores.restore))`,
     },
@@ -81,7 +72,7 @@ export const AUDITED_TABLES = Object.keys(AUDITED) as readonly AuditedTable[];
 interface RecordedRow {
   /** JSON array of its key. */
   readonly member: string;
-  /** JSON object of the rest. */
+  /** JSON object of the other values. */
   readonly row: string;
 }
 
@@ -90,7 +81,7 @@ export function recordedRows(connection: Connection, about: AuditedTable, key: R
   return connection.prepare<(string | number)[], RecordedRow>(recordedSql(about, key.length)).all(...key);
 }
 
-/** @param given how many columns of the key have a value */
+/** @param given the number of key columns to filter by */
 function recordedSql(about: AuditedTable, given: number): string {
   const { key, facts } = AUDITED[about];
   const named = Object.entries(facts).map(([name, text]) => `'${name}', ${text}`);
@@ -99,7 +90,7 @@ function recordedSql(about: AuditedTable, given: number): string {
     FROM ${about} WHERE ${['true', ...where].join(' AND ')}`;
 }
 
-/** The actions of which a row has the time, and who did it. */
+/** The actions that make a row: it has their time, and who did it. */
 const MADE = {
   acceptances: ['accept'],
   snapshots: ['pin'],
@@ -107,8 +98,8 @@ const MADE = {
 } as const satisfies Partial<Record<AuditedTable, readonly AuditAction[]>>;
 
 /**
- * SQL of how the program knew who made a row, by the latest entry that says that somebody did; NULL without one.
- * @param member SQL of the row's member; left out where the rows of the table itself are read
+ * SQL of how the program knew who made a row, by the latest entry of such an action; NULL without one.
+ * @param member SQL of the row's member; by default by the columns of the table
  */
 export function madeVia(
   about: keyof typeof MADE,
@@ -131,17 +122,16 @@ const MADE_VIA = prepared((db) => {
       ),
     )
     .orderBy(desc(entry))
-    .limit(1)
-    .prepare();
+    .limit(1);
 });
 
-/** The same of a row by its key, also where it is gone. */
+/** The same for a row by its key, even if it is gone. */
 export function madeViaOf(connection: Connection, about: keyof typeof MADE, key: RowKey): string | undefined {
   const until = Number.MAX_SAFE_INTEGER;
   return MADE_VIA(connection).get({ about, member: keyText(key), until })?.via;
 }
 
-/** The same for the row that an entry is about, as of that entry; undefined also for other tables. */
+/** The same for the row of an entry, as of that entry; undefined also for other tables. */
 export function madeViaUntil(
   connection: Connection,
   { about, action, member, entry, via }: Pick<AuditEntry, 'about' | 'action' | 'member' | 'entry' | 'via'>,
@@ -151,17 +141,17 @@ export function madeViaUntil(
   return making.includes(action) ? via : MADE_VIA(connection).get({ about, member, until: entry })?.via;
 }
 
-/** After these, there is no such row: they are recorded before it goes, with what it held. */
+/** Actions that delete the row. They are recorded before that, with the row's values. */
 const ENDING: ReadonlySet<AuditAction> = new Set(['unaccept', 'unpin']);
 
-/** True where the member's row is not in its table after this entry. */
+/** True if the row is not in its table after this entry. */
 export function isEnding({ action }: Pick<AuditEntry, 'action'>): boolean {
   return ENDING.has(action);
 }
 
 type LatestEntry = Pick<AuditEntry, 'entry' | 'action' | 'by' | 'via' | 'row'>;
 
-/** A row, null for one that is gone, with the latest entry about it; null without one. */
+/** A row (null if it is gone) with its latest entry (null if there is none). */
 interface JoinedRow {
   readonly member: string;
   readonly row: string | null;
@@ -172,15 +162,15 @@ interface JoinedRow {
   readonly recorded: string | null;
 }
 
-/** A row that is not as the latest entry about it has it. */
+/** A row that is not as its latest entry has it. */
 export interface Contradiction extends NamedRow {
-  /** What is wrong with it, after its name. */
+  /** What is wrong with it, to follow its name. */
   readonly what: string;
-  /** What the log has instead of a row that was altered: `entry 7 of the audit log (accept by ann) has reason "agreed"`. */
+  /** What the log has instead of an altered row: `entry 7 of the audit log (accept by ann) has reason "agreed"`. */
   readonly instead?: string;
-  /** The command that pins a snapshot that is gone again, as the log has it; left out for all else. */
+  /** The command that pins a snapshot that is gone again, as the log has it; left out for other rows. */
   readonly again?: string;
-  /** The entry of the log that is gone, or not as it was written, where that is what is wrong. */
+  /** The entry that is gone or altered, if that is what is wrong. */
   readonly brokenEntry?: number;
 }
 
@@ -192,21 +182,21 @@ export function entryHash(entry: Omit<AuditEntry, 'hash'>, before: Buffer | null
   return createHash('sha256').update(lines.join('\n')).digest();
 }
 
-/** True where an entry is as it was written, after the entry that is before it. */
+/** True if an entry is as it was written, and follows the entry before it. */
 export function isAsWritten(connection: Connection, entry: AuditEntry): boolean {
   const before = HASH_OF(connection).get({ entry: entry.entry - 1 });
   return entryHash(entry, before?.hash ?? null).equals(entry.hash);
 }
 
-/** An entry that is gone, or not as it was written. */
+/** An entry that is gone or altered. */
 export interface BrokenEntry {
-  /** Null where no entry is known. */
+  /** Null if it is not known which. */
   readonly entry: number | null;
-  /** What follows the name of the log: `was altered: entry 7 of the audit log is not as it was written`. */
+  /** To follow the name of the log: `was altered: entry 7 of the audit log is not as it was written`. */
   readonly text: string;
 }
 
-/** The oldest entry that is gone, or is not as it was written; null where all follow each other. Reads the entire log. */
+/** The oldest entry that is gone or altered; null if there is none. Reads the entire log. */
 export function brokenEntry(connection: Connection): BrokenEntry | null {
   let before: AuditEntry | undefined;
   for (const entry of connection
@@ -216,10 +206,8 @@ export function brokenEntry(connection: Connection): BrokenEntry | null {
     if (entry.entry !== last + 1)
       return { entry: last + 1, text: `was cut: entry ${last + 1} of the audit log is gone` };
     if (!entryHash(entry, before?.hash ?? null).equals(entry.hash)) {
-      return {
-        entry: entry.entry,
-        text: `was altered: entry ${entry.entry} of the audit log is not as it was written`,
-      };
+      const text = `was altered: entry ${entry.entry} of the audit log is not as it was written`;
+      return { entry: entry.entry, text };
     }
     before = entry;
   }
@@ -231,14 +219,13 @@ const HASH_OF = prepared((db) => {
   return db
     .select({ hash })
     .from(auditLog)
-    .where(eq(entry, param('entry')))
-    .prepare();
+    .where(eq(entry, param('entry')));
 });
 
-/** What an entry of an acceptance has beside its row: what was accepted, which no table has. */
+/** An additional member of an acceptance's entry: what was accepted, which no table has. */
 export const MEASURED = 'measured';
 
-/** What an entry that withdraws an acceptance has beside it: why, where that was said. */
+/** An additional member of an entry that withdraws an acceptance: why, if that was said. */
 export const WITHDRAWAL_REASON = 'withdrawal_reason';
 
 /** An entry's `row` with one more member. @param value JSON */
@@ -250,14 +237,14 @@ export function withMember(
   return `${row.slice(0, -1)},"${name}":${value}}`;
 }
 
-/** True where an entry recorded this row: what was measured follows the row's own facts, whose number and order are given. */
+/** True if an entry recorded this row; what was measured follows the row's own values, whose order is fixed. */
 function isRowOf(recorded: string, row: string): boolean {
   return recorded === row || recorded.startsWith(`${row.slice(0, -1)},"${MEASURED}":`);
 }
 
 /**
- * How a row contradicts the latest entry about it; null where it does not. Every check of a row against the log is this one.
- * @param row as `recordedRows` has it; undefined for one that is gone
+ * How a row contradicts its latest entry; null if it does not. Every check of a row against the log uses this.
+ * @param row from `recordedRows`; undefined if it is gone
  */
 export function contradictionOf(
   about: AuditedTable,
@@ -285,8 +272,8 @@ export function contradictionOf(
 }
 
 /**
- * A row of which an entry is not as it was written, or cannot be checked: the latest one proves nothing of the row then, and an
- * earlier one says who made it. Null where all are, back to the last entry that ended an earlier row with this key.
+ * A row with an entry that is altered, or that cannot be checked: then the latest entry does not prove the row, or an earlier one not
+ * who made it. Null if all entries are as they were written, back to the last one that ended an earlier row with this key.
  */
 function entryContradiction(
   connection: Connection,
@@ -302,7 +289,7 @@ function entryContradiction(
     const { entry } = written;
     const isFollowing = entry === 1 || HASH_OF(connection).get({ entry: entry - 1 }) !== undefined;
     const why = isFollowing ? 'is not as it was written' : `cannot be checked: entry ${entry - 1} is gone`;
-    // The entries of a restore continue each other; of all else the latest has the entire row.
+    // The entries of a restore build on each other; for all other rows the latest entry has everything.
     const isOfRow = place === 0 || about === 'restores';
     const what = isOfRow
       ? `rests on entry ${entry} of the audit log, which ${why}`
@@ -319,11 +306,10 @@ const ENTRIES = prepared((db) => {
     .select()
     .from(auditLog)
     .where(and(eq(about, param('about')), eq(member, param('member'))))
-    .orderBy(desc(entry))
-    .prepare();
+    .orderBy(desc(entry));
 });
 
-/** With the run: without it, it would pin the latest one, and as the baseline that would hide what drifted since. */
+/** The command that pins a snapshot again. With the run: otherwise it would pin the latest one, and as the baseline hide later drift. */
 function againOf(
   about: AuditedTable,
   member: string,
@@ -332,15 +318,15 @@ function againOf(
   if (about !== 'snapshots') return {};
   const key = parsedJson(member);
   const { run, is_baseline } = (parsedJson(row) ?? {}) as Readonly<Record<string, unknown>>;
-  // What cannot be parsed was damaged: its hash shows that.
+  // The hash shows that an unreadable entry is damaged.
   if (!Array.isArray(key) || typeof run !== 'number') return {};
   const option = is_baseline === 1 ? ' --baseline' : '';
   return { again: `tidemark snapshots pin ${shellWord(String(key[0]))} run:${run}${option}` };
 }
 
 /**
- * Refuses a row that another program altered or inserted: the next entry would take its content over, and hide
- * that it was. One that is gone may be written again.
+ * Throws for a row that another program altered or inserted: the next entry would record its content, and so hide the change. A row
+ * that is gone may be written again.
  * @throws TidemarkError `mirror_corrupt`
  */
 export function requireAsRecorded(connection: Connection, about: AuditedTable, key: RowKey): void {
@@ -358,31 +344,27 @@ function lineOf(contradiction: Contradiction): string {
   return `${name}${kind} ${saysOf(contradiction)}`;
 }
 
-/** What is wrong with a row, and what the log has instead: what follows its name. */
+/** What is wrong with a row, and what the log has instead, to follow its name. */
 function saysOf({ what, instead }: Contradiction): string {
   return instead === undefined ? what : `${what}; ${instead}`;
 }
 
-/** A row of which the log has something else. */
-export interface ContradictedRow {
+/** A row that contradicts the log. */
+export interface ContradictedRow extends Pick<Contradiction, 'again' | 'brokenEntry'> {
   readonly key: RowKey;
   /** What is wrong with it, in one line. */
   readonly line: string;
   /** The same, without its name. */
   readonly says: string;
-  /** What the latest entry about it has; null without one, and after one that ended it. */
+  /** The row by its latest entry; null without one, and if that entry ended it. */
   readonly recorded: Readonly<Record<string, unknown>> | null;
-  /** True where the log has it and the table has not. */
+  /** True if the log has it and the table does not. */
   readonly isGone: boolean;
-  /** As of `Contradiction`. */
-  readonly again?: string;
-  /** As of `Contradiction`. */
-  readonly brokenEntry?: number;
 }
 
 /**
- * The rows whose key begins with `key` that are not as the log has them: altered, inserted, or gone. One statement: for each row it finds the
- * latest entry by its key, and the rows that are gone by an index that has the keys of all entries.
+ * The rows whose key begins with `key` that are not as the log has them: altered, inserted, or gone. One statement: it finds the
+ * latest entry of each row by its key, and the rows that are gone by the index of the keys of all entries.
  */
 export function contradictedRows(
   connection: Connection,
@@ -392,7 +374,7 @@ export function contradictedRows(
   const isWhole = key.length === AUDITED[about].key.length;
   const member = JSON.stringify(key);
   const start = key.length === 0 ? '[' : `${member.slice(0, -1)},`;
-  // Between them are the keys that begin so: what follows a comma, or a bracket.
+  // The range of members that begin with the key, followed by a comma or a bracket.
   const [first, end] = isWhole ? [member, `${member} `] : [start, afterAll(start)];
   const rows = connection
     .prepare<(string | number)[], JoinedRow>(
@@ -414,11 +396,11 @@ export function contradictedRows(
       row === null || latest === undefined ? null : entryContradiction(connection, about, member);
     const contradiction = altered ?? contradictionOf(about, member, row ?? undefined, latest);
     if (contradiction === null) return [];
-    // What an altered entry says is not what was recorded.
+    // An altered entry does not tell what was recorded.
     const isRecorded = altered === null && latest !== undefined && !isEnding(latest);
     return [
       {
-        // A key that cannot be parsed was damaged: `verify` says so.
+        // `verify` reports a key that cannot be parsed.
         key: (parsedJson(member) ?? []) as RowKey,
         line: lineOf(contradiction),
         says: saysOf(contradiction),
@@ -431,7 +413,7 @@ export function contradictedRows(
   });
 }
 
-/** The least text that sorts after each one with this beginning. */
+/** The smallest text that sorts after all texts with this prefix. */
 function afterAll(start: string): string {
   return start.slice(0, -1) + String.fromCharCode(start.charCodeAt(start.length - 1) + 1);
 }
@@ -441,34 +423,33 @@ export function keyText(key: RowKey): string {
   return JSON.stringify(key);
 }
 
-/** Thrown where records and history may be intact, but what people recorded is not as the audit log has it. */
+/** What people recorded is not as the audit log has it; records and history may be intact. */
 export class AuditLogContradicted extends TidemarkError {
-  /** @param instead what else can be done, before what is to be done in any case */
+  /** @param instead another remedy, for the beginning of the hint */
   constructor(message: string, instead: string | null = null) {
     const hint = instead === null ? KEPT_HINT : `${instead}; ${KEPT_HINT}`;
     super('mirror_corrupt', message, { hint, isOfAuditLog: true });
   }
 }
 
-/** Not to be taken over by an entry: what to do instead. */
 const KEPT_HINT =
   'the row and the log stay as they are: keep a copy of the mirror as evidence, and restore a backup of before (`tidemark backup list`); `tidemark verify` names everything that is affected';
 
 function lookUp(connection: Connection, about: AuditedTable, key: RowKey) {
   const [found] = recordedRows(connection, about, key);
-  // As SQLite writes it, where the row is gone: keys have texts and whole numbers only.
+  // For texts and whole numbers, JSON.stringify writes the same as SQLite.
   const member = found?.member ?? JSON.stringify(key);
   return { found, member, latest: ENTRIES(connection).get({ about, member }) };
 }
 
-/** A row that is gone though the log has it, as its latest entry has it; null for any other. */
+/** A row that is gone although the log has it, by its latest entry; null for other rows. */
 export function goneRow(connection: Connection, about: AuditedTable, key: RowKey): RecordedRow | null {
   const { found, latest, member } = lookUp(connection, about, key);
   if (found !== undefined || latest === undefined || isEnding(latest)) return null;
   return { member, row: latest.row };
 }
 
-/** The latest entry about a row, be the row there or not; undefined without one. */
+/** The latest entry about a row, even if the row is gone; undefined without one. */
 export function latestEntry(
   connection: Connection,
   about: AuditedTable,
@@ -477,7 +458,7 @@ export function latestEntry(
   return lookUp(connection, about, key).latest;
 }
 
-/** True where a row is as the log last recorded it. */
+/** True if a row is as the log last recorded it. */
 export function isAsRecorded(connection: Connection, about: AuditedTable, key: RowKey): boolean {
   const { found, latest, member } = lookUp(connection, about, key);
   return (
@@ -487,24 +468,24 @@ export function isAsRecorded(connection: Connection, about: AuditedTable, key: R
   );
 }
 
-/** A longer value says nothing in one line. */
-const MAX_SAID = 120;
+/** The most characters of a value in a line. */
+const MAX_VALUE = 120;
 
-/** What an entry has, where a row has something else: `has reason "BQ retired", accepted_by "audrey"`. */
+/** The values of an entry that the row does not have: `has reason "BQ retired", accepted_by "audrey"`. */
 function difference(row: string, recorded: string): string {
   const [now, then] = [parsedJson(row), parsedJson(recorded)].map(
     (facts) => (facts ?? {}) as Record<string, unknown>,
   );
-  const said = Object.entries(then ?? {})
+  const differing = Object.entries(then ?? {})
     .filter(([fact, value]) => fact !== MEASURED && now?.[fact] !== value)
     .map(([fact, value]) => {
       const text = JSON.stringify(value);
-      return UNREADABLE[fact] ?? `${fact} ${text.length > MAX_SAID ? `${text.slice(0, MAX_SAID)}…` : text}`;
+      return UNREADABLE[fact] ?? `${fact} ${text.length > MAX_VALUE ? `${text.slice(0, MAX_VALUE)}…` : text}`;
     });
-  return said.length === 0 ? 'has it otherwise' : `has ${said.join(', ')}`;
+  return differing.length === 0 ? 'has it otherwise' : `has ${differing.join(', ')}`;
 }
 
-/** Facts that are recorded as hashes, or that nobody reads. */
+/** Values that are recorded as hashes, or that tell a reader nothing. */
 const UNREADABLE: Readonly<Partial<Record<string, string>>> = {
   plan: 'another plan',
   plan_hash: 'another hash of the plan',
@@ -519,7 +500,7 @@ function doneText(about: AuditedTable, row: string): string {
   return `pinned (now at run ${typeof run === 'number' ? run : 'unknown'})`;
 }
 
-/** A row for people: the id apart from the name, since it may be a secret, which only the code that shows it knows. */
+/** A row for people. The id is separate from the name, as it may be a secret; the code that shows it decides. */
 interface NamedRow {
   readonly name: string;
   readonly recordKind?: Kind;
@@ -537,17 +518,16 @@ function namedRow(about: AuditedTable, member: string): NamedRow {
   const [source = '', kind = '', scope = '', id = '', path = ''] = parts;
   const name = `the acceptance of ${path === '' ? 'an entire record' : path}${source === '' ? '' : ` of ${source}`}`;
   if (isKind(kind)) return { name, recordKind: kind, scope: parsedJson(scope) ?? {}, id };
-  // Only its beginning: it may be the id of an invite, which is a secret.
+  // Only its beginning, as the id of an invite is a secret.
   const shownId = id.length > 8 ? `${id.slice(0, 8)}…` : id;
   return { name: `${name} (unknown kind ${JSON.stringify(kind)}, id ${JSON.stringify(shownId)})` };
 }
 
-/** Undefined where it was damaged: the hash shows that. */
+/** Undefined for a damaged text: its hash shows the damage. */
 export function parsedJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // What cannot be parsed has no name; that it was altered is reported by its hash.
     return undefined;
   }
 }

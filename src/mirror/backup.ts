@@ -1,12 +1,19 @@
 /**
- * A consistent copy of the mirror's file by SQLite's online backup: one point in time, while other processes read and
- * write.
+ * A consistent copy of the mirror's file, made by SQLite's online backup: as of one moment, while other processes read
+ * and write.
  */
-import { rmSync } from 'node:fs';
 import type { Actor } from '../core/actor.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type RestoredBackup, recordRestoredBackup } from './audit-log.ts';
-import { type Connection, asMirrorError, createPrivateFile, sqliteCode, connect } from './database.ts';
+import {
+  type Connection,
+  asMirrorError,
+  createPrivateFile,
+  sqliteCode,
+  connect,
+  transact,
+  removeMirrorFile,
+} from './database.ts';
 import { type NoticeState, saveNoticeStates } from './daemon-store.ts';
 import { dropLitestreamTables } from './migrations.ts';
 
@@ -18,31 +25,31 @@ interface BackupProgress {
 
 export interface BackupOptions {
   readonly onProgress?: (progress: BackupProgress) => void;
-  /** Ends it between two steps: nothing is left of the copy then. */
+  /** Ends the copying between two steps; the copy is deleted. */
   readonly signal?: AbortSignal;
 }
 
-/** The event loop runs between two of them: 2 MB at the mirror's page size, a millisecond or two. */
+/** The event loop runs between two steps: 2 MB at the mirror's page size, a millisecond or two. */
 const PAGES_PER_STEP = 256;
 
 /**
- * Copies what `reader` sees to `path`, a new file of mode 0600 that is on the disk when this resolves. The caller
- * ends the reader's transaction afterwards, or closes it. There is one: without it every write of another process
- * would make the copy begin again. Writers continue meanwhile; only their log cannot shrink until it has ended.
+ * Copies what `reader` sees to `path`, a new file of mode 0600 that is on the disk when this resolves. The copying begins a
+ * transaction, since otherwise each write of another process would restart it; the caller ends the transaction, or closes the
+ * reader. Writers continue meanwhile; only their log cannot shrink until then.
  * @throws TidemarkError `disk_full`, `read_only` or `file_system` about `path`, `mirror_corrupt` about the mirror,
- * `interrupted`; nothing is left of the copy then
+ * `interrupted`; the copy is deleted then
  */
 export async function backUp(
   reader: Connection,
   path: string,
   { onProgress, signal }: BackupOptions,
 ): Promise<void> {
-  // What was there may be another mirror, and its log would be taken for that of the copy.
-  discard(path);
+  // An earlier file may be another mirror, whose log would be taken for the copy's.
+  removeMirrorFile(path);
   try {
     createPrivateFile(path);
     reader.exec('BEGIN');
-    // The transaction is of this moment only once something was read.
+    // SQLite begins the transaction with its first read.
     reader.prepare('SELECT count(*) FROM sqlite_master').get();
     await reader.backup(path, {
       progress: ({ totalPages, remainingPages }) => {
@@ -53,40 +60,31 @@ export async function backUp(
       },
     });
   } catch (error) {
-    discard(path);
+    removeMirrorFile(path);
     const isOfMirror = /^SQLITE_(CORRUPT|NOTADB)/.test(sqliteCode(error) ?? '');
     throw asMirrorError(error, isOfMirror ? reader.name : path);
   }
 }
 
-function discard(path: string): void {
-  for (const suffix of ['', '-journal', '-wal', '-shm']) rmSync(`${path}${suffix}`, { force: true });
-}
-
 /**
- * Takes out of the backup at `path`, which nobody else uses yet, what belongs to the mirror only: backup jobs that have
- * not ended (the one that makes this backup ends after it, and would count as interrupted in a mirror restored from it),
- * where they were stored (a mirror restored on another machine finds an empty directory there, although no disk is lost), and the
- * tables of Litestream.
- * @param original the mirror: what is damaged in its backup is damaged in it
- * @throws TidemarkError `mirror_corrupt` about `original`, or what keeps `path` from being written
+ * Removes from the backup at `path`, which nobody else uses yet, what belongs to the original mirror only: backup jobs that have
+ * not ended (the one that makes this backup ends later, and would count as interrupted in a mirror restored from it), the targets
+ * of earlier ones (a mirror restored on another machine finds an empty directory there, although no disk is lost), and Litestream's
+ * tables.
+ * @param original the mirror's path: damage found in its backup is damage of the mirror
+ * @throws TidemarkError `mirror_corrupt` about `original`, or why `path` cannot be written
  */
 export function takeOutOfBackup(path: string, original: string): void {
-  try {
-    const connection = connect(path, { isReadonly: false });
-    try {
-      connection.exec(`DELETE FROM jobs WHERE name = 'backup' AND outcome = 'running'`);
-      connection.exec(`UPDATE jobs SET summary = json_remove(summary, '$.targets') WHERE name = 'backup'`);
-      dropLitestreamTables(connection);
-    } finally {
-      connection.close();
-    }
-  } catch (error) {
-    throw asMirrorError(error, sqliteCode(error)?.startsWith('SQLITE_CORRUPT') === true ? original : path);
-  }
+  const pathOf = (error: unknown): string =>
+    sqliteCode(error)?.startsWith('SQLITE_CORRUPT') === true ? original : path;
+  onFile(path, pathOf, (connection) => {
+    connection.exec(`DELETE FROM jobs WHERE name = 'backup' AND outcome = 'running'`);
+    connection.exec(`UPDATE jobs SET summary = json_remove(summary, '$.targets') WHERE name = 'backup'`);
+    dropLitestreamTables(connection);
+  });
 }
 
-/** What a mirror that is restored from a backup has beyond it. */
+/** What is added to a mirror that is restored from a backup. */
 interface RestoredAdditions {
   readonly states: readonly NoticeState[];
   /** For the audit log; null for none. */
@@ -94,23 +92,35 @@ interface RestoredAdditions {
 }
 
 /**
- * Adds to the mirror in the file at `path`, which nobody else uses yet. Runs and their roots stay: the entry follows the latest.
+ * Adds to the restored mirror at `path`, which nobody else uses yet. The entry follows the latest run; runs and their roots stay.
  * @throws TidemarkError about `path`
  */
 export function addToRestored(path: string, { states, entry }: RestoredAdditions): void {
+  onFile(
+    path,
+    () => path,
+    (connection) =>
+      transact(connection, () => {
+        saveNoticeStates(connection, states);
+        if (entry !== null) recordRestoredBackup(connection, entry.actor, entry.at, entry.backup);
+      }),
+  );
+}
+
+/** Writes to a file with a connection of its own. @param pathOf of which file an error is */
+function onFile(
+  path: string,
+  pathOf: (error: unknown) => string,
+  work: (connection: Connection) => void,
+): void {
   try {
     const connection = connect(path, { isReadonly: false });
     try {
-      connection
-        .transaction(() => {
-          saveNoticeStates(connection, states);
-          if (entry !== null) recordRestoredBackup(connection, entry.actor, entry.at, entry.backup);
-        })
-        .immediate();
+      work(connection);
     } finally {
       connection.close();
     }
   } catch (error) {
-    throw asMirrorError(error, path);
+    throw asMirrorError(error, pathOf(error));
   }
 }

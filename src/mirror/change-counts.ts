@@ -1,6 +1,6 @@
 /**
- * Counts of what runs changed, computed in SQL. A run that absorbed forgotten runs is counted by its revisions, because
- * its own sweeps do not include their changes.
+ * Counts of what runs changed, computed in SQL. A run into which `forget` merged others is counted by its revisions, because its own
+ * sweeps do not include their changes.
  */
 import { definitionOf, familyKinds } from '../catalog/catalog.ts';
 import type { CollectionKey } from '../catalog/order.ts';
@@ -41,8 +41,8 @@ export interface ChangeCounts {
   readonly removed: number;
 }
 
-/** Published runs, and the kinds of which they changed something; null for all kinds. */
-interface ChangeQuestion {
+/** Published runs, and the kinds whose changes count; null for all kinds. */
+interface ChangeSelection {
   readonly runs: readonly number[];
   readonly kinds: readonly Kind[] | null;
 }
@@ -50,7 +50,7 @@ interface ChangeQuestion {
 const IS_OF_KINDS = unlessGiven('kinds', isAmong(collections.kind, 'kinds'));
 const HAS_CHANGES = sql`${runs.added} + ${runs.changed} + ${runs.removed} > 0`;
 
-/** The runs that took over changes of runs which retention dropped. */
+/** Runs into which `forget` merged others. */
 function absorbingRuns(db: QueryBuilder) {
   return db
     .select({ run: replacedRoots.intoRun })
@@ -82,22 +82,21 @@ const COUNTS = prepared((db) => {
     .innerJoin(collections, eq(collections.id, sweeps.collection))
     .where(and(isAmong(sweeps.run, 'runs'), not(inArray(sweeps.run, absorbingRuns(db))), IS_OF_KINDS))
     .groupBy(sweeps.run)
-    .unionAll(byRevisions)
-    .prepare();
+    .unionAll(byRevisions);
 });
 
-/** By run; runs that changed nothing of the kinds may be missing. First readings are counted as additions. */
+/** By run; runs that changed nothing in the kinds may be missing. First readings count as additions. */
 export function readChangeCounts(
   connection: Connection,
-  question: ChangeQuestion,
+  selection: ChangeSelection,
 ): ReadonlyMap<number, ChangeCounts> {
-  const rows = COUNTS(connection).all(given(question));
+  const rows = COUNTS(connection).all(parametersOf(selection));
   return new Map(rows.map(({ run, ...counts }) => [run, counts]));
 }
 
-/** Changes of a run that the union of a family (`plugins`) shows as well as the list of the family. */
+/** Changes of a run that both the union of a family (`plugins`) and the list of the family show. */
 interface RepeatedChanges extends CollectionKey, ChangeCounts {
-  /** Of the list of the family; `kind` is the union. */
+  /** The kind of the family's list; `kind` is the union. */
   readonly familyKind: Kind;
   readonly run: number;
 }
@@ -162,13 +161,13 @@ const REPEATS = prepared((db) => {
       .groupBy(changed.run, union.id, family.id, changed.change);
   const changedRecords = alias(records, 'changed');
   const changedRevisions = alias(revisions, 'changed');
-  return repeatsIn(changedRecords).unionAll(repeatsIn(changedRevisions)).prepare();
+  return repeatsIn(changedRecords).unionAll(repeatsIn(changedRevisions));
 });
 
-/** What counts by sweep have twice; what only the union lists is not included. */
-export function readRepeatedChanges(connection: Connection, question: ChangeQuestion): RepeatedChanges[] {
+/** Changes that are twice in counts by sweep. Those that only the union lists are not included. */
+export function readRepeatedChanges(connection: Connection, selection: ChangeSelection): RepeatedChanges[] {
   return REPEATS(connection)
-    .all(given(question))
+    .all(parametersOf(selection))
     .map(({ run, kind, familyKind, scope, change, records: times }) => ({
       ...{ run, kind: knownKind(kind), familyKind: knownKind(familyKind), scope: storedScope(scope) },
       added: change === REVISION_CHANGE.added ? times : 0,
@@ -198,18 +197,17 @@ const CHANGING = prepared((db) =>
         .select({ run: sql<number>`${replacedRoots.intoRun}` })
         .from(replacedRoots)
         .where(and(isNotNull(replacedRoots.intoRun), isAmong(replacedRoots.intoRun, 'runs'))),
-    )
-    .prepare(),
+    ),
 );
 
-/** Those of the runs that changed something of the kinds, or took over changes. */
-export function readChangingRuns(connection: Connection, question: ChangeQuestion): number[] {
+/** The runs that changed something in the kinds, or into which others were merged. */
+export function readChangingRuns(connection: Connection, selection: ChangeSelection): number[] {
   return CHANGING(connection)
-    .all(given(question))
+    .all(parametersOf(selection))
     .map(({ run }) => run);
 }
 
-function given({ runs: numbers, kinds }: ChangeQuestion): Record<string, unknown> {
+function parametersOf({ runs: numbers, kinds }: ChangeSelection): Record<string, unknown> {
   return { runs: JSON.stringify(numbers), kinds: kinds === null ? null : JSON.stringify(kinds) };
 }
 
@@ -232,11 +230,10 @@ const UPPER_BOUND = prepared((db) =>
         eq(collections.id, sweeps.collection),
         not(isAmong(collections.kind, 'exceptKinds')),
       ),
-    )
-    .prepare(),
+    ),
 );
 
-/** How many records the runs of (after, upTo] changed at most: one that several of them changed counts for each. */
+/** The most records that the runs of (after, upTo] may have changed: a record that several runs changed counts several times. */
 export function countChangesBetween(
   connection: Connection,
   range: {
@@ -264,21 +261,20 @@ const CHANGES_AFTER = prepared((db) =>
         or(HAS_CHANGES, inArray(runs.run, absorbingRuns(db))),
       ),
     )
-    .limit(1)
-    .prepare(),
+    .limit(1),
 );
 
-/** Whether a published run of the source after this one changed something, or took over changes. */
+/** True if a later published run of the source changed something, or had others merged into it. */
 export function hasChangesAfter(connection: Connection, source: string, after: number): boolean {
   return CHANGES_AFTER(connection).get({ source, after }) !== undefined;
 }
 
-/** A published run that changed something, or took over changes. */
+/** A published run that changed something, or into which others were merged. */
 interface ChangedRun {
   readonly run: number;
   /** ISO 8601. */
   readonly finishedAt: string;
-  /** Hex: another mirror, or a history that was forgotten in part, has others. */
+  /** Hex. Another mirror has other roots, as has this one after a `forget`. */
   readonly root: string;
 }
 
@@ -302,11 +298,10 @@ const CHANGED_SINCE = prepared((db) => {
         or(HAS_CHANGES, inArray(runs.run, absorbingRuns(db))),
         not(inArray(runs.run, first)),
       ),
-    )
-    .prepare();
+    );
 });
 
-/** Runs of all sources that ended since then and changed something, without each source's first: in it all is new. */
+/** Runs of all sources that ended since then and changed something, without each source's first run, in which everything is new. */
 export function readChangedRuns(connection: Connection, since: string): ChangedRun[] {
   return CHANGED_SINCE(connection).all({ since });
 }
@@ -392,14 +387,13 @@ const FIRST_READS = prepared((db) => {
     .innerJoin(collections, eq(collections.id, came.collection))
     .innerJoin(sources, eq(sources.id, collections.source))
     .where(and(IS_OF_KINDS, notExists(wasRead), notExists(wasReadByForgotten)))
-    .orderBy(asc(came.run), asc(collections.id))
-    .prepare();
+    .orderBy(asc(came.run), asc(collections.id));
 });
 
-/** In order of the runs. A source's first run has none: there is nothing before it. */
-export function readFirstReads(connection: Connection, question: ChangeQuestion): FirstReadRow[] {
+/** In order of the runs, without each source's first run. */
+export function readFirstReads(connection: Connection, selection: ChangeSelection): FirstReadRow[] {
   return FIRST_READS(connection)
-    .all(given(question))
+    .all(parametersOf(selection))
     .flatMap(({ previous, kind, scope, ...row }) =>
       previous === null ? [] : [{ ...row, previous, kind: knownKind(kind), scope: storedScope(scope) }],
     );

@@ -1,7 +1,7 @@
 /**
- * What changed between two runs, read from the revisions between them: the cost follows the number of changes, not of
- * records. Nothing else can differ: volatile members, which change without a revision, are not part of the history, so
- * a record without a revision in between is the same in both runs.
+ * What changed between two runs, read from the revisions between them: the time depends on the number of changes, not of
+ * records. A record without a revision in between is the same in both runs, as volatile members, which change without a
+ * revision, are not part of the history.
  */
 import type { Kind } from '../catalog/kinds.ts';
 import type { CollectionKey, RecordKey } from '../catalog/order.ts';
@@ -12,16 +12,16 @@ import { REVISION_CHANGE } from './publish-records.ts';
 import { type RecordFilter, type SelectedCollection, selectCollections } from './record-filter.ts';
 import { collectionOf } from './run-rows.ts';
 
-/** A record that has a revision between two runs. At least one body is given; they may be equal. */
+/** A record with a revision between two runs. At least one body is defined; the two may be equal. */
 export interface ChangedRecord extends RecordKey {
   readonly source: string;
-  /** Its body as of the first run; undefined where it was not there. */
+  /** Its body as of the first run; undefined if it did not exist then. */
   readonly before: string | undefined;
   /** Its body as of the second run. */
   readonly after: string | undefined;
 }
 
-/** How many records of a collection, of those that the filter leaves, there were as of a run. */
+/** How many records of a collection that pass the filter there were as of a run. */
 interface CollectionCount extends CollectionKey {
   readonly source: string;
   readonly records: number;
@@ -30,17 +30,17 @@ interface CollectionCount extends CollectionKey {
 interface ChangedRow {
   record: number;
   id: string;
-  /** The run of its revision as of the earlier run, as the one after it says; 0 for none. */
+  /** The run of its revision as of the earlier run, by the link of the next revision; 0 for none. */
   first: number;
-  /** The same, as revisions are stored. */
+  /** The same, by the stored revisions. */
   stored: number;
   /** The run of its newest revision up to the later run. */
   last: number;
 }
 
 /**
- * Records with a revision in (from, to], or (to, from] when `to` is the earlier one, in the order of `readRecords`. Needs
- * a connection of its own, which gets a temporary table of record numbers.
+ * Records with a revision in (from, to], or (to, from] if `to` is the earlier one, in the order of `readCurrent`. Needs a connection
+ * of its own, in which it creates a temporary table of record numbers.
  * @throws DamagedContent for a body that does not match its hash
  */
 export function* readChangesBetween(
@@ -50,15 +50,16 @@ export function* readChangesBetween(
   filter: RecordFilter = {},
 ): Generator<ChangedRecord> {
   if (from === to) return;
-  const touched = collectTouched(connection, Math.min(from, to), Math.max(from, to), filter);
+  const start = Math.min(from, to);
+  const touched = collectTouched(connection, start, Math.max(from, to), filter);
   for (const collection of selectCollections(connection, filter, to)) {
     if (!touched.has(collection.id)) continue;
     const { source, kind, scope } = collection;
     const bodies = checkedBodies(connection, collection);
-    for (const row of touchedRows(connection, collection, Math.min(from, to))) {
+    for (const row of touchedRows(connection, collection, start)) {
       const latest = latestRevision(connection, row.record);
       if (latest === undefined) continue;
-      // No root covers what a revision says of the one before it.
+      // No root covers the link of a revision to the previous one.
       if (row.first !== row.stored) throw brokenHistory(row.record, row.first);
       const earlier = row.first === 0 ? undefined : bodies.in(latest, row.first);
       const later = bodies.in(latest, row.last);
@@ -69,19 +70,19 @@ export function* readChangesBetween(
   }
 }
 
-/** Fills `temp.changed`, one row per record; returns the collections it touches. */
+/** Fills `temp.changed` with a row for each record; returns the collections of these records. */
 function collectTouched(
   connection: Connection,
   after: number,
   upTo: number,
   filter: RecordFilter,
 ): ReadonlySet<number> {
-  // As text: a temporary table is in no schema.
+  // SQL as text, because the temporary table is not in the Drizzle schema.
   connection.exec(
     `CREATE TEMP TABLE changed (collection INTEGER, record INTEGER, first INTEGER, last INTEGER,
        PRIMARY KEY (collection, record)) WITHOUT ROWID`,
   );
-  // The revision before the oldest one in between is the one as of the earlier run.
+  // The revision as of the earlier run is the one before the oldest one in between.
   connection
     .prepare<RunRange>(
       `INSERT INTO temp.changed SELECT collection, record, min(ifnull(previous, 0)), max(run)
@@ -108,8 +109,8 @@ function* touchedRows(
 }
 
 /**
- * How many records every collection that the filter selects held as of a run, empty ones included, in the order of
- * `readRecords`. Today's counts less what the revisions of later runs added: for the latest run it costs nothing.
+ * How many records each collection that the filter selects had as of a run, empty ones included, in the order of `readCurrent`:
+ * the present counts minus what the revisions of later runs added, of which the latest run has none.
  */
 export function readCountsAt(
   connection: Connection,
@@ -136,7 +137,7 @@ export function readCountsAt(
   });
 }
 
-/** The runs in (after, upTo] of which revisions are stored, in order: no record differs between two runs with none of them in between. */
+/** The runs in (after, upTo] that have revisions, in order: between two runs with none of these in between, no record differs. */
 export function readRevisedRuns(
   connection: Connection,
   { after, upTo, source }: { readonly after: number; readonly upTo: number; readonly source: string },
@@ -147,7 +148,7 @@ export function readRevisedRuns(
     .all({ after, upTo, sources: sourcesText({ sources: [source] }) });
 }
 
-/** A collection, or kind, of which other records are stored than are counted: another program deleted or inserted some. */
+/** A collection, or kind, whose number of stored records is not its count: another program deleted or inserted some. */
 interface Miscount {
   readonly source: string;
   readonly kind: Kind;
@@ -156,16 +157,15 @@ interface Miscount {
 }
 
 /**
- * The miscounted ones of these collections; those that the mirror does not know are left out. Besides its own count, at least
- * the records that the latest run saw in its list must be there, and the counts of fields say how many its kind has. Reads an
- * index only.
+ * The miscounts in these collections; those that the mirror does not know are left out. A collection must have the records that it
+ * counts, and at least those that the latest run saw in its list; a kind those that the counts of fields say. Reads an index only.
  */
 export function readMiscounts(
   connection: Connection,
   source: string,
   collections: Iterable<CollectionKey>,
 ): Miscount[] {
-  // What a run saw stays until a later sweep of the list removes it, or its parent goes.
+  // Records that a run saw stay until a later sweep of the list removes them, or their parent is removed.
   const counts = connection.prepare<[number], { counted: number; stored: number }>(
     `SELECT iif(records = stored, max(records, ifnull(seen, 0)), records) AS counted, stored FROM (
        SELECT c.records AS records,
@@ -199,8 +199,8 @@ interface RunRange {
 }
 
 /**
- * True for revisions of the sources' runs in a `RunRange`, and of those in it whose rows another program deleted, or gave to no
- * source: whose they were, their collections tell. Goes from one run that has revisions to the next, since most have none; another
+ * The runs in a `RunRange` that have revisions: those of the sources, and those whose rows another program deleted, or gave to no
+ * source (their collections tell the source). Goes from one run with revisions to the next, since most runs have none. Another
  * program may have stored any number, or a text, which is greater than all numbers.
  */
 const RUNS_BETWEEN = `

@@ -1,6 +1,6 @@
 /**
- * The worker thread of `inWorker`. Whatever fails is reported by message, with the connection closed: a thread that ends
- * by an uncaught error, or with a SQLite file open, can end the process.
+ * The worker thread of `inWorker`. It closes its connection and reports an error by message: a thread that ends with an
+ * uncaught error, or with a SQLite file open, can end the process.
  */
 import { parentPort, workerData } from 'node:worker_threads';
 import { connect, sqliteCode } from './database.ts';

@@ -1,4 +1,4 @@
-/** How a received record relates to the mirror's current one, if their hashes differ or cannot be compared. */
+/** Classifies a received record against the mirror's current one, if their hashes differ or cannot be compared. */
 import { hash } from 'node:crypto';
 import type { Kind } from '../catalog/kinds.ts';
 import { type ScannedRecord, type RecordShape, scanRecord } from '../core/json-scan.ts';
@@ -8,8 +8,8 @@ import type { KnownRecord, StagedAction } from './stage.ts';
 
 export interface StagedChange {
   /**
-   * `unchanged`: nothing is written; `volatile`: only volatile members moved, the body is replaced in place, no revision;
-   * `rewritten`: equal by comparison, other text, a revision that diff and log do not show.
+   * `unchanged`: nothing is written; `volatile`: only volatile members changed, so the body is replaced in place, without a revision;
+   * `rewritten`: equal by comparison but another text, a revision that diff and log do not show.
    */
   readonly action: StagedAction | 'unchanged';
   /** The record's number; 0 for a fresh one. */
@@ -19,17 +19,18 @@ export interface StagedChange {
 /** What happens to a record that the mirror has or had. */
 export type KnownAction = Exclude<StagedChange['action'], 'fresh'>;
 
-/** True for a record that the mirror does not hold now. */
+/** True for a record that the mirror does not have now. */
 export function isAddition({ action }: { readonly action: string }): boolean {
   return action === 'fresh' || action === 'returned';
 }
 
-/** Under which count a record goes. */
+/** The count to which a record belongs. */
 export function countOf(action: StagedChange['action']): 'added' | 'changed' | 'unchanged' {
   if (isAddition({ action })) return 'added';
   return action === 'changed' ? 'changed' : 'unchanged';
 }
 
+/** What is written for a record that the mirror has or had. */
 export function classifyRecord(
   kind: Kind,
   known: KnownRecord,
@@ -48,8 +49,8 @@ export function classifyRecord(
 }
 
 /**
- * True when the record may be replaced in place: its stable text is the same under today's rule and under that of its
- * revision, whose hash is sealed and must stay valid.
+ * True if the record may be replaced in place: its stable text is the same under today's rule and under the rule of its
+ * revision, whose sealed hash must stay valid.
  */
 function hasSameStableText(
   current: KnownRecord & { readonly body: string },
@@ -66,9 +67,7 @@ function hasSameStableText(
   return isSame(now) && isSame(then);
 }
 
-// Whether two JSON texts say the same and differ in layout only.
-
-/** True when the texts differ by white space, key order or string escapes only; `1.0` and `1` are different texts. */
+/** True if two JSON texts differ only in white space, key order or string escapes; `1.0` and `1` are different. */
 function differsInLayoutOnly(one: string, other: string): boolean {
   return isIdentical(parseLossless(one), parseLossless(other));
 }
@@ -95,23 +94,22 @@ function isIdentical(one: JsonValue, other: JsonValue): boolean {
   return Object.is(one, other);
 }
 
-// The two marks by which a record is known again without being parsed.
+// The hash and the mark by which an unchanged record is recognized without parsing it.
 
 /** SHA-256 of the record's text without its volatile members. */
 export function stableHash(record: ScannedRecord): Buffer {
-  // By way of a text, since a Buffer from here comes out of Node's pool: one with memory of its own takes half as long again.
+  // From a text, since `Buffer.from` uses Node's pool: a Buffer with memory of its own takes 1.5 times as long.
   return Buffer.from(stableDigest(record), 'latin1');
 }
 
-/** The same as a text of 32 characters, one for each byte. */
+/** The same as a text with a character for each of the 32 bytes. */
 export function stableDigest(record: ScannedRecord): string {
   return hash('sha256', record.stableText, 'binary');
 }
 
 /**
- * A 53-bit mark of the volatile members' text; null if there is none. Hashing twice with SHA-256 would cost a
- * sixth of a first sync, and this mark is not a proof: it only detects that text changed (a change is missed with a
- * probability of 2^-53). After cyrb53 by bryc, public domain.
+ * A 53-bit mark of the volatile members' text; null if there is none. It only detects that the text changed (a change is missed with
+ * a probability of 2^-53), so it need not be a SHA-256, which would take a sixth of a first sync. After cyrb53 by bryc, public domain.
  */
 export function volatileMark(text: string): number | null {
   if (text === '') return null;
@@ -127,7 +125,7 @@ export function volatileMark(text: string): number | null {
   return 4294967296 * (2097151 & low) + (high >>> 0);
 }
 
-/** A stored body scanned with the given members left out of its stable text. */
+/** Scans a stored body, leaving the given members out of its stable text. */
 export function scanBody(text: string, volatileFields: ReadonlySet<string>): ScannedRecord {
   const shape: RecordShape = { idPath: [], volatile: volatileFields };
   return scanRecord(text, shape);

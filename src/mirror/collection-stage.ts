@@ -1,6 +1,4 @@
-/**
- * The stage of one collection in a run: what was read, compared with the mirror, and the decisions on absent records.
- */
+/** The stage of one collection in a run: compares what was read with the mirror, and takes the decisions on absent records. */
 import type { CollectionKey } from '../catalog/order.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -42,9 +40,9 @@ interface StageContext {
   readonly redact: ((kind: Kind, record: ScannedRecord) => ScannedRecord) | undefined;
   /** A number that no other pass of the run has. */
   readonly nextPass: () => number;
-  /** Throws once the run has ended, and when the stage is broken. */
+  /** Throws if the run has ended, or the stage is broken. */
   readonly check: () => void;
-  /** Marks the stage as broken by a failed write: nothing of it may be published. */
+  /** Marks the stage as broken by a failed write: nothing in it may be published. */
   readonly breakStage: (cause: unknown) => void;
 }
 
@@ -52,46 +50,46 @@ interface StageContext {
 interface CollectionFacts extends CollectionKey {
   readonly id: number;
   readonly known: number;
-  /** Whether any record of it was removed earlier: only then can one return. */
+  /** True if an earlier run removed any record of it: only then can one return. */
   readonly hasRemoved: boolean;
   /** The kind's sealing rules, oldest first; the last one holds now. */
   readonly rules: readonly SealingRule[];
 }
 
 interface PageCounts {
-  /** Keys not seen before in this pass. */
+  /** Records seen for the first time in this pass. */
   readonly fresh: number;
-  /** Of these, keys that an earlier pass of this run saw. */
+  /** How many of these an earlier pass of this run saw. */
   readonly again: number;
-  /** Records that the mirror holds exactly as received. */
+  /** Records that the mirror has exactly as received. */
   readonly known: number;
-  /** Distinct keys of this pass so far. */
+  /** Distinct records of this pass so far. */
   readonly distinct: number;
   /** The collection's totals in this run so far. */
   readonly added: number;
   readonly changed: number;
   readonly unchanged: number;
-  /** Records of this page that the mirror does not hold; one that a later page repeats comes again. */
+  /** Records of this page that the mirror does not have; if a later page repeats one, that page lists it again. */
   readonly addedIds: readonly string[];
 }
 
 export interface StageCounts {
   readonly added: number;
   readonly changed: number;
-  /** Read and equal, also where only volatile members or the formatting changed. */
+  /** Records that are equal; volatile members or the formatting may have changed. */
   readonly unchanged: number;
-  /** Distinct keys of the latest pass. */
+  /** Distinct records of the latest pass. */
   readonly distinct: number;
 }
 
 /** A record that the mirror cannot store. */
 interface UnkeptRecord {
   readonly id: string;
-  /** Continues "a record …": why. */
+  /** Continues "a record …". */
   readonly reason: string;
 }
 
-/** Records that cannot be kept and are reported by name; a list of nothing else must not fill the memory. */
+/** The most records that are reported as not stored: a long list of them must not fill the memory. */
 const MOST_UNKEPT = 1000;
 
 /** @throws RecordSyntaxError */
@@ -109,7 +107,7 @@ export class CollectionStage {
   readonly scope: Scope;
   /** Current records of this collection in the mirror, before this run. */
   readonly known: number;
-  /** Whether an earlier run removed any record of this collection. */
+  /** True if an earlier run removed any record of this collection. */
   readonly hasRemoved: boolean;
   readonly #context: StageContext;
   readonly #facts: CollectionFacts;
@@ -120,11 +118,11 @@ export class CollectionStage {
     unchanged: 0,
     distinct: 0,
   };
-  /** Staged records of this collection that the mirror has or had: while there are none, one seen again is not looked up. */
+  /** How many staged records of this collection the mirror has or had. While there are none, a record that comes again is not looked up. */
   #changed = 0;
   #firstPass: number;
   #pass: number;
-  /** By id: why it cannot be kept, and the last pass that saw it. */
+  /** By id: why the record cannot be stored, and the last pass that saw it. */
   readonly #unkept = new Map<string, { readonly reason: string; pass: number }>();
 
   constructor(context: StageContext, facts: CollectionFacts) {
@@ -139,7 +137,7 @@ export class CollectionStage {
     this.#firstPass = this.#pass;
   }
 
-  /** Starts another pass over the collection, with its own distinct keys; records seen by earlier passes stay marked. */
+  /** Starts another pass over the collection, and the count of distinct records from 0; records seen by earlier passes stay marked. */
   startPass(): void {
     const isUntouched = this.#tally.distinct === 0 && this.#pass === this.#firstPass;
     this.#pass = this.#context.nextPass();
@@ -148,8 +146,8 @@ export class CollectionStage {
   }
 
   /**
-   * Once the latest pass has proved the list: drops records that only earlier passes showed and the mirror does not hold,
-   * since the list does not have them. Records of the mirror stay seen: a later run finds their removal.
+   * Once the latest pass has proved the list: drops new records that only earlier passes showed, because the list does not have them
+   * any more. Records of the mirror stay marked as seen: a later run finds their removal.
    * @returns how many records were dropped
    */
   dropUnproven(): number {
@@ -174,20 +172,20 @@ export class CollectionStage {
     return { ...this.#tally };
   }
 
-  /** Records of this run that cannot be kept, the first 1,000: the mirror keeps the versions that it has. */
+  /** The first 1,000 records of this run that cannot be stored: the mirror keeps the versions that it has. */
   get unkept(): readonly UnkeptRecord[] {
     return [...this.#unkept].map(([id, { reason }]) => ({ id, reason }));
   }
 
   /**
-   * Takes a page. A record with the hash that the mirror holds is marked as seen; anything else is parsed, compared
-   * and staged. Of a record that comes twice in a run the later text wins.
-   * @throws RecordSyntaxError when a new or altered record is not JSON; then nothing of the page was staged
+   * Takes a page. A record whose hash the mirror has is marked as seen; any other is parsed, compared and staged. If a run receives
+   * a record twice, the later text wins.
+   * @throws RecordSyntaxError if a new or changed record is not JSON; then nothing of the page was staged
    */
   accept(received: readonly ScannedRecord[]): PageCounts {
     this.#context.check();
     const { redact } = this.#context;
-    // A record that nests too deep is not kept, so it is not redacted: searching it for secrets might not end.
+    // A record that nests too deep is not stored, so it is not redacted: searching it for secrets might not end.
     const records =
       redact === undefined
         ? received
@@ -196,7 +194,7 @@ export class CollectionStage {
           );
     return translated(this.#context.path, () => {
       const { writer } = this.#context;
-      // One transaction around the look-ups, too: otherwise each would lock the file again.
+      // The look-ups are in the transaction too: otherwise each would lock the file again.
       writer.exec('BEGIN');
       const matches = this.#comparePage(records);
       return this.#write(() => {
@@ -209,7 +207,7 @@ export class CollectionStage {
     });
   }
 
-  /** Only reads: when it throws, nothing of the page was staged. */
+  /** Reads only: if it throws, nothing of the page was staged. */
   #comparePage(records: readonly ScannedRecord[]): readonly Match[] {
     const matches: Match[] = [];
     try {
@@ -222,7 +220,7 @@ export class CollectionStage {
     }
   }
 
-  /** A write to the stage. It has no journal on disk, so a failed write makes all of it unusable. */
+  /** Writes to the stage. The stage has no journal on disk, so a failed write makes all of it unusable. */
   #write<T>(work: () => T): T {
     try {
       return work();
@@ -257,7 +255,7 @@ export class CollectionStage {
     return { received, id, hash, volatile, change };
   }
 
-  /** Hashes made under an earlier sealing rule (another set of volatile fields left out) cannot be compared with today's. */
+  /** A hash made under an earlier sealing rule (which left out other volatile fields) cannot be compared with today's. */
   #find(id: string, hash: Buffer, volatile: number | null): number | undefined {
     const { statements } = this.#context;
     const { id: collection, rules } = this.#facts;
@@ -268,7 +266,7 @@ export class CollectionStage {
   }
 
   #classify(id: string, received: ScannedRecord, hash: Buffer): StagedChange | Unkept {
-    // Text with a known hash was parsed when it came first; this text is new.
+    // Text with a known hash was parsed when it was first received; this text is new.
     const body = parsedRecord(id, received.text);
     const { statements, isEqual } = this.#context;
     const mayBeKnown = this.known > 0 || this.hasRemoved;
@@ -279,7 +277,7 @@ export class CollectionStage {
       return { action: 'unkept', record, reason };
     }
     if (known === undefined) {
-      // Counted here since it is parsed here; changed records are counted when they are published.
+      // Its fields are counted here, where it is parsed; those of changed records when they are published.
       this.#shapes.add(body);
       return { action: 'fresh', record: 0 };
     }
@@ -287,8 +285,8 @@ export class CollectionStage {
   }
 
   /**
-   * Why SQLite would refuse the text, which was parsed, as a body: detected here, one record fails; in publishing, the entire
-   * run would. SQLite refuses parsed text only for its depth or size: asking it about each took 8 % of a first sync.
+   * Why SQLite would refuse the parsed text as a body: detected here, one record fails; while publishing, the entire run would.
+   * SQLite refuses parsed text only for its depth or size, so short texts are not checked: checking each took 8 % of a first sync.
    */
   #whyUnkept(text: string): string | null {
     if (text.length < 2 * MOST_NESTING) return null;
@@ -308,7 +306,7 @@ export class CollectionStage {
     if (text !== undefined) this.#shapes.remove(JSON.parse(text));
   }
 
-  /** A record exactly as the mirror holds it. */
+  /** Marks a record that is exactly as in the mirror. */
   #markUnchanged(id: string, record: number): Sighting {
     const { seen } = this.#context;
     if (this.#pass === this.#firstPass && seen.passOf(record) === undefined) {
@@ -320,7 +318,7 @@ export class CollectionStage {
     return this.#markKnown(id, record, 'unchanged', null);
   }
 
-  /** A record that cannot be kept counts as seen: the mirror keeps the version that it has. */
+  /** A record that cannot be stored counts as seen: the mirror keeps the version that it has. */
   #markUnkept(id: string, { record, reason }: Unkept): Sighting {
     const before = this.#unkept.get(id);
     if (before !== undefined || this.#unkept.size < MOST_UNKEPT)
@@ -354,7 +352,7 @@ export class CollectionStage {
       return 'first';
     }
     const before = statements.staged.get(collection, id);
-    // Staged before, and counted then.
+    // Its fields were counted when it was first staged.
     if (before !== undefined) this.#uncount(before.body);
     const isInThisPass = before?.pass === this.#pass;
     if (!isInThisPass || before.body !== text)
@@ -364,7 +362,7 @@ export class CollectionStage {
     return 'in_earlier_pass';
   }
 
-  /** Marks a record that the mirror has or had; replaces how an earlier page of this run marked it. */
+  /** Marks a record that the mirror has or had; replaces the mark of an earlier page of this run. */
   #markKnown(id: string, record: number, action: KnownAction, match: Match | null): Sighting {
     const { statements, seen } = this.#context;
     const collection = this.#facts.id;
@@ -391,15 +389,15 @@ export class CollectionStage {
   }
 
   /**
-   * Current records that no pass of this run saw, or a share of them, ordered by id. Iterating it with `for await` gives
-   * the event loop time between slices; verdicts may be given meanwhile.
+   * Current records that no pass of this run saw, or a share of them, by id. `for await` yields to the event loop between slices;
+   * verdicts may be given meanwhile.
    */
   absent(share?: AbsentShare): Iterable<AbsentRecord> & AsyncIterable<AbsentRecord> {
     this.#context.check();
     return absentRecords(this.#context.writer, this.#context.path, this.#facts.id, share);
   }
 
-  /** How many these are; removals held at `heldBy` (ISO 8601) or earlier count as confirmed. */
+  /** Counts of these records; removals held at `heldBy` (ISO 8601) or earlier count as confirmed. */
   async countAbsent(heldBy: string): Promise<AbsentCounts> {
     this.#context.check();
     if (this.known === 0) return NONE_ABSENT;
@@ -407,8 +405,8 @@ export class CollectionStage {
   }
 
   /**
-   * One verdict for all of them, or for a share; returns how many got it.
-   * @param heldAt since when those wait that are held only now, ISO 8601; left out: since the end of the run
+   * Gives all of these records, or a share of them, one verdict; returns how many.
+   * @param heldAt since when newly held removals wait, ISO 8601; by default since the end of the run
    */
   async decideAbsent(verdict: 'remove' | 'hold', share?: AbsentShare, heldAt?: string): Promise<number> {
     const { writer, path, check } = this.#context;
@@ -418,7 +416,7 @@ export class CollectionStage {
     });
   }
 
-  /** The record exists after all; a held removal of it is dropped. Without a verdict a record stays unchanged. */
+  /** The record exists after all; its held removal, if any, is dropped. (A record without a verdict stays unchanged.) */
   keep(id: string): void {
     this.#verdict(id, 'keep');
   }
@@ -433,7 +431,7 @@ export class CollectionStage {
     this.#verdict(id, 'hold');
   }
 
-  /** True for a record that publishing would remove now. */
+  /** True if publishing would remove the record now. */
   willBeRemoved(id: string): boolean {
     this.#context.check();
     const { statements, path } = this.#context;
@@ -445,13 +443,13 @@ export class CollectionStage {
     translated(this.#context.path, () => {
       const { statements, seen } = this.#context;
       const known = statements.known.get(this.#facts.id, id);
-      // Nothing to decide: not there, or seen after all.
+      // Nothing to decide: it is not in the mirror, or was seen after all.
       if (known === undefined || known.hash === null || seen.passOf(known.record) !== undefined) return;
       this.#write(() => statements.putVerdict.run(known.record, this.#facts.id, verdict));
     });
   }
 
-  /** For kinds that are read one by one: the parent record `id` was asked for and answered. */
+  /** For kinds that are read one by one: the request for the parent record `id` was answered. */
   markChecked(id: string): void {
     this.#context.check();
     translated(this.#context.path, () =>
@@ -460,7 +458,7 @@ export class CollectionStage {
   }
 }
 
-/** A record that SQLite cannot hold; `record` is its number where the mirror has an earlier revision, else 0. */
+/** A record that SQLite cannot store; `record` is its number if the mirror has an earlier version, else 0. */
 interface Unkept {
   readonly action: 'unkept';
   readonly record: number;
@@ -474,7 +472,7 @@ function isTooBig(error: unknown): boolean {
   );
 }
 
-/** Whether this run saw the record before. */
+/** When this run first saw the record. */
 type Sighting = 'first' | 'in_earlier_pass' | 'in_this_pass';
 
 interface Match {

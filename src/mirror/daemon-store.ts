@@ -1,6 +1,6 @@
 /**
- * What the daemon stores in the mirror: due times, jobs, and pending notices. Every method is one short transaction;
- * those that write need a mirror that is open for writing.
+ * What the daemon stores in the mirror: due times, jobs, and pending notices. Each method is one short transaction; writing needs a
+ * mirror that is open for writing.
  */
 import { MASK, withoutUrlSecrets } from '../catalog/masks.ts';
 import {
@@ -20,7 +20,7 @@ import {
 } from 'drizzle-orm';
 import { type ErrorCode, TidemarkError } from '../core/errors.ts';
 import type { MirrorAccess } from './access.ts';
-import type { Connection } from './database.ts';
+import { type Connection, transact } from './database.ts';
 import {
   type QueryBuilder,
   columnsWithout,
@@ -51,37 +51,37 @@ export function daemonStore(access: MirrorAccess) {
     ...access.reads({
       schedules: (connection) => SCHEDULES(connection).all(),
       intervals: (connection): IntervalRow[] => INTERVALS(connection).all(),
-      /** In order of their names. */
+      /** By name. */
       channels: (connection): ChannelRow[] => CHANNELS(connection).all(),
       /** Newest first. */
       jobs: (connection, { name, source, limit = -1 }: JobFilter = {}): JobRow[] => {
         const isOfAny = source === undefined ? 1 : 0;
         return JOBS(connection).all({ name: name ?? null, isOfAny, source: source ?? null, limit });
       },
-      /** Whether a job stored a backup in the target of this address, or found it without those that were there. */
+      /** True if a job stored a backup in the target with this address, or found that the target had been emptied. */
       hasStoredIn: (connection, address: string): boolean =>
         STORED_IN(connection).get({ address }) !== undefined,
-      /** Name of the backup that was stored last in a target; undefined without one. */
+      /** Name of the backup that was stored last in a target; undefined if there is none. */
       lastStoredIn: (connection, address: string): string | undefined =>
         LAST_STORED_IN(connection).get({ address })?.file,
       /** The newest job of each name and source, in order of both; those of the mirror as a whole first. */
       newestJobs: (connection): JobRow[] => NEWEST_JOBS(connection).all(),
-      /** The newest job of that name that came to its own end, of each source in order of their names. */
+      /** For each source, by name: the newest job of that name that ended as `done` or `partial`. */
       newestFinishedJobs: (connection, name: JobName): JobRow[] =>
         NEWEST_FINISHED_JOBS(connection).all({ name }),
-      /** The newest job of each name and source that a damage stopped, since a check of all contents last ended well. */
+      /** The newest job of each name and source that damage stopped since the last check of all contents that found nothing. */
       damagedJobs: (connection): JobRow[] => DAMAGED_JOBS(connection).all(),
-      /** The newest verification that came to its end, whatever it found. */
+      /** The newest verification that ran to its end, whatever it found. */
       lastVerification: (connection): JobRow | undefined => LAST_VERIFICATION(connection).get(),
       job: (connection, job: number): JobRow | undefined => ONE_JOB(connection).get({ job }),
       noticeStates: (connection, source?: string): NoticeState[] =>
         NOTICE_STATES(connection).all({ source: source ?? null }),
-      /** The channels through which a subject was reported, or is going to be; with `since` (ISO 8601), from then on. */
+      /** The channels by which a subject was or will be reported; with `since` (ISO 8601), from then on. */
       channelsReportedTo: (connection, source: string, subject: string, since?: string): string[] =>
         CHANNELS_REPORTED_TO(connection)
           .all({ source, subject, since: since ?? null })
           .map(({ channel }) => channel),
-      /** Deliveries that are neither done nor given up, oldest notice first; with `now`, only those due by then. */
+      /** Deliveries that are neither done nor given up, oldest notice first; with `now`, only those that are due. */
       pendingDeliveries: (connection, now?: string): Delivery[] =>
         PENDING_DELIVERIES(connection).all({ now: now ?? null }),
       /** The newest deliveries whatever their result, newest first. */
@@ -97,7 +97,7 @@ export function daemonStore(access: MirrorAccess) {
       saveChannels,
       beginJob,
       finishJob,
-      /** Marks jobs that were running when their process died. Call it when no other daemon can be running. */
+      /** Ends jobs whose process died as interrupted. Call it when no other daemon can be running. */
       endDeadJobs: (writer, at: string): number => END_DEAD_JOBS(writer).run({ at }).changes,
       recordNotices,
       recordDelivery: (writer, result: DeliveryResult) => void RECORD_DELIVERY(writer).run({ ...result }),
@@ -105,57 +105,48 @@ export function daemonStore(access: MirrorAccess) {
   };
 }
 
-const SCHEDULES = prepared((db) => db.select().from(schedules).orderBy(asc(schedules.schedule)).prepare());
+const SCHEDULES = prepared((db) => db.select().from(schedules).orderBy(asc(schedules.schedule)));
 
 const SAVE_SCHEDULE = prepared((db) => {
-  const { cron, zone, dueAt, skippedTicks, missedTicks } = getTableColumns(schedules);
+  const set = excluded(columnsWithout(schedules, 'schedule'));
   return db
     .insert(schedules)
     .values(paramsOf(schedules))
-    .onConflictDoUpdate({
-      target: schedules.schedule,
-      set: excluded({ cron, zone, dueAt, skippedTicks, missedTicks }),
-    })
-    .prepare();
+    .onConflictDoUpdate({ target: schedules.schedule, set });
 });
 
-const DROP_SCHEDULE = prepared((db) =>
-  db
-    .delete(schedules)
-    .where(eq(schedules.schedule, param('schedule')))
-    .prepare(),
-);
+const DROP_SCHEDULE = prepared((db) => db.delete(schedules).where(eq(schedules.schedule, param('schedule'))));
 
-const INTERVALS = prepared((db) => db.select().from(intervals).orderBy(asc(intervals.interval)).prepare());
+const INTERVALS = prepared((db) => db.select().from(intervals).orderBy(asc(intervals.interval)));
 
-const DROP_INTERVALS = prepared((db) => db.delete(intervals).prepare());
+const DROP_INTERVALS = prepared((db) => db.delete(intervals));
 
-const ADD_INTERVAL = prepared((db) => db.insert(intervals).values(paramsOf(intervals)).prepare());
+const ADD_INTERVAL = prepared((db) => db.insert(intervals).values(paramsOf(intervals)));
 
 function saveIntervals(writer: Connection, rows: readonly IntervalRow[]): void {
-  writer
-    .transaction((): void => {
-      DROP_INTERVALS(writer).run();
-      for (const row of rows) ADD_INTERVAL(writer).run({ ...row });
-    })
-    .immediate();
+  replaceRows(writer, DROP_INTERVALS(writer), ADD_INTERVAL(writer), rows);
 }
 
-const CHANNELS = prepared((db) =>
-  db.select().from(noticeChannels).orderBy(asc(noticeChannels.channel)).prepare(),
-);
+function replaceRows(
+  writer: Connection,
+  drop: { run(): unknown },
+  add: { run(row: Record<string, unknown>): unknown },
+  rows: readonly object[],
+): void {
+  transact(writer, () => {
+    drop.run();
+    for (const row of rows) add.run({ ...row });
+  });
+}
 
-const DROP_CHANNELS = prepared((db) => db.delete(noticeChannels).prepare());
+const CHANNELS = prepared((db) => db.select().from(noticeChannels).orderBy(asc(noticeChannels.channel)));
 
-const ADD_CHANNEL = prepared((db) => db.insert(noticeChannels).values(paramsOf(noticeChannels)).prepare());
+const DROP_CHANNELS = prepared((db) => db.delete(noticeChannels));
+
+const ADD_CHANNEL = prepared((db) => db.insert(noticeChannels).values(paramsOf(noticeChannels)));
 
 function saveChannels(writer: Connection, rows: readonly ChannelRow[]): void {
-  writer
-    .transaction((): void => {
-      DROP_CHANNELS(writer).run();
-      for (const row of rows) ADD_CHANNEL(writer).run({ ...row });
-    })
-    .immediate();
+  replaceRows(writer, DROP_CHANNELS(writer), ADD_CHANNEL(writer), rows);
 }
 
 // Notices in the mirror: the last notified state of each subject, and pending deliveries by channel.
@@ -178,7 +169,7 @@ export interface Delivery extends DeliveryResult {
 
 export type DeliveryResult = Readonly<typeof noticeDeliveries.$inferSelect>;
 
-/** Finished notices that are kept. */
+/** How many finished notices are kept. */
 const KEPT_NOTICES = 1000;
 
 const NOTICE_STATES = prepared((db) =>
@@ -186,8 +177,7 @@ const NOTICE_STATES = prepared((db) =>
     .select()
     .from(noticeStates)
     .where(unlessGiven('source', eq(noticeStates.source, param('source'))))
-    .orderBy(asc(noticeStates.source), asc(noticeStates.subject))
-    .prepare(),
+    .orderBy(asc(noticeStates.source), asc(noticeStates.subject)),
 );
 
 function deliveriesWithNotices(db: QueryBuilder) {
@@ -203,8 +193,7 @@ const IS_PENDING = and(isNull(noticeDeliveries.deliveredAt), isNull(noticeDelive
 const PENDING_DELIVERIES = prepared((db) =>
   deliveriesWithNotices(db)
     .where(and(IS_PENDING, unlessGiven('now', lte(noticeDeliveries.nextAttemptAt, param('now')))))
-    .orderBy(asc(noticeDeliveries.notice), asc(noticeDeliveries.channel))
-    .prepare(),
+    .orderBy(asc(noticeDeliveries.notice), asc(noticeDeliveries.channel)),
 );
 
 const CHANNELS_REPORTED_TO = prepared((db) =>
@@ -219,15 +208,13 @@ const CHANNELS_REPORTED_TO = prepared((db) =>
         isNull(noticeDeliveries.givenUpAt),
         unlessGiven('since', gte(notices.at, param('since'))),
       ),
-    )
-    .prepare(),
+    ),
 );
 
 const DELIVERIES = prepared((db) =>
   deliveriesWithNotices(db)
     .orderBy(desc(noticeDeliveries.notice), asc(noticeDeliveries.channel))
-    .limit(param('limit'))
-    .prepare(),
+    .limit(param('limit')),
 );
 
 const RECORD_DELIVERY = prepared((db) => {
@@ -235,85 +222,82 @@ const RECORD_DELIVERY = prepared((db) => {
   return db
     .update(noticeDeliveries)
     .set(rest)
-    .where(and(eq(noticeDeliveries.notice, notice), eq(noticeDeliveries.channel, channel)))
-    .prepare();
+    .where(and(eq(noticeDeliveries.notice, notice), eq(noticeDeliveries.channel, channel)));
 });
 
 const SAVE_STATE = prepared((db) => {
-  const { since, state, detail } = getTableColumns(noticeStates);
+  const { source, subject, ...rest } = getTableColumns(noticeStates);
   return db
     .insert(noticeStates)
     .values(paramsOf(noticeStates))
-    .onConflictDoUpdate({
-      target: [noticeStates.source, noticeStates.subject],
-      set: excluded({ since, state, detail }),
-    })
-    .prepare();
+    .onConflictDoUpdate({ target: [source, subject], set: excluded(rest) });
 });
 
 const CLEAR_STATE = prepared((db) =>
   db
     .delete(noticeStates)
-    .where(and(eq(noticeStates.source, param('source')), eq(noticeStates.subject, param('subject'))))
-    .prepare(),
+    .where(and(eq(noticeStates.source, param('source')), eq(noticeStates.subject, param('subject')))),
 );
 
 const ADD_NOTICE = prepared((db) => {
   const { at, source, subject, event, content } = paramsOf(notices);
-  return db.insert(notices).values({ at, source, subject, event, content }).prepare();
+  return db.insert(notices).values({ at, source, subject, event, content });
 });
 
 const ADD_DELIVERY = prepared((db) => {
   const { notice, channel, nextAttemptAt } = paramsOf(noticeDeliveries);
-  return db.insert(noticeDeliveries).values({ notice, channel, nextAttemptAt, attempts: 0 }).prepare();
+  return db.insert(noticeDeliveries).values({ notice, channel, nextAttemptAt, attempts: 0 });
 });
 
 export function saveNoticeStates(writer: Connection, states: readonly NoticeState[]): void {
   for (const state of states) SAVE_STATE(writer).run({ ...state });
 }
 
-/** All of it or nothing. */
 function recordNotices(writer: Connection, change: NoticeChange): void {
-  writer
-    .transaction((): void => {
-      saveNoticeStates(writer, change.states);
-      for (const { source, subject } of change.cleared) CLEAR_STATE(writer).run({ source, subject });
-      for (const { notice, channels } of change.notices) {
-        const { lastInsertRowid } = ADD_NOTICE(writer).run({ ...notice });
-        for (const channel of channels) {
-          ADD_DELIVERY(writer).run({ notice: lastInsertRowid, channel, nextAttemptAt: notice.at });
-        }
+  transact(writer, (): void => {
+    saveNoticeStates(writer, change.states);
+    for (const { source, subject } of change.cleared) CLEAR_STATE(writer).run({ source, subject });
+    for (const { notice, channels } of change.notices) {
+      const { lastInsertRowid } = ADD_NOTICE(writer).run({ ...notice });
+      for (const channel of channels) {
+        ADD_DELIVERY(writer).run({ notice: lastInsertRowid, channel, nextAttemptAt: notice.at });
       }
-      for (const query of DROP_OLD_NOTICES(writer)) query.run();
-    })
-    .immediate();
+    }
+    DROP_OLD_DELIVERIES(writer).run();
+    DROP_OLD_NOTICES(writer).run();
+  });
 }
 
-const DROP_OLD_NOTICES = prepared((db) => {
+const DROP_OLD_DELIVERIES = prepared((db) =>
+  db.delete(noticeDeliveries).where(inArray(noticeDeliveries.notice, oldNotices(db))),
+);
+
+const DROP_OLD_NOTICES = prepared((db) => db.delete(notices).where(inArray(notices.notice, oldNotices(db))));
+
+/** Numbers of notices without a pending delivery, without the newest ones of them. */
+function oldNotices(db: QueryBuilder) {
   const pending = db
     .select({ notice: noticeDeliveries.notice })
     .from(noticeDeliveries)
     .where(and(eq(noticeDeliveries.notice, notices.notice), IS_PENDING));
-  const settled = db
-    .select({ notice: notices.notice })
-    .from(notices)
-    .where(notExists(pending))
-    .orderBy(desc(notices.notice))
-    // SQLite has no offset without a limit.
-    .limit(Number.MAX_SAFE_INTEGER)
-    .offset(KEPT_NOTICES);
-  return [
-    db.delete(noticeDeliveries).where(inArray(noticeDeliveries.notice, settled)).prepare(),
-    db.delete(notices).where(inArray(notices.notice, settled)).prepare(),
-  ];
-});
+  return (
+    db
+      .select({ notice: notices.notice })
+      .from(notices)
+      .where(notExists(pending))
+      .orderBy(desc(notices.notice))
+      // SQLite has no offset without a limit.
+      .limit(Number.MAX_SAFE_INTEGER)
+      .offset(KEPT_NOTICES)
+  );
+}
 
-// The daemon's jobs as the mirror keeps them: one row each, the latest of each name and source.
+// The daemon's jobs: the mirror keeps the latest of each name and source.
 
 export type JobRow = Readonly<typeof jobs.$inferSelect>;
 export type JobName = JobRow['name'];
 
-/** In the order in which lists have them. */
+/** In the order in which lists show them. */
 export const JOB_NAMES = [
   'sync',
   'drift',
@@ -323,7 +307,7 @@ export const JOB_NAMES = [
   'backup',
   'git',
 ] as const satisfies readonly JobName[];
-/** Without who asked. */
+/** A stored trigger may also name who requested the job. */
 export const JOB_TRIGGERS = ['schedule', 'overdue', 'request', 'after_run', 'after_restore'] as const;
 export type JobTrigger = (typeof JOB_TRIGGERS)[number];
 export type JobOutcome = JobRow['outcome'];
@@ -341,7 +325,7 @@ interface JobFilter {
   readonly limit?: number;
 }
 
-/** Jobs that are kept of each name and source: a month of half-hourly syncs. */
+/** How many jobs of each name and source are kept: a month of half-hourly syncs. */
 const KEPT_JOBS = 1500;
 
 const JOBS = prepared((db) =>
@@ -355,11 +339,10 @@ const JOBS = prepared((db) =>
       ),
     )
     .orderBy(desc(jobs.job))
-    .limit(param('limit'))
-    .prepare(),
+    .limit(param('limit')),
 );
 
-/** Reads the summary of a backup job (`daemon/jobs/summaries.ts`). Refusals count: the row of the last success may be dropped. */
+/** Reads summaries of backup jobs (`daemon/jobs/summaries.ts`). A job that found the target emptied counts, as the last success may be dropped. */
 const STORED_IN = prepared((db) =>
   db
     .select({ job: jobs.job })
@@ -371,8 +354,7 @@ const STORED_IN = prepared((db) =>
           WHERE value ->> 'address' = ${param('address')} AND (value ->> 'error' IS NULL OR value ->> 'isEmptied'))`,
       ),
     )
-    .limit(1)
-    .prepare(),
+    .limit(1),
 );
 
 const LAST_STORED_IN = prepared((db) =>
@@ -388,16 +370,14 @@ const LAST_STORED_IN = prepared((db) =>
       ),
     )
     .orderBy(desc(jobs.job))
-    .limit(1)
-    .prepare(),
+    .limit(1),
 );
 
 const ONE_JOB = prepared((db) =>
   db
     .select()
     .from(jobs)
-    .where(eq(jobs.job, param('job')))
-    .prepare(),
+    .where(eq(jobs.job, param('job'))),
 );
 
 const NEWEST_JOBS = prepared((db) => {
@@ -405,12 +385,7 @@ const NEWEST_JOBS = prepared((db) => {
     .select({ job: max(jobs.job) })
     .from(jobs)
     .groupBy(jobs.name, jobs.source);
-  return db
-    .select()
-    .from(jobs)
-    .where(inArray(jobs.job, newest))
-    .orderBy(asc(jobs.name), asc(jobs.source))
-    .prepare();
+  return db.select().from(jobs).where(inArray(jobs.job, newest)).orderBy(asc(jobs.name), asc(jobs.source));
 });
 
 const NEWEST_FINISHED_JOBS = prepared((db) => {
@@ -419,16 +394,16 @@ const NEWEST_FINISHED_JOBS = prepared((db) => {
     .from(jobs)
     .where(and(eq(jobs.name, param('name')), inArray(jobs.outcome, ['done', 'partial'])))
     .groupBy(jobs.source);
-  return db.select().from(jobs).where(inArray(jobs.job, newest)).orderBy(asc(jobs.source)).prepare();
+  return db.select().from(jobs).where(inArray(jobs.job, newest)).orderBy(asc(jobs.source));
 });
 
-/** Reads the summaries of jobs (`daemon/jobs/summaries.ts`). A job that refuses for the audit log has found no damage. */
+/** Reads summaries of jobs (`daemon/jobs/summaries.ts`). A job that failed because of the audit log found no damage. */
 const DAMAGED_JOBS = prepared((db) => {
   const verified = db
     .select({ job: sql`coalesce(${max(jobs.job)}, 0)` })
     .from(jobs)
     .where(and(eq(jobs.name, 'verify'), sql`${jobs.summary} ->> '$.problems' = 0`));
-  // What is stored is checked before.
+  // A backup job checks all contents before it stores them.
   const backedUp = db
     .select({ job: sql`coalesce(${max(jobs.job)}, 0)` })
     .from(jobs)
@@ -451,7 +426,7 @@ const DAMAGED_JOBS = prepared((db) => {
       ),
     )
     .groupBy(jobs.name, jobs.source);
-  return db.select().from(jobs).where(inArray(jobs.job, newest)).orderBy(asc(jobs.job)).prepare();
+  return db.select().from(jobs).where(inArray(jobs.job, newest)).orderBy(asc(jobs.job));
 });
 
 const LAST_VERIFICATION = prepared((db) =>
@@ -460,8 +435,7 @@ const LAST_VERIFICATION = prepared((db) =>
     .from(jobs)
     .where(and(eq(jobs.name, 'verify'), sql`${jobs.summary} ->> '$.job' = 'verify'`))
     .orderBy(desc(jobs.job))
-    .limit(1)
-    .prepare(),
+    .limit(1),
 );
 
 const FINISH_JOB = prepared((db) => {
@@ -469,8 +443,7 @@ const FINISH_JOB = prepared((db) => {
   return db
     .update(jobs)
     .set({ finishedAt, outcome, run, summary, errorCode, error })
-    .where(eq(jobs.job, param('job')))
-    .prepare();
+    .where(eq(jobs.job, param('job')));
 });
 
 /** @throws TidemarkError `internal` for a job that does not exist */
@@ -481,10 +454,7 @@ function finishJob(writer: Connection, job: number, end: JobEnd): void {
 
 const ADD_JOB = prepared((db) => {
   const { name, source, trigger, startedAt } = paramsOf(jobs);
-  return db
-    .insert(jobs)
-    .values({ name, source, trigger, startedAt, outcome: 'running', summary: {} })
-    .prepare();
+  return db.insert(jobs).values({ name, source, trigger, startedAt, outcome: 'running', summary: {} });
 });
 
 const DROP_OLD_JOBS = prepared((db) => {
@@ -496,29 +466,23 @@ const DROP_OLD_JOBS = prepared((db) => {
     .orderBy(desc(jobs.job))
     .limit(1)
     .offset(KEPT_JOBS);
-  return db
-    .delete(jobs)
-    .where(and(isOfThese, lte(jobs.job, newestDropped)))
-    .prepare();
+  return db.delete(jobs).where(and(isOfThese, lte(jobs.job, newestDropped)));
 });
 
 function beginJob(writer: Connection, start: JobStart): number {
-  return writer
-    .transaction((): number => {
-      const { lastInsertRowid } = ADD_JOB(writer).run({
-        ...start,
-        trigger: withoutUrlSecrets(start.trigger, MASK),
-      });
-      DROP_OLD_JOBS(writer).run({ name: start.name, source: start.source });
-      return Number(lastInsertRowid);
-    })
-    .immediate();
+  return transact(writer, (): number => {
+    const { lastInsertRowid } = ADD_JOB(writer).run({
+      ...start,
+      trigger: withoutUrlSecrets(start.trigger, MASK),
+    });
+    DROP_OLD_JOBS(writer).run({ name: start.name, source: start.source });
+    return Number(lastInsertRowid);
+  });
 }
 
 const END_DEAD_JOBS = prepared((db) =>
   db
     .update(jobs)
     .set({ outcome: 'interrupted', finishedAt: sql`${param('at')}` })
-    .where(eq(jobs.outcome, 'running'))
-    .prepare(),
+    .where(eq(jobs.outcome, 'running')),
 );

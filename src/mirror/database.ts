@@ -10,10 +10,11 @@ import {
   openSync,
   type Stats,
   readdirSync,
+  rmSync,
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
-import { TidemarkError } from '../core/errors.ts';
+import { type ErrorCode, TidemarkError, systemCodeOf } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import { RESTORE_HINT, RESTORE_OR_NEW_HINT } from '../core/hints.ts';
 import { plural } from '../core/wording.ts';
@@ -24,7 +25,7 @@ export type Statement<Parameters extends unknown[], Row> = Database.Statement<Pa
 /** How long a statement waits for another process before it fails as `mirror_locked`. It blocks the event loop. */
 export const BUSY_TIMEOUT_MS = 2000;
 
-/** Opens a SQLite file, with `sha256` (of a text, in hex) as a function; throws what SQLite throws (`asMirrorError` translates it). */
+/** Opens a SQLite file and adds the SQL function `sha256` (text → hex). Throws SQLite's own errors (`asMirrorError` translates them). */
 export function connect(path: string, options: { isReadonly: boolean }): Connection {
   const connection = new Database(path, {
     readonly: options.isReadonly,
@@ -37,30 +38,35 @@ export function connect(path: string, options: { isReadonly: boolean }): Connect
   return connection;
 }
 
+/** Runs `work`, which awaits nothing, in one write transaction: either everything that it writes is committed, or nothing. */
+export function transact<T>(writer: Connection, work: () => T): T {
+  return writer.transaction(work).immediate();
+}
+
 /**
- * Makes an empty file of mode 0600, whatever the umask is, unless one is there. SQLite gives its -wal, -shm and
- * -journal the mode of the file beside which they are. Several may do so at once.
- * @throws TidemarkError `file_system` for a link, what is not a regular file, and a file of another user: in a directory that
- *   others may write, they could have put it there to have something else changed. It is left as it is.
+ * Creates an empty file of mode 0600, whatever the umask, unless the file exists. SQLite gives -wal, -shm and -journal the mode
+ * of the file that they belong to. Several processes may call it at once.
+ * @throws TidemarkError `file_system` for a link, anything but a regular file, and another user's file: whoever may write in the
+ *   directory could have put it there to make us change another file. It is left unchanged.
  */
 export function createPrivateFile(path: string): void {
   try {
     // Exclusive, so that no link is followed either.
     closeSync(openSync(path, 'wx', 0o600));
   } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
+    if (systemCodeOf(error) !== 'EEXIST') throw error;
   }
   const stats = lstatSync(path);
   refuseForeign(path, stats);
   if ((stats.mode & 0o777) !== 0o600) tighten(path);
 }
 
-/** Linux: names a file without opening it. Missing in `fs.constants`. */
+/** Linux: refers to a file without opening it. Missing in `fs.constants`. */
 const O_PATH = 0o10000000;
 
 function tighten(path: string): void {
-  // Never open and close a file that SQLite has open: closing it would drop the locks of this process. O_PATH does not
-  // open it, but holds the very file that was checked, whatever replaces it meanwhile.
+  // Closing a file that SQLite has open would drop this process's locks on it. O_PATH does not open the file, but still
+  // refers to the one that was checked, even if another file replaces it meanwhile.
   if (process.platform !== 'linux') {
     chmodSync(path, 0o600);
     return;
@@ -76,20 +82,11 @@ function tighten(path: string): void {
 
 function refuseForeign(path: string, stats: Stats): void {
   const user = process.getuid?.();
-  // Root works on the mirrors of others, e.g. by `docker exec`.
+  // Root may work on another user's mirror, e.g. by `docker exec`.
   const isOfOther = stats.isFile() && user !== undefined && user !== 0 && stats.uid !== user;
-  const why = stats.isSymbolicLink()
-    ? 'a symbolic link'
-    : !stats.isFile()
-      ? 'no regular file'
-      : isOfOther
-        ? `a file of another user (uid ${stats.uid})`
-        : // Another name of a file that may be somebody's own, whose mode is not ours to change.
-          stats.nlink > 1 && (stats.mode & 0o777) !== 0o600
-          ? 'a hard link to a file with another mode'
-          : null;
+  const why = isOfOther ? `a file of another user (uid ${stats.uid})` : foreignText(stats);
   if (why === null) return;
-  // Of the files beside a mirror, others will be that user's too.
+  // Other files beside the mirror will belong to that user too.
   const all = `${path.replace(/(-(lock|rate|wal|shm|journal))+$/, '')}*`;
   const own = isOfOther ? `if a run as that user left it (sudo?): \`sudo chown ${user} ${all}\`; else ` : '';
   throw new TidemarkError('file_system', `${path} is ${why}; it was not changed`, {
@@ -97,13 +94,26 @@ function refuseForeign(path: string, stats: Stats): void {
   });
 }
 
-/** SQLite's code of an error, e.g. `SQLITE_FULL`; undefined for anything else. */
+function foreignText(stats: Stats): string | null {
+  if (stats.isSymbolicLink()) return 'a symbolic link';
+  if (!stats.isFile()) return 'not a regular file';
+  // The other name may be a user's own file, whose mode must not change.
+  const isLinked = stats.nlink > 1 && (stats.mode & 0o777) !== 0o600;
+  return isLinked ? 'a hard link to a file with another mode' : null;
+}
+
+/** Deletes a mirror's file with the files that SQLite keeps beside it, if they exist. */
+export function removeMirrorFile(path: string): void {
+  for (const suffix of ['', '-wal', '-shm', '-journal']) rmSync(`${path}${suffix}`, { force: true });
+}
+
+/** The code of an error of SQLite, e.g. `SQLITE_FULL`; undefined for any other error. */
 export function sqliteCode(thrown: unknown): string | undefined {
-  // By the code and not by the class: an error of a worker thread arrives without its class.
+  // Not `instanceof SqliteError`: an error from a worker thread arrives without its class.
   if (thrown instanceof Error && 'code' in thrown && typeof thrown.code === 'string') {
     if (thrown.code.startsWith('SQLITE_')) return thrown.code;
   }
-  // Drizzle wraps what a query threw; a TidemarkError is an answer already.
+  // Drizzle wraps a query's error as `cause`; a TidemarkError is translated already.
   return thrown instanceof Error && !(thrown instanceof TidemarkError) ? sqliteCode(thrown.cause) : undefined;
 }
 
@@ -111,85 +121,68 @@ export function sqliteCode(thrown: unknown): string | undefined {
 export function asMirrorError(thrown: unknown, path: string): unknown {
   const code = sqliteCode(thrown);
   if (code === undefined) return asFileError(thrown, path, 'opened');
-  const cause = thrown;
-  // Such as SQLITE_IOERR_FSTAT: before it creates its log, SQLite reads the mode of the file, by its path.
-  if (primaryCode(code) === 'SQLITE_IOERR' && !existsSync(path)) {
-    return new TidemarkError('mirror_missing', `${path} is not there any more`, {
-      hint: `it was moved or removed while it was in use: move it to its place again, or ${RESTORE_HINT}`,
-      cause,
-    });
+  const { message } = thrown as Error;
+  const error = (own: ErrorCode, text: string, hint: string): TidemarkError =>
+    new TidemarkError(own, text, { hint, cause: thrown, isRetryable: own === 'mirror_locked' });
+  const primaryCode = /^SQLITE_[A-Z]+/.exec(code)?.[0] ?? code;
+  // Such as SQLITE_IOERR_FSTAT: before SQLite creates its log, it reads the mode of the file by its path.
+  if (primaryCode === 'SQLITE_IOERR' && !existsSync(path)) {
+    const hint = `it was moved or removed while it was in use: move it back, or ${RESTORE_HINT}`;
+    return error('mirror_missing', `${path} is not there any more`, hint);
   }
-  switch (primaryCode(code)) {
+  switch (primaryCode) {
     case 'SQLITE_FULL':
-      return new TidemarkError('disk_full', `the disk is full: ${path} could not be written`, {
-        hint: 'free some space and run the command again; what was published before is intact',
-        cause,
-      });
+      return error('disk_full', `the disk is full: ${path} could not be written`, FULL_HINT);
     case 'SQLITE_BUSY':
-    case 'SQLITE_LOCKED':
-      return new TidemarkError('mirror_locked', `${path} is in use by another process`, {
-        hint: 'wait for it to end, then run the command again',
-        isRetryable: true,
-        cause,
-      });
+    case 'SQLITE_LOCKED': {
+      const hint = 'wait for it to end, then run the command again';
+      return error('mirror_locked', `${path} is in use by another process`, hint);
+    }
     case 'SQLITE_READONLY':
     case 'SQLITE_PERM':
-      return new TidemarkError('read_only', `${path} cannot be written`, {
-        hint: 'check the owner and mode of the mirror and its directory, or set `mirror` to another path',
-        cause,
-      });
+      return error('read_only', `${path} cannot be written`, MODE_HINT);
     case 'SQLITE_CANTOPEN':
-      return new TidemarkError('file_system', `${path} cannot be opened`, {
-        hint: 'check that the directory exists and that you may read and write it, or set `mirror` to another path',
-        cause,
-      });
+      return error('file_system', `${path} cannot be opened`, ACCESS_HINT);
     case 'SQLITE_NOTADB':
-      return foreignFile(path, cause);
+      return foreignFile(path, thrown);
     case 'SQLITE_CORRUPT':
-      return damagedMirror(path, null, cause);
-    case 'SQLITE_IOERR':
+      return damagedMirror(path, null, thrown);
+    case 'SQLITE_IOERR': {
       // A full disk is SQLITE_FULL; quotas and size limits come as failed writes.
-      if (/_(WRITE|SHMSIZE|TRUNCATE)$/.test(code)) {
-        return new TidemarkError(
+      if (/_(WRITE|SHMSIZE|TRUNCATE)$/.test(code))
+        return error(
           'disk_full',
           `${path} could not be written: the disk is full or a limit reached`,
-          { hint: 'free some space and run the command again; what was published before is intact', cause },
+          FULL_HINT,
         );
-      }
-      return new TidemarkError('file_system', `${path} could not be read or written (${code})`, {
-        hint: 'check the disk and that the path is a regular file',
-        cause,
-      });
-    case 'SQLITE_ERROR':
-      // Our statements are fixed and match the schema, whose version was checked: a missing name or an invalid path
-      // means that the file was altered. SQLite has no finer code for it.
-      if (
-        /no such|unknown function|syntax error|unsupported file format|malformed (database|JSON)|has no column|bad JSON path|JSON cannot hold/.test(
-          (thrown as Error).message,
-        )
-      ) {
-        return damagedMirror(path, (thrown as Error).message, cause);
-      }
-      return defect(path, code, thrown);
+      const hint = 'check the disk and that the path is a regular file';
+      return error('file_system', `${path} could not be read or written (${code})`, hint);
+    }
     case 'SQLITE_CONSTRAINT':
-      // Rows that were altered may contradict what is written.
-      return new TidemarkError('internal', `${path}: ${code}: ${(thrown as Error).message}`, {
-        hint: `\`tidemark verify\` says whether another program altered the mirror (then ${RESTORE_HINT}); if it finds nothing, report this error with what --log-level debug prints`,
-        cause,
-      });
-    default:
-      return defect(path, code, thrown);
+      // Rows that another program altered may contradict the rows that are written.
+      return error('internal', `${path}: ${code}: ${message}`, CONSTRAINT_HINT);
+    case 'SQLITE_ERROR':
+      if (SCHEMA_MISMATCH.test(message)) return damagedMirror(path, message, thrown);
+      break;
   }
+  return error('internal', `${path}: ${code}: ${message}`, DEFECT_HINT);
 }
 
-function defect(path: string, code: string, thrown: unknown): TidemarkError {
-  return new TidemarkError('internal', `${path}: ${code}: ${(thrown as Error).message}`, {
-    hint: 'this is a defect of Tidemark: run again with --log-level debug and report what it prints',
-    cause: thrown,
-  });
-}
+const FULL_HINT = 'free some space and run the command again; what was published before is intact';
+const MODE_HINT = 'check the owner and mode of the mirror and its directory, or set `mirror` to another path';
+const ACCESS_HINT =
+  'check that the directory exists and that you may read and write it, or set `mirror` to another path';
+const CONSTRAINT_HINT = `\`tidemark verify\` says whether another program altered the mirror (then ${RESTORE_HINT}); if it finds nothing, report this error with what --log-level debug prints`;
+const DEFECT_HINT =
+  'this is a defect of Tidemark: run again with --log-level debug and report what it prints';
+/**
+ * Messages that show that the file was altered: our statements are fixed and match the schema, whose version was checked.
+ * SQLite has no more specific code for them.
+ */
+const SCHEMA_MISMATCH =
+  /no such|unknown function|syntax error|unsupported file format|malformed (database|JSON)|has no column|bad JSON path|JSON cannot hold/;
 
-/** The error for a file that Tidemark did not make. `cause`: it is not a database at all, as a mirror whose first page is overwritten. */
+/** The error for a file that is not a mirror. With `cause` it is not a database at all: it may be a mirror whose first page was overwritten. */
 export function foreignFile(path: string, cause?: unknown): TidemarkError {
   const orDamaged =
     cause === undefined ? '' : `; if the mirror was there, its beginning is damaged: ${RESTORE_OR_NEW_HINT}`;
@@ -199,16 +192,12 @@ export function foreignFile(path: string, cause?: unknown): TidemarkError {
   });
 }
 
-function primaryCode(code: string): string {
-  return /^SQLITE_[A-Z]+/.exec(code)?.[0] ?? code;
-}
-
-/** Content that is not what was stored; `asReadingError` names the mirror. */
+/** Content that differs from what was stored; `asReadingError` adds the mirror's path. */
 export class DamagedContent extends Error {}
 
 /**
- * An error while reading: invalid JSON was stored as valid JSON, so it is damage. So is what fails in a file in which values are not
- * of the type of their column.
+ * As `asMirrorError`, for an error while reading. Invalid JSON is damage, because only valid JSON is stored. So is a `TypeError` or
+ * `RangeError` where a column has values of another type than its own.
  */
 export function asReadingError(thrown: unknown, path: string, connection: Connection): unknown {
   if (thrown instanceof SyntaxError || thrown instanceof DamagedContent)
@@ -217,12 +206,12 @@ export function asReadingError(thrown: unknown, path: string, connection: Connec
   return wrong === undefined ? asMirrorError(thrown, path) : damagedMirror(path, wrong, thrown);
 }
 
-/** True for an error that a value of another type than expected may have caused. */
+/** True for an error that a value of an unexpected type may have caused. */
 export function isOfWrongType(thrown: unknown): boolean {
   return thrown instanceof TypeError || thrown instanceof RangeError;
 }
 
-/** A line for each column in which another program has stored values of another type: SQLite does not keep it from that. */
+/** A line for each column that has values of another type than its own: SQLite lets other programs store them. */
 export function valuesOfWrongType(connection: Connection): string[] {
   const columns = connection
     .prepare<[], { table: string; column: string; type: string }>(
@@ -247,14 +236,14 @@ export function valuesOfWrongType(connection: Connection): string[] {
           : [`${column} of ${plural(count, 'row')} of ${table} is not stored as ${type}`];
       });
     } catch (error) {
-      // A damaged page: whoever reads the table names it.
+      // A damaged page: reading the table reports it.
       if (sqliteCode(error) === undefined) throw error;
       return [];
     }
   });
 }
 
-/** What is wrong with the numbers that SQLite gave out last; null where more can follow. Without this, it calls the disk full. */
+/** Which table cannot get another row because its last number is the largest (SQLite would report a full disk); null if none. */
 export function spentNumbersText(connection: Connection): string | null {
   const table = connection
     .prepare<[number], string>('SELECT name FROM sqlite_sequence WHERE seq >= ? ORDER BY name LIMIT 1')
@@ -265,11 +254,11 @@ export function spentNumbersText(connection: Connection): string | null {
     : `no row of ${table} can be added, as another program altered its last number in sqlite_sequence`;
 }
 
-/** The error for a mirror that is damaged: where, if that is known, and how to replace it. */
+/** The error for a damaged mirror: where it is damaged, if that is known, and how to replace it. */
 export function damagedMirror(path: string, where: string | null, cause?: unknown): TidemarkError {
   return new TidemarkError('mirror_corrupt', `${path} is damaged${where === null ? '' : `: ${where}`}`, {
     hint: `\`tidemark verify\` says what is damaged; ${replaceHint(path)}`,
-    ...(cause === undefined ? {} : { cause }),
+    cause,
   });
 }
 
@@ -282,15 +271,13 @@ export function translated<T>(path: string, work: () => T): T {
   }
 }
 
-// What to do about a damaged mirror.
-
-/** How to replace it; names the copy that an upgrade kept, if any. */
+/** How to replace a damaged mirror; names the copy that an upgrade kept, if any. */
 function replaceHint(path: string): string {
   const kept = keptCopy(path);
   return RESTORE_OR_NEW_HINT + (kept === undefined ? '' : `; an upgrade kept a copy from before it: ${kept}`);
 }
 
-/** `verify` itself must not send anybody to `verify`. */
+/** The error with a hint that does not name `verify`, for `verify` itself. */
 export function withoutVerifyHint(thrown: unknown, path: string): unknown {
   if (!(thrown instanceof TidemarkError) || thrown.code !== 'mirror_corrupt') return thrown;
   return new TidemarkError(thrown.code, thrown.message, { hint: replaceHint(path), cause: thrown.cause });
@@ -306,12 +293,11 @@ function keptCopy(path: string): string | undefined {
   return versions.length === 0 ? undefined : join(dirname(path), `${start}${Math.max(...versions)}`);
 }
 
-/** Nothing where the directory cannot be listed: this only makes a hint longer. */
 function namesBeside(path: string): string[] {
   try {
     return readdirSync(dirname(path));
   } catch {
-    // Only a hint depends on it; opening the file reports what is wrong.
+    // Only a hint depends on it; opening the file reports what is wrong with the directory.
     return [];
   }
 }

@@ -1,14 +1,14 @@
-/** Runs and restores whose process died: the next writer ends them. */
+/** Ends runs and restores whose process died: the next writer does this. */
 import { eq } from 'drizzle-orm';
 import type { Actor } from '../core/actor.ts';
 import { recordAction } from './audit-log.ts';
 import { isAsRecorded } from './audited-rows.ts';
-import type { Connection } from './database.ts';
+import { type Connection, transact } from './database.ts';
 import { param, prepared } from './query.ts';
 import { rowSealer } from './row-seals.ts';
 import { restores } from './schema/restore-tables.ts';
 
-/** Runs whose process died before they were published. One that has a seal had ended, and was altered: it stays as evidence. */
+/** Ends runs whose process died before they were published. A running one with a seal had ended and was altered: it stays as evidence. */
 export function endDeadRuns(connection: Connection): void {
   const dead = connection
     .prepare<[], number>(
@@ -23,44 +23,39 @@ export function endDeadRuns(connection: Connection): void {
        error = 'the process ended before the run was published' WHERE run = ?`,
   );
   const seal = rowSealer(connection, 'runs');
-  connection
-    .transaction(() => {
-      for (const run of dead) {
-        end.run(run);
-        seal([run]);
-      }
-    })
-    .immediate();
+  transact(connection, () => {
+    for (const run of dead) {
+      end.run(run);
+      seal([run]);
+    }
+  });
 }
 
 const RUNNING = prepared((db) =>
-  db.select({ restore: restores.restore }).from(restores).where(eq(restores.outcome, 'running')).prepare(),
+  db.select({ restore: restores.restore }).from(restores).where(eq(restores.outcome, 'running')),
 );
 
 const END_DEAD = prepared((db) =>
   db
     .update(restores)
     .set({ outcome: 'interrupted' })
-    .where(eq(restores.restore, param('restore')))
-    .prepare(),
+    .where(eq(restores.restore, param('restore'))),
 );
 
 /**
- * Ends restores whose process crashed. The caller holds the writer lock, so no other process can be applying one.
- * @param actor who opened the mirror next
+ * Ends restores whose process died. The caller holds the writer lock, so no other process can be applying one.
+ * @param actor who opens the mirror now
  */
 export function endDeadRestores(writer: Connection, actor: Actor, at: string): void {
   const dead = RUNNING(writer).all();
   if (dead.length === 0) return;
-  writer
-    .transaction(() => {
-      for (const { restore } of dead) {
-        // One that was tampered with stays as it is: `verify` names it, and nothing continues it.
-        if (!isAsRecorded(writer, 'restores', [restore])) continue;
-        recordAction(writer, actor, { action: 'end', at, about: 'restores', key: [restore] }, () => {
-          END_DEAD(writer).run({ restore });
-        });
-      }
-    })
-    .immediate();
+  transact(writer, () => {
+    for (const { restore } of dead) {
+      // One that was tampered with stays as it is: `verify` names it, and nothing continues it.
+      if (!isAsRecorded(writer, 'restores', [restore])) continue;
+      recordAction(writer, actor, { action: 'end', at, about: 'restores', key: [restore] }, () => {
+        END_DEAD(writer).run({ restore });
+      });
+    }
+  });
 }

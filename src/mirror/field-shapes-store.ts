@@ -1,4 +1,4 @@
-/** The counts of fields in the mirror: read, moved by a run, counted again. */
+/** The counts of fields in the mirror: reads them, updates them by a run, counts again. */
 import { and, asc, eq, gt, isNotNull, sql } from 'drizzle-orm';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
@@ -17,14 +17,14 @@ import { records } from './schema/record-tables.ts';
 import { fieldShapeBases, fieldShapes, schemaChanges } from './schema/field-tables.ts';
 import { collections } from './schema/source-tables.ts';
 
-/** Bodies parsed per slice: some 10 ms. */
+/** Bodies parsed per slice: some 10 ms of work. */
 const SLICE = 1000;
 
 const IS_OF_KIND = and(eq(fieldShapes.source, param('source')), eq(fieldShapes.kind, param('kind')));
 
 const SHAPES = prepared((db) => {
   const { field, type, records } = fieldShapes;
-  return db.select({ field, type, records }).from(fieldShapes).where(IS_OF_KIND).prepare();
+  return db.select({ field, type, records }).from(fieldShapes).where(IS_OF_KIND);
 });
 
 const PUT_SHAPE = prepared((db) => {
@@ -32,17 +32,15 @@ const PUT_SHAPE = prepared((db) => {
   return db
     .insert(fieldShapes)
     .values(paramsOf(fieldShapes))
-    .onConflictDoUpdate({ target: [source, kind, field, type], set: excluded({ records }) })
-    .prepare();
+    .onConflictDoUpdate({ target: [source, kind, field, type], set: excluded({ records }) });
 });
 
-const DROP_SHAPES = prepared((db) => db.delete(fieldShapes).where(IS_OF_KIND).prepare());
+const DROP_SHAPES = prepared((db) => db.delete(fieldShapes).where(IS_OF_KIND));
 
 const DROP_SHAPE = prepared((db) =>
   db
     .delete(fieldShapes)
-    .where(and(IS_OF_KIND, eq(fieldShapes.field, param('field')), eq(fieldShapes.type, param('type'))))
-    .prepare(),
+    .where(and(IS_OF_KIND, eq(fieldShapes.field, param('field')), eq(fieldShapes.type, param('type')))),
 );
 
 const BASE = prepared((db) => {
@@ -50,8 +48,7 @@ const BASE = prepared((db) => {
   return db
     .select({ objects })
     .from(fieldShapeBases)
-    .where(and(eq(source, param('source')), eq(kind, param('kind'))))
-    .prepare();
+    .where(and(eq(source, param('source')), eq(kind, param('kind'))));
 });
 
 const PUT_BASE = prepared((db) => {
@@ -59,19 +56,17 @@ const PUT_BASE = prepared((db) => {
   return db
     .insert(fieldShapeBases)
     .values(paramsOf(fieldShapeBases))
-    .onConflictDoUpdate({ target: [source, kind], set: excluded({ objects }) })
-    .prepare();
+    .onConflictDoUpdate({ target: [source, kind], set: excluded({ objects }) });
 });
 
-const ADD_CHANGE = prepared((db) => db.insert(schemaChanges).values(paramsOf(schemaChanges)).prepare());
+const ADD_CHANGE = prepared((db) => db.insert(schemaChanges).values(paramsOf(schemaChanges)));
 
-/** Current records of a kind. */
+/** The number of current records of a kind. */
 const RECORDS = prepared((db) =>
   db
     .select({ records: sql<number>`ifnull(sum(${collections.records}), 0)` })
     .from(collections)
-    .where(and(eq(collections.source, param('source')), eq(collections.kind, param('kind'))))
-    .prepare(),
+    .where(and(eq(collections.source, param('source')), eq(collections.kind, param('kind')))),
 );
 
 const BODIES = prepared((db) =>
@@ -90,20 +85,17 @@ const BODIES = prepared((db) =>
       ),
     )
     .orderBy(asc(records.record))
-    .limit(SLICE)
-    .prepare(),
+    .limit(SLICE),
 );
 
-/** How the counts of all kinds moved in one run of one source. */
+/** How the counts of all kinds changed in one run of one source. */
 export class RunShapes {
   readonly #writer: Connection;
   readonly #source: number;
   readonly #kinds = new Map<Kind, KindShapes>();
-  /** Kinds of which a stored body could not be read, so that its part in the counts is not known. */
+  /** Kinds of which a stored body was unreadable, so that its share of the counts is not known. */
   readonly #unsound = new Set<Kind>();
-  /**
-   * Kinds whose stored counts were made by other documented objects: they do not cover members that were not counted.
-   */
+  /** Kinds whose stored counts were made with other documented objects, and lack members. */
   readonly #outdated = new Set<Kind>();
 
   constructor(writer: Connection, source: number) {
@@ -122,7 +114,7 @@ export class RunShapes {
     return shapes;
   }
 
-  /** A record's stored body is replaced; null for no body before or after. */
+  /** A record's stored body was replaced; null: there is none before, or after. */
   move(kind: Kind, before: string | null, after: string | null): void {
     const shapes = this.of(kind);
     const was = before === null ? undefined : parsed(before);
@@ -134,14 +126,14 @@ export class RunShapes {
   }
 
   /**
-   * Before anything is published: kinds of this run whose records were never counted, or counted by another catalog, are
-   * counted now. What this run finds of them is then the first that is seen.
+   * Before anything is published: counts kinds of this run whose records were never counted, or were counted by another catalog.
+   * Then the changes of this run are not reported as new fields.
    */
   *countUncounted(kinds: Iterable<Kind>): Generator<undefined> {
     const source = this.#source;
     for (const kind of new Set(kinds)) {
       const shapes = this.of(kind);
-      if (this.#outdated.has(kind)) this.#dropCounts(kind);
+      if (this.#outdated.has(kind)) DROP_SHAPES(this.#writer).run({ source, kind });
       if (readShapes(this.#writer, this.#source, kind).size > 0) continue;
       if ((RECORDS(this.#writer).get({ source, kind })?.records ?? 0) > 0)
         yield* this.#countAll(kind, shapes);
@@ -153,11 +145,7 @@ export class RunShapes {
     return stored?.objects !== JSON.stringify(documentedObjects(kind));
   }
 
-  #dropCounts(kind: Kind): void {
-    DROP_SHAPES(this.#writer).run({ source: this.#source, kind });
-  }
-
-  /** After everything is published: writes the counts that moved, and what they say. */
+  /** After everything is published: writes the counts that changed, and which fields the service gained, lost or retyped. */
   *settle(run: number): Generator<undefined> {
     for (const [kind, shapes] of this.#kinds) {
       if (!shapes.isTouched && !this.#unsound.has(kind)) continue;
@@ -206,7 +194,7 @@ export class RunShapes {
 
   /** The stored counts were wrong, so they are of no use: derived data, counted again from the current records. */
   *#startOver(run: number, kind: Kind): Generator<undefined> {
-    this.#dropCounts(kind);
+    DROP_SHAPES(this.#writer).run({ source: this.#source, kind });
     const shapes = new KindShapes(kind, [], false);
     yield* this.#countAll(kind, shapes);
     const none: ShapeCounts = new Map();
@@ -228,7 +216,7 @@ export class RunShapes {
   }
 }
 
-/** Undefined for text that is not JSON: `verify` names the record, and nothing of it is counted. */
+/** Undefined for text that is not JSON: `verify` names the record, and it is not counted. */
 export function parsed(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
@@ -238,24 +226,18 @@ export function parsed(text: string): unknown {
   }
 }
 
-/** A counter for a kind that knows which fields are watched. */
+/** A counter for a kind, with the fields that are counted already. */
 export function openKindShapes(kind: Kind, stored: ShapeCounts): KindShapes {
-  const isFull = stored.has(UNWATCHED);
-  return new KindShapes(
-    kind,
-    [...stored.keys()].filter((field) => field !== UNWATCHED),
-    isFull,
-  );
+  const fields = [...stored.keys()].filter((field) => field !== UNWATCHED);
+  return new KindShapes(kind, fields, stored.has(UNWATCHED));
 }
 
-/** The counts of one kind of one source; empty while its records were never counted. */
+/** The counts of one kind of one source; empty if its records were never counted. */
 export function readShapes(connection: Connection, source: number, kind: Kind): ShapeCounts {
   const shapes = new Map<string, Map<JsonType, number>>();
-  for (const row of SHAPES(connection).all({ source, kind })) {
-    const { field, records } = row;
-    const type = row.type as JsonType;
+  for (const { field, type, records } of SHAPES(connection).all({ source, kind })) {
     const types = shapes.get(field) ?? new Map<JsonType, number>();
-    shapes.set(field, types.set(type, records));
+    shapes.set(field, types.set(type as JsonType, records));
   }
   return shapes;
 }
@@ -274,22 +256,22 @@ function moved(before: ShapeCounts, moves: readonly FieldMoves[]): ShapeCounts {
   return after;
 }
 
-// What a run's counts of fields say about the service's contract. Records come and go, and a field that only some carry goes
-// with them: that is not news. It is lost when a record that stayed gave it up, or when every record had it and none has it
-// now; what merely left with its records is remembered, and is not news when it comes back.
+// What a run's counts of fields say about the service's contract. Records come and go, and a field that only some have goes with
+// them: that is not news. A field is lost if a record that stayed no longer has it, or if every record had it and none has it now.
+// A field that only left with its records is remembered (with 0 records), and is not news when it comes back.
 
-/** Per field and JSON type the records that carry it; 0 for one that is remembered. */
+/** By field and JSON type, the number of records that have it; 0 for one that is remembered. */
 export type ShapeCounts = ReadonlyMap<string, ReadonlyMap<JsonType, number>>;
 
 type FieldNews = Pick<SchemaChange, 'field' | 'change' | 'before' | 'after'>;
 
 interface ShapeNews {
   readonly changes: readonly FieldNews[];
-  /** What is not remembered any longer: were it to come back, it would be news. */
+  /** No longer remembered: if it comes back, it is news. */
   readonly forgotten: readonly { readonly field: string; readonly type: JsonType }[];
 }
 
-/** `after` has every field of `before`. Without counts before, the kind is seen for the first time: nothing is news. */
+/** `after` has all fields of `before`. */
 function shapeNews(before: ShapeCounts, after: ShapeCounts, moves: readonly FieldMoves[]): ShapeNews {
   const changes: FieldNews[] = [];
   const forgotten: { field: string; type: JsonType }[] = [];
@@ -300,7 +282,7 @@ function shapeNews(before: ShapeCounts, after: ShapeCounts, moves: readonly Fiel
     const was = before.get(field);
     const parent = parentField(field);
     if (was === undefined) {
-      // Within an object that is new itself, that is the news.
+      // In an object that is new itself, the object is the news.
       const isParentKnown = before.get(parent)?.has('object') === true;
       if (isParentKnown && carriers(is) > 0)
         changes.push({ field, change: 'gained', before: [], after: carriedTypes(is) });
@@ -325,7 +307,7 @@ function shapeNews(before: ShapeCounts, after: ShapeCounts, moves: readonly Fiel
   return { changes, forgotten };
 }
 
-/** Types that no record has now, and that others took the place of. */
+/** Types that no record has now, because others replaced them. */
 function replacedTypes(
   was: ReadonlyMap<JsonType, number>,
   is: ReadonlyMap<JsonType, number>,
@@ -344,18 +326,18 @@ function carriers(types: ReadonlyMap<JsonType, number>): number {
   return [...types.values()].reduce((sum, records) => sum + records, 0);
 }
 
-/** Types that some record has. */
+/** Types that some record has now. */
 function carriedTypes(types: ReadonlyMap<JsonType, number>): JsonType[] {
   return typesOf(types).filter((type) => (types.get(type) ?? 0) > 0);
 }
 
-/** Likewise; if there is none, the types that are remembered. */
+/** The same; if there are none, the types that are remembered. */
 function knownTypes(types: ReadonlyMap<JsonType, number>): JsonType[] {
   const carried = carriedTypes(types);
   return carried.length > 0 ? carried : typesOf(types);
 }
 
-/** Null is not counted as a type. */
+/** Without null, which does not count as a type. */
 function typesOf(types: ReadonlyMap<JsonType, number>): JsonType[] {
   return [...types.keys()].filter((type) => type !== 'null').sort();
 }

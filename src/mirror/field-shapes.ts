@@ -1,10 +1,10 @@
 /**
- * How many records of a kind carry which field with a value of which JSON type. Counted where bodies are parsed anyway,
- * and moved by what changes: a run that changes nothing counts nothing.
+ * Counts how many records of a kind have which field with a value of which JSON type. Bodies are counted where they are parsed
+ * anyway, and changes update the counts: a run that changes nothing counts nothing.
  *
- * Watched are the record's members, and one level down those of objects that the catalog documents (`/user/email`);
- * objects with keys of anybody's choice are not looked into. When the catalog documents other objects than the counts were
- * made by (`field_shape_bases`), the next run counts the kind again.
+ * The record's members are counted, and those of objects that the catalog documents (`/user/email`), but not those of objects with
+ * arbitrary keys. If the catalog documents other objects than when the counts were made (`field_shape_bases`), the next run counts
+ * the kind again.
  */
 import { definitionOf } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -12,25 +12,25 @@ import type { Kind } from '../catalog/kinds.ts';
 export const JSON_TYPES = ['null', 'boolean', 'number', 'string', 'array', 'object'] as const;
 export type JsonType = (typeof JSON_TYPES)[number];
 
-/** Fields of one kind that are watched at most, and characters of a member's name. What is beyond is not counted. */
+/** The most fields of a kind, and characters of a name, that are counted. */
 export const MAX_FIELDS = 500;
 const MAX_NAME_LENGTH = 200;
 
-/** Marks a kind that has more fields than are watched, in place of a pointer. */
+/** In place of a pointer: the kind has more fields than are counted. */
 export const UNWATCHED = '*';
 
 const NULL = 0;
 const OBJECT = 5;
 
-/** What happened to one field: how its counts moved, and how records that stayed gave it up. */
+/** What happened to one field: how its counts changed, and whether records that stayed lost it. */
 export interface FieldMoves {
   /** RFC 6901 pointer; empty for the record itself. */
   readonly field: string;
   /** By the index of `JSON_TYPES`. */
   readonly counts: readonly number[];
-  /** True when a record that stayed no longer has it, though its parent is still an object. */
+  /** True if a record that stayed no longer has it, although its parent is still an object. */
   readonly isDropped: boolean;
-  /** By the index of `JSON_TYPES`: true when a record that stayed has another type now. */
+  /** By the index of `JSON_TYPES`: true if a record that stayed had this type and has another one now. */
   readonly isLeft: readonly boolean[];
 }
 
@@ -39,7 +39,7 @@ class FieldCounter implements FieldMoves {
   readonly counts = [0, 0, 0, 0, 0, 0];
   readonly isLeft = [false, false, false, false, false, false];
   isDropped = false;
-  /** Null where members are not watched. */
+  /** Null if members are not counted. */
   readonly members: Map<string, FieldCounter> | null;
 
   constructor(field: string, hasMembers: boolean) {
@@ -52,7 +52,7 @@ class FieldCounter implements FieldMoves {
   }
 }
 
-/** Names of the fields whose members are watched too, in order. */
+/** Names of the fields whose members are counted too, sorted. */
 export function documentedObjects(kind: Kind): string[] {
   return definitionOf(kind)
     .fields.filter(({ type }) => type === 'object')
@@ -60,7 +60,7 @@ export function documentedObjects(kind: Kind): string[] {
     .sort();
 }
 
-/** The counts of one kind, or how they moved. */
+/** The counts of one kind, or how they changed. */
 export class KindShapes {
   readonly #root = new FieldCounter('', true);
   readonly #documented: ReadonlySet<string>;
@@ -68,7 +68,7 @@ export class KindShapes {
   #isFull: boolean;
   #isTouched = false;
 
-  /** `known`: the fields that are watched already. `isFull`: no further one is watched. */
+  /** @param known the fields that are counted already @param isFull true if no further field is counted */
   constructor(kind: Kind, known: Iterable<string>, isFull: boolean) {
     this.#documented = new Set(documentedObjects(kind));
     this.#isFull = false;
@@ -81,12 +81,12 @@ export class KindShapes {
     this.#isFull = isFull;
   }
 
-  /** False as long as nothing was counted. */
+  /** False until something is counted. */
   get isTouched(): boolean {
     return this.#isTouched;
   }
 
-  /** True when there was a field for which no room was left. */
+  /** True if a field was not counted because there were too many. */
   get isFull(): boolean {
     return this.#isFull;
   }
@@ -95,17 +95,17 @@ export class KindShapes {
     return this.#counters;
   }
 
-  /** A parsed body that is there now. */
+  /** A new parsed body. */
   add(body: unknown): void {
     this.#count(body, 1);
   }
 
-  /** A parsed body that is not there any more. */
+  /** A parsed body that is gone. */
   remove(body: unknown): void {
     this.#count(body, -1);
   }
 
-  /** One record's body became another. */
+  /** The parsed body of a record was replaced by another. */
   replace(before: unknown, after: unknown): void {
     this.#count(before, -1);
     this.#count(after, 1);
@@ -119,7 +119,7 @@ export class KindShapes {
     });
   }
 
-  /** The hot path: once per new record and member. */
+  /** The hot path: called for each new record and member. */
   #count(body: unknown, step: number): void {
     this.#isTouched = true;
     this.#root.move(typeOf(body), step);
@@ -163,7 +163,7 @@ export class KindShapes {
   #newMember(parent: FieldCounter, received: string): FieldCounter | undefined {
     const { members } = parent;
     if (members === null) return undefined;
-    // SQLite keeps complete characters only: a lone surrogate would come back as another name.
+    // SQLite stores complete characters only: a name with a lone surrogate would come back as another one.
     const name = received.toWellFormed();
     const known = members.get(name);
     if (known !== undefined) return known;
@@ -179,7 +179,7 @@ export class KindShapes {
   }
 }
 
-/** Index in `JSON_TYPES`. */
+/** The index in `JSON_TYPES`. */
 function typeOf(value: unknown): number {
   switch (typeof value) {
     case 'string':

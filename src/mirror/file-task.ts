@@ -1,4 +1,4 @@
-/** Long work on the mirror's file: done by a worker thread, so that the event loop keeps running. */
+/** Long work on the mirror's file, done by a worker thread so that the event loop keeps running; and what is wrong with a damaged file. */
 import { once } from 'node:events';
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { formatInteger } from '../core/wording.ts';
@@ -9,14 +9,14 @@ import { isReplicated } from './migrations.ts';
 /** `checkpoint` moves the write-ahead log into the file; `vacuum` rebuilds the file without its free pages. */
 export type FileTask = 'checkpoint' | 'vacuum';
 
-/** What the worker thread says where it failed. */
+/** The message of a worker thread that failed. */
 export interface TaskFailure {
-  /** SQLite's; null for any other error. */
+  /** SQLite's code; null for any other error. */
   readonly code: string | null;
   readonly message: string;
 }
 
-/** Does a small task synchronously. Does not wait for others, as that would block the event loop. */
+/** Does a small task synchronously, without waiting for other connections: that would block the event loop. */
 export function performTaskNow(connection: Connection, task: FileTask): void {
   connection.pragma('busy_timeout = 0');
   try {
@@ -26,51 +26,45 @@ export function performTaskNow(connection: Connection, task: FileTask): void {
   }
 }
 
-/** For the worker thread, which may wait for readers. */
+/** Does the task, and waits for readers as long as `busy_timeout` says: for the worker thread. */
 export function performTask(connection: Connection, task: FileTask): void {
-  switch (task) {
-    case 'vacuum':
-      // The log holds the entire new file until the checkpoint: in between, readers have the old one.
-      connection.pragma('wal_autocheckpoint = 0');
-      connection.exec('VACUUM');
-      break;
-    case 'checkpoint':
-      break;
+  if (task === 'vacuum') {
+    // Until the checkpoint, the entire new file is in the log, and readers have the old one.
+    connection.pragma('wal_autocheckpoint = 0');
+    connection.exec('VACUUM');
   }
-  // Litestream reads all the time, so only Litestream itself can empty the log: waiting for it would be in vain.
+  // Litestream reads all the time: only Litestream itself can empty the log, and waiting for it would be in vain.
   connection.pragma(`wal_checkpoint(${isReplicated(connection) ? 'PASSIVE' : 'TRUNCATE'})`);
 }
 
 /**
- * Does the task on a connection of the worker's own. The caller's must not be inside a transaction.
+ * Does the task in a worker thread with its own connection. The caller's connection must not be in a transaction.
  * @throws what SQLite throws
  */
 export async function inWorker(path: string, task: FileTask): Promise<void> {
-  // Loaded here: few commands leave a log that is worth a thread, and every one would wait for it at its start.
+  // Imported here, because few commands need a thread, and the import would delay the start of all of them.
   const { Worker } = await import('node:worker_threads');
   const worker = new Worker(workerFile('mirror/checkpoint-worker'), { workerData: { path, task } });
   let failure: TaskFailure | undefined;
   worker.on('message', (message: TaskFailure) => {
     failure = message;
   });
-  // `once` rejects with what kept the worker from starting.
+  // Rejects if the worker cannot be started.
   await once(worker, 'exit');
   if (failure === undefined) return;
   const { code, message } = failure;
   throw code === null ? new Error(message) : Object.assign(new Error(message), { code });
 }
 
-// What is wrong with a file that is too damaged to be opened as a mirror.
-
-/** Findings asked for: each can name a page of thousands. */
-const FINDINGS = 20;
-/** SQLite's file format, section 1.3: the database header, and where page size and number of pages are in it. */
+/** The most findings of SQLite's check: there could be one for each of thousands of pages. */
+const MOST_FINDINGS = 20;
+/** SQLite's file format, section 1.3: the database header, and the offsets of the page size and the number of pages. */
 const HEADER = { bytes: 100, pageSizeAt: 16, pagesAt: 28 } as const;
 
 /**
- * One line each, as SQLite says it, beginning with where in the file; that it was cut, where it is shorter than it says.
- * Nothing where its structure is sound.
- * @throws what opening the file throws, other than that it is damaged
+ * What is wrong with a file that is too damaged to be opened as a mirror: SQLite's findings, a line each, and whether the file is
+ * shorter than its header says. Empty if its structure is sound.
+ * @throws what opening the file throws, unless the error is that it is damaged
  */
 export function fileDamage(path: string): string[] {
   const cut = cutText(path);
@@ -81,7 +75,7 @@ function structureDamage(path: string): string[] {
   let connection: Connection | null = null;
   try {
     connection = connect(path, { isReadonly: true });
-    const rows = connection.prepare<[], string>(`PRAGMA integrity_check(${FINDINGS})`).pluck().all();
+    const rows = connection.prepare<[], string>(`PRAGMA integrity_check(${MOST_FINDINGS})`).pluck().all();
     return rows
       .flatMap((row) => row.split('\n'))
       .filter((line) => line !== 'ok' && line.trim() !== '' && !line.startsWith('***'));
@@ -93,7 +87,7 @@ function structureDamage(path: string): string[] {
   }
 }
 
-/** The header counts what was checkpointed: later pages are in the write-ahead log, and their count with them. */
+/** The header counts the pages that were checkpointed; later pages, and their number, are in the write-ahead log. */
 function cutText(path: string): string | null {
   const file = openSync(path, 'r');
   try {

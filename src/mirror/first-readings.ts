@@ -1,15 +1,15 @@
 /**
- * Which additions say nothing of the service: records that the run before did not look for, of a list that it could not
- * read or did not ask for, or of a kind that is read one by one in turns. The view `changes` and the history of records call
- * them `first_read`. `state/unknown-records.ts` decides the same between any two states, with the reasons. By hand: the
- * view is text, and both have to agree.
+ * Which additions are only first readings: the records may be older, because the previous run did not look for them. It could not
+ * read their list, or did not try to, or the kind is read one by one in turns. The view `changes` and the history of records call
+ * them `first_read`. `state/unknown-records.ts` decides the same between any two states, with the reasons. SQL as text, as for the
+ * view, with which the history has to agree.
  */
 import { CATALOG, scopeKey } from '../catalog/catalog.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { CollectionKey } from '../catalog/order.ts';
 import type { Connection } from './database.ts';
 
-/** Later than every run. */
+/** Later than any run. */
 const NEVER = Number.MAX_SAFE_INTEGER;
 
 function kindsText(kinds: readonly string[]): string {
@@ -19,7 +19,7 @@ function kindsText(kinds: readonly string[]): string {
 const IN_TURNS = CATALOG.filter(({ reading }) => reading === 'each');
 const READ_IN_TURNS = `l.kind IN ${kindsText(IN_TURNS.map(({ kind }) => kind))}`;
 
-/** The first kept run that has such a sweep (`w`) of the list `l`, between two runs. */
+/** SQL of the first kept run, between two runs, with a sweep `w` of the list `l` that meets the condition. */
 function firstSweep(condition: string, from: string, to: string): string {
   return `(SELECT q.run FROM runs q WHERE q.source = l.source AND q.root IS NOT NULL AND q.run >= ${from} AND q.run <= ${to}
     AND (EXISTS (SELECT 1 FROM sweeps w WHERE w.run = q.run AND w.collection = l.id AND ${condition})
@@ -30,10 +30,11 @@ function firstSweep(condition: string, from: string, to: string): string {
 const IS_READ = `w.outcome IN ('complete', 'held', 'incomplete')`;
 
 /**
- * Common table expressions, of which `reading` has for each collection: what runs after `after` and up to `until` added was
- * read for the first time, and so was a record whose parent in the collection `turns` was there before (NULL unless the kind
- * is read in turns). `after` is the run that found the parent (organization, project or role), if a list that was read before
- * did not have it: what came with it is new. `until` is the first run that read the collection completely.
+ * Common table expressions. `reading` says for each collection which additions were first readings: those of runs after `after` and
+ * up to `until`, and those of records whose parent, in the collection `turns`, existed before (NULL unless the kind is read in turns).
+ * `until` is the first run that read the collection completely. `after` is the run that found the collection's parent
+ * (organization, project or role), if an earlier reading of the parent's list did not have it: records that came with the parent are
+ * new.
  */
 export const FIRST_READINGS = `list AS MATERIALIZED (SELECT l.id, l.source, l.kind, iif(l.kind = '${SCOPE_KIND.project_id}', '', l.scope) AS place,
     ${firstSweep(IS_READ, '0', 'l.last_run')} AS run
@@ -59,14 +60,14 @@ reading AS MATERIALIZED (SELECT l.id AS collection, ifnull(b.run, 0) AS after,
     ).join(' ')} END AS turns
   FROM collections l LEFT JOIN parent b ON b.id = l.id)`;
 
-/** For each of these collections of a source: the first published run after one that read it; null if none has. */
+/** For each of these collections of a source: the first published run after `run` that read it; null if none has. */
 export function readFirstSweepsAfter(
   connection: Connection,
   source: string,
   run: number,
-  asked: readonly CollectionKey[],
+  collections: readonly CollectionKey[],
 ): (number | null)[] {
-  const keys = asked.map(({ kind, scope }) => [kind, scopeKey(scope)]);
+  const keys = collections.map(({ kind, scope }) => [kind, scopeKey(scope)]);
   const rows = connection
     .prepare<[object], { place: number; run: number | null }>(
       `SELECT asked.key AS place, ${firstSweep(IS_READ, ':run + 1', 'l.last_run')} AS run
@@ -75,17 +76,17 @@ export function readFirstSweepsAfter(
     )
     .all({ keys: JSON.stringify(keys), source, run });
   const found = new Map(rows.map((row) => [row.place, row.run]));
-  return asked.map((_, place) => found.get(place) ?? null);
+  return collections.map((_, place) => found.get(place) ?? null);
 }
 
-/** A condition on an addition of a run, in a collection with these columns of `reading`. */
+/** SQL that is true if an addition of a run was a first reading. @param columns the row of `reading` for its collection */
 export function isFirstReading(columns: string, id: string, run: string): string {
   return `(${run} > ${columns}.after AND ${run} <= ${columns}.until OR EXISTS (SELECT 1 FROM records p
     WHERE p.collection = ${columns}.turns AND p.remote_id = ${id} AND ifnull(iif(p.run < ${run}, p.change,
       (SELECT v.change FROM revisions v WHERE v.record = p.record AND v.run < ${run} ORDER BY v.run DESC LIMIT 1)), 3) <> 3))`;
 }
 
-/** Returns the same for one addition after another, of any collection. */
+/** Returns a function that decides the same for an addition in any collection. */
 export function prepareFirstReadings(
   connection: Connection,
 ): (collection: number, id: string, run: number) => boolean {
@@ -95,10 +96,10 @@ export function prepareFirstReadings(
       .all()
       .map((reading) => [reading.collection, reading]),
   );
-  const asked = connection
+  const decide = connection
     .prepare<[object], number>(
       `SELECT ${isFirstReading('g', ':id', ':run')} FROM (SELECT :after AS after, :until AS until, :turns AS turns) g`,
     )
     .pluck();
-  return (collection, id, run) => asked.get({ ...readings.get(collection), id, run }) === 1;
+  return (collection, id, run) => decide.get({ ...readings.get(collection), id, run }) === 1;
 }

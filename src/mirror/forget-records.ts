@@ -1,6 +1,6 @@
 /**
- * The history of single records when runs are forgotten: what a forgotten run did is attributed to the next kept run of
- * its source; several revisions become the last one, or none. Texts that a kept run shows stay byte for byte; those
+ * Merges the history of single records when runs are forgotten: what a forgotten run did is attributed to the next kept run of
+ * its source, and several revisions become one, or none. Texts that a kept run shows stay the same byte for byte; those
  * that only forgotten runs show are deleted.
  */
 import { createHash } from 'node:crypto';
@@ -38,9 +38,9 @@ export interface MergedCollection {
 }
 
 export interface MergeOptions {
-  /** Forgotten run → the kept run into which it goes. */
+  /** Forgotten run → the kept run into which it is merged. */
   readonly into: ReadonlyMap<number, number>;
-  /** The one comparison: true when two bodies of a kind of that source are equal by value. */
+  /** The one comparison: true if two bodies of a kind of that source are equal by value. */
   readonly isEqual: (source: string, kind: Kind, oldText: string, newText: string) => boolean;
 }
 
@@ -52,10 +52,7 @@ interface Merged {
   readonly hash: Buffer | null;
 }
 
-/**
- * Returns the merge of one record's history, to be called inside the transaction that forgets. It returns how many
- * revisions there are less.
- */
+/** Returns a function that merges the history of one record, within the transaction, and returns by how many revisions it got shorter. */
 export function prepareMerge(
   writer: Connection,
   options: MergeOptions,
@@ -84,7 +81,7 @@ export function prepareMerge(
   };
 }
 
-/** Oldest first, as `texts` is. */
+/** The merged revisions, oldest first, as `texts`. */
 function merge(
   collection: MergedCollection,
   texts: readonly RevisionText[],
@@ -108,7 +105,7 @@ function merge(
   return merged;
 }
 
-/** What leads from one state to another; undefined where nothing does. */
+/** The change from one text to another; undefined if they are the same. */
 function changeBetween(
   { sourceName, kind }: MergedCollection,
   before: string | null,
@@ -121,7 +118,7 @@ function changeBetween(
   return isEqual(sourceName, kind, before, text) ? REVISION_CHANGE.rewritten : REVISION_CHANGE.changed;
 }
 
-/** A hash leaves out what was volatile at its run: in another run that may be something else. */
+/** The hash that the text has as of the new run, whose rule may leave out other volatile fields. */
 function hashAt({ revision, text }: RevisionText, run: number, rules: readonly SealingRule[]): Buffer | null {
   if (text === null || isSameRule(rules, revision.run, run)) return revision.hash;
   return hashUnder(text, rules, run);
@@ -139,7 +136,7 @@ function isSameRule(rules: readonly SealingRule[], one: number, other: number): 
   return a !== undefined && b !== undefined && ruleText(a.volatileFields) === ruleText(b.volatileFields);
 }
 
-/** Rewritten bodies must match their hashes, or a damaged text would get a valid seal. */
+/** Throws for a body that does not match its hash: otherwise a damaged text would get a valid seal. */
 function checkText(
   collection: MergedCollection,
   record: number,
@@ -156,21 +153,15 @@ const SET_NEWEST = prepared((db) => {
   return db
     .update(records)
     .set({ run, change, ordinal, previous, hash, volatile })
-    .where(eq(records.record, record))
-    .prepare();
+    .where(eq(records.record, record));
 });
 
 const MOVE_NEWEST = prepared((db) => {
   const { record, run, previous } = paramsOf(records);
-  return db.update(records).set({ run, previous }).where(eq(records.record, record)).prepare();
+  return db.update(records).set({ run, previous }).where(eq(records.record, record));
 });
 
-const DROP_RECORD = prepared((db) =>
-  db
-    .delete(records)
-    .where(eq(records.record, param('record')))
-    .prepare(),
-);
+const DROP_RECORD = prepared((db) => db.delete(records).where(eq(records.record, param('record'))));
 
 const IS_REVISION = and(
   eq(revisions.run, param('from')),
@@ -180,14 +171,14 @@ const IS_REVISION = and(
 
 const MOVE_REVISION = prepared((db) => {
   const { run, previous } = paramsOf(revisions);
-  return db.update(revisions).set({ run, previous }).where(IS_REVISION).prepare();
+  return db.update(revisions).set({ run, previous }).where(IS_REVISION);
 });
 
-const DROP_REVISION = prepared((db) => db.delete(revisions).where(IS_REVISION).prepare());
+const DROP_REVISION = prepared((db) => db.delete(revisions).where(IS_REVISION));
 
-const ADD_REVISION = prepared((db) => db.insert(revisions).values(paramsOf(revisions)).prepare());
+const ADD_REVISION = prepared((db) => db.insert(revisions).values(paramsOf(revisions)));
 
-/** Of the collection of that kind in the same scope. */
+/** Drops the check of a parent record, in the collection of that kind in the same scope. */
 const DROP_CHECK = prepared((db) => {
   const collection = db
     .select({ id: collections.id })
@@ -201,11 +192,10 @@ const DROP_CHECK = prepared((db) => {
     );
   return db
     .delete(checks)
-    .where(and(inArray(checks.collection, collection), eq(checks.record, param('record'))))
-    .prepare();
+    .where(and(inArray(checks.collection, collection), eq(checks.record, param('record'))));
 });
 
-/** No two revisions meet: each only gets another run. `chain` is newest first. */
+/** Gives each revision its new run, where no two get the same one. `chain` is newest first. */
 function move(
   writer: Connection,
   { record, collection, run: newest }: LatestRevision,
@@ -249,7 +239,7 @@ function rewrite(
     ADD_REVISION(writer).run({ ...revision, collection, ...stored });
   }
   if (merged.length > 0) return;
-  // A record that no kept run shows: not even its number remains.
+  // No kept run shows the record: it is deleted with its number.
   DROP_RECORD(writer).run({ record });
   for (const each of CATALOG)
     if (each.reading === 'each' && each.discovery.from === kind)
@@ -266,7 +256,7 @@ function rememberRules(writer: Connection): (collection: MergedCollection) => re
   };
 }
 
-/** Retention must not lay a good seal over what does not hold. */
+/** The error for a history that does not match its hashes: it must not get new seals. */
 export function broken(collection: MergedCollection, record: number): TidemarkError {
   return new TidemarkError(
     'mirror_corrupt',
@@ -275,31 +265,31 @@ export function broken(collection: MergedCollection, record: number): TidemarkEr
   );
 }
 
-// How the chain of seals goes over a forget: runs that changed get new roots, and the first of them follows a link that
-// commits to what was dropped, why, and every root that it replaced. So a root that somebody noted can always be found.
+// The chain of seals across a forget: all runs get new roots, and the first run follows a link that commits to what was dropped, why,
+// and every root that was replaced. So a root that somebody noted can always be found.
 
 /** A row of `forgets`, roots in hex. */
 interface ForgetRow {
-  /** 1 for the first, and so on. */
+  /** Numbered from 1. */
   readonly forget: number;
-  /** When, ISO 8601. */
+  /** ISO 8601. */
   readonly at: string;
-  /** Who had it done. */
+  /** Who did it. */
   readonly by: string;
   readonly policy: RetentionPolicy;
-  /** Names of the sources that it looked at. */
+  /** Names of the sources that it processed. */
   readonly sources: readonly string[];
-  /** The runs that went, as ranges. */
+  /** The runs that were dropped, as ranges. */
   readonly runs: readonly (readonly [first: number, last: number])[];
   readonly runCount: number;
-  /** The latest sealed run of that time. */
+  /** The latest sealed run at that time. */
   readonly tipRun: number;
-  /** Its root until then, and from then on. */
+  /** Its root before, and after. */
   readonly rootBefore: string;
   readonly rootAfter: string;
 }
 
-/** As stored: what is sealed is the text, not what it means. */
+/** A row as stored: its texts are sealed, not their meaning. */
 export type StoredForget = typeof forgets.$inferSelect;
 
 /** Oldest first. */
@@ -307,25 +297,21 @@ export function readStoredForgets(connection: Connection): StoredForget[] {
   return FORGETS(connection).all();
 }
 
-const FORGETS = prepared((db) => db.select().from(forgets).orderBy(asc(forgets.forget)).prepare());
+const FORGETS = prepared((db) => db.select().from(forgets).orderBy(asc(forgets.forget)));
 
 /** Oldest first. */
 export function readForgets(connection: Connection): ForgetRow[] {
-  return readStoredForgets(connection).map((row) => ({
-    forget: row.forget,
-    at: row.at,
-    by: row.by,
+  return readStoredForgets(connection).map(({ forget, at, by, runCount, tipRun, ...row }) => ({
+    ...{ forget, at, by, runCount, tipRun },
     policy: JSON.parse(row.policy) as RetentionPolicy,
     sources: JSON.parse(row.sources) as string[],
     runs: JSON.parse(row.runs) as [number, number][],
-    runCount: row.runCount,
-    tipRun: row.tipRun,
     rootBefore: row.rootBefore.toString('hex'),
     rootAfter: row.rootAfter.toString('hex'),
   }));
 }
 
-/** `before` is the forget before this one. */
+/** The link of a forget. @param before the previous forget */
 export function linkOf(
   facts: Omit<StoredForget, 'link' | 'rootAfter'>,
   before: Pick<StoredForget, 'link' | 'rootAfter'> | undefined,
@@ -337,7 +323,7 @@ export function linkOf(
     String(facts.forget),
     facts.at,
     JSON.stringify(facts.by),
-    // Stored texts, each on a line of its own: JSON has no line breaks.
+    // The stored texts on one line: JSON has no line breaks.
     JSON.stringify([facts.policy, facts.sources, facts.runs]),
     String(facts.runCount),
     String(facts.tipRun),
@@ -355,7 +341,7 @@ const REPLACED = streamed((db) =>
     .orderBy(asc(replacedRoots.run)),
 );
 
-/** SHA-256 over the roots that a forget replaced: a line each, run, root and where the run went, in order of runs. */
+/** SHA-256 over the roots that a forget replaced, a line each (run, root, and into which run it was merged), in order of runs. */
 export function digestReplaced(connection: Connection, forget: number): Buffer {
   const digest = createHash('sha256');
   for (const { run, root, into } of REPLACED(connection)({ forget })) {

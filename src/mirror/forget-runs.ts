@@ -1,6 +1,6 @@
 /**
- * Removes the runs that retention drops from the history, in one transaction. The work is a generator that
- * yields after each slice; the caller begins the transaction and commits it.
+ * Removes the runs that retention drops from the history, in one transaction. A generator that yields after each slice; the caller
+ * begins and commits the transaction.
  */
 import { and, desc, eq, getTableColumns, sql } from 'drizzle-orm';
 import { isKind } from '../catalog/catalog.ts';
@@ -25,10 +25,10 @@ export interface ForgottenTotals extends ResealedRuns {
   readonly revisions: number;
 }
 
-/** Records per slice: at most some 20 ms. */
+/** Records per slice: at most some 20 ms of work. */
 const SLICE = 200;
 
-/** @throws TidemarkError `mirror_corrupt` when the history is not what was sealed: it must not get a new seal */
+/** Removes the runs of a plan. @throws TidemarkError `mirror_corrupt` if the history is not as it was sealed: it must not get new seals */
 export function* forgetSteps(writer: Connection, facts: ForgetFacts): Generator<undefined, ForgottenTotals> {
   yield* checkChain(writer);
   const { forgotten } = facts.plan;
@@ -43,21 +43,21 @@ export function* forgetSteps(writer: Connection, facts: ForgetFacts): Generator<
   return { ...resealed, revisions };
 }
 
-/** @throws TidemarkError as `forgetSteps` */
+/** Checks that the history is as it was sealed. @throws TidemarkError as `forgetSteps` */
 export function* checkChain(writer: Connection): Generator<undefined> {
   let problem: VerifyProblem | undefined;
   const findings: Findings = {
     checked: { records: 0, revisions: 0, runs: 0 },
     add: (found) => {
-      // The counts of revisions are those of a complete verification, which this is not.
+      // Other findings are wrong here: this is not a complete verification, which counts all revisions.
       if (found.kind === 'chain') problem ??= found;
     },
     note: () => undefined,
   };
   yield* verifyChain(writer, findings);
-  // A pin that was moved would not keep the run that was pinned.
+  // An altered pin would not keep the run that was pinned.
   yield* verifyAudit(writer, findings);
-  // Its row goes, and with it what shows that another program altered it.
+  // Dropping an altered row would also drop what shows that it was altered.
   const [unlike] = runsUnlikeSealed(writer, {});
   if (unlike !== undefined) problem ??= { kind: 'chain', message: unlike.line, run: unlike.run };
   if (problem === undefined) return;
@@ -73,8 +73,7 @@ const OF_RUN = prepared((db) =>
     .select({ collection: allRevisions.collection, record: allRevisions.record })
     .from(allRevisions)
     .where(eq(allRevisions.run, param('run')))
-    .limit(SLICE)
-    .prepare(),
+    .limit(SLICE),
 );
 
 function* mergeRecords(writer: Connection, options: MergeOptions): Generator<undefined, number> {
@@ -87,7 +86,7 @@ function* mergeRecords(writer: Connection, options: MergeOptions): Generator<und
       for (const { collection, record } of rows) {
         const found = collectionOf(collection);
         dropped += merge(found, record);
-        // One that its record's history does not lead to would be found by every later one.
+        // The record's history does not lead to this revision, which would be read again and again.
         if (REVISION_LEFT(writer).get({ run, record }) !== undefined) throw broken(found, record);
       }
       yield undefined;
@@ -102,8 +101,7 @@ const REVISION_LEFT = prepared((db) =>
     .select({ run: allRevisions.run })
     .from(allRevisions)
     .where(and(eq(allRevisions.run, param('run')), eq(allRevisions.record, param('record'))))
-    .limit(1)
-    .prepare(),
+    .limit(1),
 );
 
 const COLLECTION = prepared((db) => {
@@ -112,8 +110,7 @@ const COLLECTION = prepared((db) => {
     .select({ id, source, sourceName: sources.name, kind, scope })
     .from(collections)
     .innerJoin(sources, eq(sources.id, source))
-    .where(eq(id, param('id')))
-    .prepare();
+    .where(eq(id, param('id')));
 });
 
 function rememberCollections(writer: Connection): (id: number) => MergedCollection {
@@ -131,10 +128,10 @@ function rememberCollections(writer: Connection): (id: number) => MergedCollecti
 
 /**
  * Replaces forgotten runs by the kept one in all rows that name them. `checks` and the latest sweeps of `collections`
- * keep their numbers, which are only used for their order; times are stored with them.
+ * keep their run numbers, which only give an order: their times are stored with them.
  */
 function moveReferences(writer: Connection, into: ReadonlyMap<number, number>): void {
-  // As text: a temporary table is in no schema.
+  // SQL as text, because the temporary table is not in the Drizzle schema.
   writer.exec(`CREATE TEMP TABLE forgotten_runs (run INTEGER PRIMARY KEY, target INTEGER NOT NULL)`);
   const add = writer.prepare<[number, number]>(`INSERT INTO temp.forgotten_runs VALUES (?, ?)`);
   for (const [run, target] of into) add.run(run, target);
@@ -143,7 +140,7 @@ function moveReferences(writer: Connection, into: ReadonlyMap<number, number>): 
      WHERE ${column} IN (SELECT run FROM temp.forgotten_runs)`;
   writer.exec(`UPDATE held_records ${moved('since_run')}`);
   writer.exec(`UPDATE collections ${moved('retired_run')}`);
-  // Of several rules that come to hold from the same run on, the latest does: it comes first.
+  // If several rules now begin with the same run, the latest one counts: it is inserted first.
   writer.exec(
     `INSERT OR IGNORE INTO sealing_rules (source, kind, run, volatile_fields)
      SELECT r.source, r.kind, f.target, r.volatile_fields FROM sealing_rules r
@@ -153,7 +150,7 @@ function moveReferences(writer: Connection, into: ReadonlyMap<number, number>): 
   writer.exec(`DROP TABLE temp.forgotten_runs`);
 }
 
-// What runs found of fields, when they are forgotten: what leads back to where it began is not news any longer.
+// Changes of fields that forgotten runs found: a field that ends up as it began did not change.
 
 type FieldChange = typeof schemaChanges.$inferSelect;
 
@@ -161,24 +158,20 @@ const FIELD_CHANGES = prepared((db) =>
   db
     .select()
     .from(schemaChanges)
-    .where(eq(schemaChanges.run, param('run')))
-    .prepare(),
+    .where(eq(schemaChanges.run, param('run'))),
 );
 
 const DROP_FIELD_CHANGES = prepared((db) =>
-  db
-    .delete(schemaChanges)
-    .where(eq(schemaChanges.run, param('run')))
-    .prepare(),
+  db.delete(schemaChanges).where(eq(schemaChanges.run, param('run'))),
 );
 
-const ADD_FIELD_CHANGE = prepared((db) => db.insert(schemaChanges).values(paramsOf(schemaChanges)).prepare());
+const ADD_FIELD_CHANGE = prepared((db) => db.insert(schemaChanges).values(paramsOf(schemaChanges)));
 
 const NONE = '[]';
 
 /**
- * Merges the changes of one field that now belong to one kept run: from the value before the first to the value after
- * the last; none if these are equal. `into` maps forgotten runs to the kept ones.
+ * Merges the changes of each field that now belong to one kept run into one, from before the first to after the last; none if these
+ * are equal. `into` maps forgotten runs to kept ones.
  */
 function moveSchemaChanges(writer: Connection, into: ReadonlyMap<number, number>): void {
   const runsOf = Map.groupBy(into.keys(), (run) => into.get(run) ?? run);
@@ -196,14 +189,14 @@ function moveSchemaChanges(writer: Connection, into: ReadonlyMap<number, number>
   }
 }
 
-/** Oldest first; a run has one change of a field at most. */
+/** Merges the changes of a field, oldest first; a run has at most one. */
 function together(group: readonly FieldChange[]): FieldChange | undefined {
   const [first] = group;
   const last = group.at(-1);
   if (first === undefined || last === undefined) return undefined;
   if (group.length === 1) return last;
   if (last.change === 'unwatched') return { ...last, before: first.before };
-  // A field whose types are none was only null, which is not the same as not being there.
+  // By `change`, as a field without types was only null, which is not the same as missing.
   const isNew = first.change === 'gained';
   const isGone = last.change === 'lost';
   if (isNew && isGone) return undefined;
@@ -214,41 +207,41 @@ function together(group: readonly FieldChange[]): FieldChange | undefined {
   return before === after ? undefined : { ...last, change: 'retyped', before };
 }
 
-// Sweeps when runs are forgotten: the last sweep of a collection moves from a dropped run to the kept run that takes
-// its changes over, so that every kept run reports each collection as before.
+// Sweeps of forgotten runs: the last sweeps of each collection move from dropped runs to the kept run into which these are merged, so
+// that each kept run reports every collection as before.
 
-/** A sweep of a dropped run, or one that a dropped run had taken over itself. */
+/** A sweep of a dropped run, or one that the dropped run had taken over itself. */
 type SeenSweep = Omit<typeof carriedSweeps.$inferSelect, 'run'>;
 
-type Question = (sweep: SeenSweep) => boolean;
+type Condition = (sweep: SeenSweep) => boolean;
 
-/** Each is a condition; the latest sweep that meets it is carried. Adding one carries more, never less. */
-const OF_READ: readonly Question[] = [
+const OF_READ: readonly Condition[] = [
   (sweep) => isRead(sweep) || sweep.outcome === 'incomplete',
   isRead,
   ({ outcome }) => outcome === 'complete',
   (sweep) => isRead(sweep) && sweep.mode !== 'head',
   ({ outcome, mode }) => outcome === 'complete' && mode !== 'head',
 ];
-const QUESTIONS: readonly Question[] = [
+/** For each condition, the latest sweep that meets it is carried over. A further condition carries more, never less. */
+const CONDITIONS: readonly Condition[] = [
   () => true,
-  // What a run saw that was never published does not count as read.
+  // Sweeps of runs that were never published do not count as read.
   ...OF_READ.map(
-    (holds): Question =>
+    (holds): Condition =>
       (sweep) =>
         sweep.isPublished && holds(sweep),
   ),
 ];
 
-const ALL_ANSWERED = 2 ** QUESTIONS.length - 1;
+const ALL_MET = 2 ** CONDITIONS.length - 1;
 
 function isRead({ outcome }: Pick<SeenSweep, 'outcome'>): boolean {
   return outcome === 'complete' || outcome === 'held';
 }
 
-/** Which questions it answers, a bit each. */
-function answersOf(sweep: SeenSweep): number {
-  return QUESTIONS.reduce((bits, holds, index) => (holds(sweep) ? bits | (1 << index) : bits), 0);
+/** The conditions that a sweep meets, a bit each. */
+function metBy(sweep: SeenSweep): number {
+  return CONDITIONS.reduce((bits, holds, index) => (holds(sweep) ? bits | (1 << index) : bits), 0);
 }
 
 /**
@@ -256,40 +249,41 @@ function answersOf(sweep: SeenSweep): number {
  * some, whose seals must be recomputed. Yields after each dropped run.
  */
 function* carrySweeps(writer: Connection, plan: RetentionPlan): Generator<undefined, Set<number>> {
-  const got = new Set<number>();
-  const read = prepareReading(writer);
+  const receivers = new Set<number>();
   for (const [target, dropped] of droppedByTarget(plan)) {
-    const answered = new Map<number, number>();
+    const metIn = new Map<number, number>();
     let finished = 0;
-    const collections = read.collections(target);
-    const answer = (sweep: SeenSweep): boolean => {
-      const before = answered.get(sweep.collection) ?? 0;
-      const after = before | answersOf(sweep);
+    const collectionCount = COLLECTION_COUNT(writer).get({ run: target })?.count ?? 0;
+    /** True if it is the latest sweep of its collection that meets some condition. */
+    const isLatest = (sweep: SeenSweep): boolean => {
+      const before = metIn.get(sweep.collection) ?? 0;
+      const after = before | metBy(sweep);
       if (after === before) return false;
-      answered.set(sweep.collection, after);
-      if (after === ALL_ANSWERED) finished += 1;
+      metIn.set(sweep.collection, after);
+      if (after === ALL_MET) finished += 1;
       return true;
     };
     const carry = (sweep: SeenSweep): void => {
-      if (!answer(sweep)) return;
+      if (!isLatest(sweep)) return;
       CARRY(writer).run({ ...sweep, run: target });
-      got.add(target);
+      receivers.add(target);
     };
-    for (const sweep of read.own(target)) answer(sweep);
-    // Sweeps that were carried before belong between those of the runs that go now: the latest is asked first.
-    let pending = read.carried(target);
+    for (const sweep of OWN_SWEEPS(writer).all({ run: target })) isLatest(sweep);
+    // From the latest sweep backwards: those that were carried over before are between those of the runs that are dropped now.
+    let pending: SeenSweep[] = CARRIED_SWEEPS(writer).all({ run: target });
     for (const run of dropped) {
-      if (finished === collections) break;
+      if (finished === collectionCount) break;
       for (const sweep of pending) if (sweep.seenRun > run) carry(sweep);
-      for (const sweep of read.own(run)) carry(sweep);
-      pending = [...pending.filter(({ seenRun }) => seenRun < run), ...read.carried(run)].sort(
-        (a, b) => b.seenRun - a.seenRun,
-      );
+      for (const sweep of OWN_SWEEPS(writer).all({ run })) carry(sweep);
+      pending = [
+        ...pending.filter(({ seenRun }) => seenRun < run),
+        ...CARRIED_SWEEPS(writer).all({ run }),
+      ].sort((a, b) => b.seenRun - a.seenRun);
       yield undefined;
     }
     for (const sweep of pending) carry(sweep);
   }
-  return got;
+  return receivers;
 }
 
 const CARRY = prepared((db) => {
@@ -297,11 +291,10 @@ const CARRY = prepared((db) => {
   return db
     .insert(carriedSweeps)
     .values(paramsOf(carriedSweeps))
-    .onConflictDoUpdate({ target: [run, collection, seenRun], set: excluded(rest) })
-    .prepare();
+    .onConflictDoUpdate({ target: [run, collection, seenRun], set: excluded(rest) });
 });
 
-/** The kept runs with the dropped ones that come before them and after the kept one before: the latest first. */
+/** By kept run, the runs that are merged into it (those since the previous kept one), latest first. */
 function droppedByTarget({ kept, forgotten }: RetentionPlan): Map<number, number[]> {
   const keptOf = Map.groupBy(kept, ({ source }) => source);
   const targets = new Map<number, number[]>();
@@ -312,16 +305,6 @@ function droppedByTarget({ kept, forgotten }: RetentionPlan): Map<number, number
     targets.set(target, [...(targets.get(target) ?? []), run]);
   }
   return targets;
-}
-
-function prepareReading(writer: Connection) {
-  return {
-    own: (run: number): SeenSweep[] => OWN_SWEEPS(writer).all({ run }),
-    /** The latest first. */
-    carried: (run: number): SeenSweep[] => CARRIED_SWEEPS(writer).all({ run }),
-    /** How many the source of a run has. */
-    collections: (run: number): number => COLLECTION_COUNT(writer).get({ run })?.count ?? 0,
-  };
 }
 
 const OWN_SWEEPS = prepared((db) =>
@@ -338,25 +321,24 @@ const OWN_SWEEPS = prepared((db) =>
     })
     .from(sweeps)
     .innerJoin(runs, eq(runs.run, sweeps.run))
-    .where(eq(sweeps.run, param('run')))
-    .prepare(),
+    .where(eq(sweeps.run, param('run'))),
 );
 
+/** Latest first. */
 const CARRIED_SWEEPS = prepared((db) => {
   const { run, ...rest } = getTableColumns(carriedSweeps);
   return db
     .select(rest)
     .from(carriedSweeps)
     .where(eq(run, param('run')))
-    .orderBy(desc(rest.seenRun))
-    .prepare();
+    .orderBy(desc(rest.seenRun));
 });
 
+/** The number of collections of a run's source. */
 const COLLECTION_COUNT = prepared((db) =>
   db
     .select({ count: sql<number>`count(*)` })
     .from(collections)
     .innerJoin(runs, eq(runs.source, collections.source))
-    .where(eq(runs.run, param('run')))
-    .prepare(),
+    .where(eq(runs.run, param('run'))),
 );

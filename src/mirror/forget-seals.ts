@@ -1,8 +1,8 @@
 /**
- * The seals when runs are forgotten: their rows go, what they were sealed with is kept, and the rest gets new roots. The old
- * and the new ones are in `forgets` and `replaced_roots`, which an entry of the audit log and the first run of the new chain
- * cover. `verify --root` finds an old one there, with the forget that replaced it, but exits with 3: what that root covered
- * cannot be recomputed any more.
+ * Seals when runs are forgotten: their rows are deleted, their roots are kept, and the remaining runs get new roots. `forgets` and
+ * `replaced_roots` have the old and new ones; an entry of the audit log and the first run of the new chain cover these tables.
+ * `verify --root` finds an old root there, with the forget that replaced it, but exits with 3: what that root covered cannot be
+ * recomputed any more.
  */
 import { and, eq, isNotNull, sql } from 'drizzle-orm';
 import type { Actor } from '../core/actor.ts';
@@ -22,7 +22,7 @@ import { type SealedRun, readSealed } from './verify-chain.ts';
 export interface ResealedRuns {
   /** Number of the forget. */
   readonly forget: number;
-  /** Root of the latest sealed run until now, and from now on; hex. */
+  /** Root of the latest sealed run before and after it; hex. */
   readonly rootBefore: string;
   readonly rootAfter: string;
 }
@@ -30,7 +30,7 @@ export interface ResealedRuns {
 /** Runs per slice. */
 const SLICE = 200;
 
-/** `changed`: the kept runs that took over changes or sweeps of others. */
+/** Drops the forgotten runs and seals the others again. @param changed kept runs that took over changes or sweeps of others */
 export function* resealRuns(
   writer: Connection,
   facts: ForgetFacts,
@@ -66,56 +66,41 @@ export function* resealRuns(
 }
 
 const KEEP_ROOTS = prepared((db) =>
-  db
-    .insert(replacedRoots)
-    .select(
-      db
-        .select({
-          forget: sql<number>`${param('forget')}`.as('forget'),
-          run: runs.run,
-          root: sql<Buffer>`${runs.root}`.as('root'),
-          intoRun: sql<null>`NULL`.as('into_run'),
-        })
-        .from(runs)
-        .where(isNotNull(runs.root)),
-    )
-    .prepare(),
+  db.insert(replacedRoots).select(
+    db
+      .select({
+        forget: sql<number>`${param('forget')}`.as('forget'),
+        run: runs.run,
+        root: sql<Buffer>`${runs.root}`.as('root'),
+        intoRun: sql<null>`NULL`.as('into_run'),
+      })
+      .from(runs)
+      .where(isNotNull(runs.root)),
+  ),
 );
 
-const ADD_FORGET = prepared((db) => db.insert(forgets).values(paramsOf(forgets)).prepare());
+const ADD_FORGET = prepared((db) => db.insert(forgets).values(paramsOf(forgets)));
 
 const NOTE_TARGET = prepared((db) => {
   const { forget, run, intoRun } = paramsOf(replacedRoots);
   return db
     .update(replacedRoots)
     .set({ intoRun })
-    .where(and(eq(replacedRoots.forget, forget), eq(replacedRoots.run, run)))
-    .prepare();
+    .where(and(eq(replacedRoots.forget, forget), eq(replacedRoots.run, run)));
 });
 
-/** Records into which run the forgotten runs were merged, for messages about them. */
+/** Stores into which runs the forgotten ones were merged, for messages about them. */
 function noteTargets(writer: Connection, forget: number, { plan }: ForgetFacts): void {
   for (const { run, into } of plan.forgotten)
     if (into !== null) NOTE_TARGET(writer).run({ intoRun: into, forget, run });
 }
 
-const DROP_RUN = prepared((db) => [
-  db
-    .delete(sweeps)
-    .where(eq(sweeps.run, param('run')))
-    .prepare(),
-  db
-    .delete(carriedSweeps)
-    .where(eq(carriedSweeps.run, param('run')))
-    .prepare(),
-  db
-    .delete(runs)
-    .where(eq(runs.run, param('run')))
-    .prepare(),
-]);
+const DROP_RUN = [sweeps, carriedSweeps, runs].map((table) =>
+  prepared((db) => db.delete(table).where(eq(table.run, param('run')))),
+);
 
 function* dropRuns(writer: Connection, dropped: readonly number[]): Generator<undefined> {
-  const drops = DROP_RUN(writer);
+  const drops = DROP_RUN.map((drop) => drop(writer));
   const unseal = rowSealer(writer, 'runs');
   for (const [index, run] of dropped.entries()) {
     for (const drop of drops) drop.run({ run });
@@ -126,14 +111,10 @@ function* dropRuns(writer: Connection, dropped: readonly number[]): Generator<un
 
 const SEAL = prepared((db) => {
   const { run, changeDigest, sweepDigest, previousRoot, root } = paramsOf(runs);
-  return db
-    .update(runs)
-    .set({ changeDigest, sweepDigest, previousRoot, root })
-    .where(eq(runs.run, run))
-    .prepare();
+  return db.update(runs).set({ changeDigest, sweepDigest, previousRoot, root }).where(eq(runs.run, run));
 });
 
-/** Recomputes the root of every run, the first one after `link`; returns the last root. */
+/** Recomputes the roots of all runs, of which the first follows `link`; returns the last root. */
 export function* chain(
   writer: Connection,
   link: Buffer,
@@ -158,8 +139,7 @@ export interface ForgetFacts {
   readonly policy: RetentionPolicy;
   /** Names of the sources that were processed. */
   readonly sources: readonly string[];
-  /** At least one run is to be forgotten. */
+  /** Forgets at least one run. */
   readonly plan: RetentionPlan;
-  /** The one comparison: true when two bodies of a kind of that source are equal by value. */
   readonly isEqual: MergeOptions['isEqual'];
 }

@@ -1,4 +1,4 @@
-/** `forget`: what to drop, the transaction that drops it, and rebuilding the file without what was dropped. */
+/** `forget`: plans what to drop, drops it in one transaction, and rebuilds the file without it. */
 import { statSync, statfsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -7,7 +7,7 @@ import { isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { sqliteTemporaryPlace } from '../core/temporary-place.ts';
 import type { WriterContext } from './access.ts';
-import { type Connection, asMirrorError, translated } from './database.ts';
+import { type Connection, asMirrorError, translated, transact } from './database.ts';
 import { inWorker, performTaskNow } from './file-task.ts';
 import { checkChain, type ForgottenTotals, forgetSteps } from './forget-runs.ts';
 import type { RetentionPolicy } from '../config/config.ts';
@@ -15,37 +15,37 @@ import { type RetentionPlan, planRetention } from './retention.ts';
 import { isReplicated } from './migrations.ts';
 import { readRuns } from './run-rows.ts';
 import { readSnapshots } from './snapshots.ts';
+import { toEnd } from './verify-chain.ts';
 import { checkpoint, checkpointNow, logBytes } from './write-ahead-log.ts';
 
-/** What is to be kept, of which sources. */
+/** What is to be kept, and of which sources. */
 interface ForgetChoice {
   readonly policy: RetentionPolicy;
-  /** Names of sources; all where it is missing. */
+  /** Names of sources; by default all. */
   readonly sources?: readonly string[];
 }
 
 export interface ForgetOptions extends ForgetChoice {
-  /** The one comparison: true when two bodies of a kind of that source are equal by value. */
+  /** The one comparison: true if two bodies of a kind of that source are equal by value. */
   readonly isEqual: (source: string, kind: Kind, oldText: string, newText: string) => boolean;
-  /** Free bytes of a directory's file system; the system is asked unless a test says otherwise. */
+  /** Free bytes of a directory's file system; replaced by tests. */
   readonly freeBytes?: FreeBytes;
 }
 
 export interface ForgetResult extends RetentionPlan {
-  /** Null where there was nothing to forget. */
+  /** Null if there was nothing to forget. */
   readonly done: ForgottenTotals | null;
   /** Bytes of the mirror on disk, its log included. */
   readonly bytesBefore: number;
   readonly bytesAfter: number;
-  /** Why the file or its log may still have the bytes of what was dropped, and their space, though no row has it. */
+  /** Why the file or its log may still have the bytes of what was dropped, although no row has it. */
   readonly cleanupError: TidemarkError | null;
 }
 
-/** What would go; changes nothing. @throws TidemarkError where `forgetRuns` would refuse */
+/** The plan, without carrying it out. @throws TidemarkError if `forgetRuns` would throw */
 export function previewForget(connection: Connection, choice: ForgetChoice): RetentionPlan {
   const plan = planForget(connection, choice);
-  const checks = plan.forgotten.length === 0 ? null : checkChain(connection);
-  while (checks?.next().done === false);
+  if (plan.forgotten.length > 0) toEnd(checkChain(connection));
   return plan;
 }
 
@@ -59,7 +59,7 @@ function planForget(connection: Connection, choice: ForgetChoice): RetentionPlan
   });
 }
 
-/** @throws TidemarkError; then nothing was forgotten */
+/** Forgets runs, and rebuilds the file. @throws TidemarkError; then nothing was forgotten */
 export async function forgetRuns(context: WriterContext, options: ForgetOptions): Promise<ForgetResult> {
   const { writer, path, onPublishing } = context;
   const plan = translated(path, () => planForget(writer, options));
@@ -67,7 +67,7 @@ export async function forgetRuns(context: WriterContext, options: ForgetOptions)
   try {
     const bytesBefore = fileBytes(path);
     const done = plan.forgotten.length === 0 ? null : await drop(context, options, plan);
-    // Each rebuilding writes the entire file twice, and Litestream sends it again.
+    // Only if necessary: rebuilding writes the entire file twice, and Litestream uploads it again.
     const cleanupError = isRebuilt(writer) ? null : await cleanUp(context, options.freeBytes ?? freeBytesOf);
     return { ...plan, done, bytesBefore, bytesAfter: fileBytes(path), cleanupError };
   } finally {
@@ -101,7 +101,7 @@ async function cleanUp({ writer, path }: WriterContext, freeBytes: FreeBytes): P
   try {
     await checkpoint(writer, path);
     await rebuild(writer, path, freeBytes);
-    // Readers that delayed a small file's checkpoint mostly end soon; the worker waits for them.
+    // Readers that delayed the checkpoint of a small file mostly end soon: the worker waits for them.
     if (isLogLeft(writer, path)) await inWorker(path, 'checkpoint');
     if (isLogLeft(writer, path)) return logLeft(path);
     noteRebuilt(writer);
@@ -114,12 +114,12 @@ async function cleanUp({ writer, path }: WriterContext, freeBytes: FreeBytes): P
   }
 }
 
-// Which forget the file was rebuilt after is in `sqlite_sequence`, SQLite's table of the last numbers given out: it is in
-// no schema or seal, applications may write it, and backups and replicas of the file have it.
+// The last forget after which the file was rebuilt is stored in `sqlite_sequence`, SQLite's table of the last row numbers: no schema
+// or seal covers it, applications may write to it, and backups and replicas of the file have it.
 
 const REBUILT_AFTER = 'forgets_rebuilt';
 
-/** False also where the process died before it could rebuild the file. */
+/** False if a forget happened since the file was last rebuilt, perhaps in a process that died before it could. */
 function isRebuilt(connection: Connection): boolean {
   const isLeft = connection
     .prepare<[string], number>(
@@ -131,17 +131,15 @@ function isRebuilt(connection: Connection): boolean {
 }
 
 function noteRebuilt(writer: Connection): void {
-  writer
-    .transaction(() => {
-      writer.prepare(`DELETE FROM sqlite_sequence WHERE name = ?`).run(REBUILT_AFTER);
-      writer
-        .prepare(`INSERT INTO sqlite_sequence (name, seq) SELECT ?, max(forget) FROM forgets`)
-        .run(REBUILT_AFTER);
-    })
-    .immediate();
+  transact(writer, () => {
+    writer.prepare(`DELETE FROM sqlite_sequence WHERE name = ?`).run(REBUILT_AFTER);
+    writer
+      .prepare(`INSERT INTO sqlite_sequence (name, seq) SELECT ?, max(forget) FROM forgets`)
+      .run(REBUILT_AFTER);
+  });
 }
 
-/** Litestream's is left to Litestream. */
+/** True if the log could not be emptied; a log that Litestream reads is left to it. */
 function isLogLeft(writer: Connection, path: string): boolean {
   return logBytes(path) > 0 && !isReplicated(writer);
 }
@@ -157,14 +155,14 @@ function logLeft(path: string): TidemarkError {
   );
 }
 
-// SQLite leaves the bytes of deleted and replaced rows in free pages and unused parts of pages, those of earlier syncs
-// too: only a rebuilt file has none. VACUUM in place is safe with readers, which continue with the old state in file and
-// log. A rebuilt copy renamed over the file would leave them, and the log, with a file that no longer exists.
+// SQLite leaves the bytes of deleted and replaced rows, also from earlier syncs, in free pages and unused parts of pages: only a
+// rebuilt file has none. VACUUM in place is safe for readers, which continue with the old state in file and log. Renaming a rebuilt
+// copy over the file would leave readers and log with a file that no longer exists.
 
-/** Up to this size, rebuilding takes some 30 ms: less than starting a worker thread. */
+/** Up to this size rebuilding takes some 30 ms: less than starting a worker thread. */
 const INLINE_LIMIT_BYTES = 2 * 1024 * 1024;
 
-/** Free bytes where `path` is; replaced by tests. */
+/** Free bytes of the file system of a path. */
 type FreeBytes = (path: string) => number;
 
 const freeBytesOf: FreeBytes = (path) => {
@@ -174,7 +172,7 @@ const freeBytesOf: FreeBytes = (path) => {
 
 /**
  * Rebuilds the file from its rows; a large one in a worker thread.
- * @throws TidemarkError `disk_full` before anything is written, where the rebuilding would not fit; and what SQLite throws
+ * @throws TidemarkError `disk_full`, before anything is written, if there is not enough room; and SQLite's errors
  */
 async function rebuild(writer: Connection, path: string, freeBytes: FreeBytes): Promise<void> {
   const pragma = (name: string): number => writer.pragma(name, { simple: true }) as number;
@@ -184,7 +182,7 @@ async function rebuild(writer: Connection, path: string, freeBytes: FreeBytes): 
   else await inWorker(path, 'vacuum');
 }
 
-/** SQLite builds the new file in the temporary directory, then writes it into the log, and from there into the file. */
+/** SQLite builds the new file in the temporary directory, writes it to the log, and from there to the file. */
 function checkRoom(bytes: number, path: string, freeBytes: FreeBytes): void {
   const directory = dirname(path);
   const temporary = sqliteTemporaryPlace();
@@ -217,10 +215,8 @@ function megabytes(bytes: number): string {
   return `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
-// A long transaction that leaves the event loop free between its slices.
-
 /**
- * One BEGIN IMMEDIATE … COMMIT around the steps; whatever they throw undoes all of them. Nobody else may use the
+ * Runs the steps in one transaction that yields to the event loop between them; an error undoes all of them. Nobody else may use the
  * connection meanwhile.
  */
 export async function commitInSlices<T>(

@@ -1,4 +1,4 @@
-/** Held removals, by collection: waiting for approval by a user, or for a later run with the same result. */
+/** Held removals by collection: they wait until a user accepts them, or until a waiting time is over. */
 import type { Kind } from '../catalog/kinds.ts';
 import type { CollectionKey, RecordKey } from '../catalog/order.ts';
 import { and, eq, isNull, sql } from 'drizzle-orm';
@@ -14,7 +14,7 @@ import { wasSeen } from './stage.ts';
 export interface HeldRemovals extends CollectionKey {
   /** Records that a sweep found absent and that were kept. */
   readonly records: number;
-  /** Records below them that would go with them: accepting needs room for these too. */
+  /** Records below them that would be removed with them: the accepted number must include these. */
   readonly below: number;
   /** The latest run that found one of them absent for the first time. */
   readonly run: number;
@@ -24,8 +24,8 @@ export interface HeldRemovals extends CollectionKey {
 }
 
 /**
- * In catalog order, then by scope; only collections that hold some.
- * @param selects which records count; all when left out
+ * In catalog order, then by scope; only collections with held removals.
+ * @param selects which records count; by default all
  */
 export function readHeldRemovals(
   connection: Connection,
@@ -43,25 +43,25 @@ export function readHeldRemovals(
   return collections.flatMap(({ id: collection, kind, scope }) => {
     const held = counts.get(collection);
     if (held === undefined) return [];
-    const isAsked = selects !== undefined;
-    const named =
-      isAsked || scopeKeyNaming(kind) !== undefined ? HELD_IN(connection).all({ collection }) : [];
-    const own = isAsked ? named.filter(({ id }) => selects({ kind, scope, id })) : named;
-    if (isAsked && own.length === 0) return [];
+    const isFiltered = selects !== undefined;
+    const rows =
+      isFiltered || scopeKeyNaming(kind) !== undefined ? HELD_IN(connection).all({ collection }) : [];
+    const own = isFiltered ? rows.filter(({ id }) => selects({ kind, scope, id })) : rows;
+    if (isFiltered && own.length === 0) return [];
     const countBelow = counted.get(kind) ?? readCountsBelow(connection, source, kind);
     counted.set(kind, countBelow);
     const below = own.reduce((sum, { id }) => sum + countBelow({ scope, id }), 0);
-    return [{ kind, scope, ...held, ...(isAsked ? { records: own.length } : {}), below }];
+    return [{ kind, scope, ...held, ...(isFiltered ? { records: own.length } : {}), below }];
   });
 }
 
-/** A record that a run found absent, and whose removal waits. */
+/** A record whose removal is held. */
 export interface HeldRecord extends RecordKey {
-  /** The run that found it absent first. */
+  /** The run that first found it absent. */
   readonly since: number;
 }
 
-/** Every one of a source's, collection by collection. */
+/** All held records of a source, collection by collection. */
 export function readHeldRecords(connection: Connection, source: string): HeldRecord[] {
   if (readHeldRemovals(connection, source).length === 0) return [];
   return readCollections(connection, source)
@@ -73,7 +73,7 @@ export function readHeldRecords(connection: Connection, source: string): HeldRec
     );
 }
 
-/** Since when a record's removal waits; undefined for one that is not held. */
+/** Since when the removal of a record is held; undefined if it is not. */
 export function readHeldSince(
   connection: Connection,
   { record }: { readonly record: number },
@@ -86,8 +86,7 @@ const HELD_SINCE = prepared((db) =>
     .select({ run: heldRecords.sinceRun, at: heldRecords.sinceAt })
     .from(heldRecords)
     .innerJoin(collections, eq(collections.id, heldRecords.collection))
-    .where(and(eq(heldRecords.record, param('record')), isNull(collections.retiredRun)))
-    .prepare(),
+    .where(and(eq(heldRecords.record, param('record')), isNull(collections.retiredRun))),
 );
 
 const HELD_COUNTS = prepared((db) =>
@@ -100,8 +99,7 @@ const HELD_COUNTS = prepared((db) =>
       lastAt: sql<string>`max(${heldRecords.sinceAt})`,
     })
     .from(heldRecords)
-    .groupBy(heldRecords.collection)
-    .prepare(),
+    .groupBy(heldRecords.collection),
 );
 
 const HELD_IN = prepared((db) =>
@@ -109,17 +107,16 @@ const HELD_IN = prepared((db) =>
     .select({ id: records.remoteId, since: heldRecords.sinceRun })
     .from(heldRecords)
     .innerJoin(records, eq(records.record, heldRecords.record))
-    .where(eq(heldRecords.collection, param('collection')))
-    .prepare(),
+    .where(eq(heldRecords.collection, param('collection'))),
 );
 
-// Removals that are held back: updated at the end of every published run.
+// Held removals are updated at the end of each published run.
 
 const SLICE = 5000;
 
 /**
- * What was seen, kept or removed is no longer held; what is held now keeps the run that found it absent first. Counts
- * the held ones per collection into `heldIn`.
+ * Releases records that were seen, kept or removed; records that are still held keep the run that first found them absent. Counts the
+ * held ones by collection into `heldIn`.
  */
 export function* updateHeld(
   writer: Connection,

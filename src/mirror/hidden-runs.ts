@@ -1,6 +1,6 @@
 /**
- * Runs that are not the newest one of their source any more, since another program deleted or altered their rows: the run before
- * them passes for the newest, with the records that they left. And entries of the audit log that such rows had proved.
+ * Runs that another program hid by deleting or altering their rows: an earlier run then passes for the newest one of the source, with
+ * the records of the hidden run. And what is wrong with the audit log, whose latest entries the rows of runs prove.
  */
 import { brokenEntry, type BrokenEntry } from './audited-rows.ts';
 import type { Connection } from './database.ts';
@@ -15,21 +15,21 @@ import {
 } from './verify-chain.ts';
 
 /**
- * What is wrong with the rows of the newest published run of a source (of all sources: null) and of those after it, in a line each. Empty in
- * a mirror that only Tidemark wrote. Reads the seals again only after the file changed.
+ * A line for each thing that is wrong with the row of the newest published run of a source (null: of all sources) or of a later run.
+ * Empty in a mirror that only Tidemark wrote. Reads the seals again only after the file changed.
  */
 export function hiddenRuns(connection: Connection, source: string | null): readonly string[] {
   return foundOnce(connection, `hidden:${source ?? ''}`, () => findHidden(connection, source));
 }
 
-/** The lines of all rows of runs that are not as they were recorded. Reads them again only after the file changed. */
+/** A line for each run whose row is not as it was recorded. Reads the rows again only after the file changed. */
 export function alteredRunLines(connection: Connection): readonly string[] {
   return foundOnce(connection, 'altered', () => alteredRunRows(connection, {}).map(({ line }) => line));
 }
 
 /**
- * The rows of runs in a range that do not match their seals or their root hashes, and those whose root hash does not continue that of
- * the run before them, unless another row is named that explains it.
+ * The runs in a range whose rows do not match their seals or root hashes, and those whose root hash does not continue the previous
+ * run's, unless another listed row explains that.
  */
 export function alteredRunRows(
   connection: Connection,
@@ -52,7 +52,7 @@ export function alteredRunRows(
   ];
 }
 
-/** What shows that a published run is gone, or has another root hash: the rows that are named as gone, else each place in the chain. */
+/** Lines that show that a published run is gone, or has another root hash: the runs whose rows are gone, else each break in the chain. */
 export function brokenChainLines(connection: Connection): readonly string[] {
   return foundOnce(connection, 'chain', () => {
     const breaks = breaksOfChain(connection);
@@ -62,7 +62,7 @@ export function brokenChainLines(connection: Connection): readonly string[] {
   });
 }
 
-/** Published runs whose root does not continue that of the published run before them, or what retention or a move says. */
+/** Published runs whose root does not continue that of the previous published run, or of the latest `forget` or move. */
 function breaksOfChain(connection: Connection): { readonly run: number; readonly before: number }[] {
   return connection.prepare<[], { run: number; before: number }>(BREAKS).all();
 }
@@ -74,9 +74,9 @@ const BREAKS = `SELECT run, before FROM (
   WHERE previous IS NOT root ORDER BY run`;
 
 /**
- * What is wrong with the audit log: an entry that a run sealed is gone or another one, the entries do not follow each other, or a row
- * of a run that proved where it ended is gone or altered; null for one that is as it was written. Reads the entire log and the rows of
- * all runs, and again only after the file changed.
+ * What is wrong with the audit log: an entry that a run sealed is gone or altered, the entries do not follow each other, or the row of
+ * a run that proves where the log ends is gone or altered. Null if the log is as it was written. Reads the entire log and the rows of
+ * all runs, again only after the file changed.
  */
 export function alteredLog(connection: Connection): BrokenEntry | null {
   const [broken = null] = foundOnce(connection, 'log', () => {
@@ -100,14 +100,14 @@ function findAlteredLog(connection: Connection): BrokenEntry | null {
 }
 
 /**
- * Why it is not known with which entry the audit log ended: a published run, of any source, that is gone or altered may have sealed a
- * later one. A later run proves nothing of that: it seals the entry that it finds. Null where all rows are as they were sealed.
+ * Why it is not known which entry was the last one: a published run of any source that is gone or altered may have sealed a later
+ * entry. A later run does not prove the opposite, as it seals the entry that it finds. Null if all rows are as they were sealed.
  */
 function unprovedEnd(connection: Connection): string | null {
   const hasRoot = connection.prepare<[number]>('SELECT 1 FROM runs WHERE run = ? AND root IS NOT NULL');
   const [first] = [
     ...runsUnlikeRoot(connection, {}),
-    // Of the others, the root hash proves what it covers.
+    // The root hash proves the row of a published run.
     ...runsUnlikeSealed(connection, {}).filter(({ run }) => hasRoot.get(run) === undefined),
     ...breaksOfChain(connection).map(({ run }) => ({ line: discontinuousText(run) })),
     ...lostRuns(connection, newestPublished(connection)),
@@ -115,18 +115,19 @@ function unprovedEnd(connection: Connection): string | null {
   return first?.line ?? null;
 }
 
-/** The text of it, after the name of the log. */
+/** The text of `alteredLog`, to follow the words "the audit log". */
 export function alteredLogText(connection: Connection): string | null {
   return alteredLog(connection)?.text ?? null;
 }
 
-/** The same as a line of its own. @param altered as `alteredLogText` has it */
+/** The same as a line of its own. @param altered from `alteredLogText` */
 export function auditLogLine(altered: string): string {
   return `the audit log ${altered}`;
 }
 
+/** Calls `find` again only after the file changed. */
 function foundOnce<T>(connection: Connection, what: string, find: () => readonly T[]): readonly T[] {
-  // As of one moment: a run is published with its seal.
+  // In one transaction, so that no run is published meanwhile.
   return connection.transaction(() => {
     const state = fileState(connection);
     const known = FOUND.get(connection);
@@ -152,7 +153,7 @@ function findHidden(connection: Connection, source: string | null): readonly str
   const sourcesOf = connection.prepare<[number], string>(SOURCES_OF).pluck();
   return [...lines]
     .filter(([run]) => {
-      // Whose it was, what it read says; without that, it may have been anybody's.
+      // Its sweeps say which source it was of; without them, it may have been any.
       const own = sourcesOf.all(run);
       return source === null || own.length === 0 || own.includes(source);
     })
@@ -165,7 +166,7 @@ function newestPublished(connection: Connection, source: string | null = null): 
   return readRuns(connection, { ...of, isPublished: true, limit: 1 })[0]?.run ?? 0;
 }
 
-/** The runs after the newest published one that were published, as what they left says, and have no row or no root hash. */
+/** Runs after the newest published one that left records or sweeps but no row, or that have no root hash although they were published. */
 function lostRuns(connection: Connection, newest: number): { readonly run: number; readonly line: string }[] {
   const withoutRow = connection.prepare<{ newest: number }, number>(WITHOUT_ROW).pluck().all({ newest });
   const withoutRoot = connection.prepare<[number], number>(WITHOUT_ROOT).pluck().all(newest);
@@ -178,11 +179,11 @@ function lostRuns(connection: Connection, newest: number): { readonly run: numbe
   ];
 }
 
-/** Runs of which no row is left, and perhaps no seal. */
+/** Runs without a row, and perhaps without a seal. */
 const WITHOUT_ROW = `SELECT run FROM (SELECT run FROM sweeps WHERE run > @newest UNION SELECT run FROM records WHERE run > @newest)
   WHERE run NOT IN (SELECT run FROM runs) ORDER BY run`;
 
-/** Runs that were published, and do not say so. */
+/** Published runs without a root hash. */
 const WITHOUT_ROOT = `SELECT run FROM runs WHERE run > ? AND root IS NULL AND outcome IN ('complete', 'partial')`;
 
 const SOURCES_OF = `SELECT DISTINCT s.name FROM sweeps w JOIN collections c ON c.id = w.collection JOIN sources s ON s.id = c.source

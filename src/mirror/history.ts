@@ -1,13 +1,13 @@
-/** A record's revisions and the text each of them had, read backwards from the newest. */
+/** A record's revisions with their texts, read from the newest one backwards. */
 import { and, asc, desc, eq, gt, lte, ne, sql } from 'drizzle-orm';
 import { TidemarkError } from '../core/errors.ts';
 import type { Connection } from './database.ts';
 import { REVISION_CHANGE } from './publish-records.ts';
-import { param, prepared, streamed } from './query.ts';
+import { param, prepared, streamed, perConnection } from './query.ts';
 import { ENCODING, replacedBytes } from './replaced-body.ts';
 import { records, revisions } from './schema/record-tables.ts';
 
-/** A record's row: where its history begins. */
+/** A record's row in `records`: its newest revision, from which the others are found. */
 export interface LatestRevision {
   readonly record: number;
   readonly collection: number;
@@ -36,7 +36,7 @@ export interface StoredRevision {
   readonly body: Buffer | null;
 }
 
-/** Hashes and old bodies as they are stored: Drizzle would make a blob of a text that somebody has put in its place. */
+/** Hashes and old bodies are read as stored: Drizzle would convert a text that another program stored into a BLOB. */
 export const LATEST_COLUMNS = {
   record: records.record,
   collection: records.collection,
@@ -63,24 +63,22 @@ const LATEST_REVISION = prepared((db) =>
   db
     .select(LATEST_COLUMNS)
     .from(records)
-    .where(eq(records.record, param('record')))
-    .prepare(),
+    .where(eq(records.record, param('record'))),
 );
 
 const HEAD_OF_ID = prepared((db) =>
   db
     .select(LATEST_COLUMNS)
     .from(records)
-    .where(and(eq(records.collection, param('collection')), eq(records.remoteId, param('id'))))
-    .prepare(),
+    .where(and(eq(records.collection, param('collection')), eq(records.remoteId, param('id')))),
 );
 
-/** Of a record by its number, current or removed. */
+/** By the number of a record, current or removed. */
 export function latestRevision(connection: Connection, record: number): LatestRevision | undefined {
   return LATEST_REVISION(connection).get({ record });
 }
 
-/** The same by its key. */
+/** By the key of a record, current or removed. */
 export function latestRevisionOfId(
   connection: Connection,
   collection: number,
@@ -99,8 +97,7 @@ const REVISION = prepared((db) =>
         eq(revisions.collection, param('collection')),
         eq(revisions.record, param('record')),
       ),
-    )
-    .prepare(),
+    ),
 );
 
 const IS_OF_RECORD = eq(revisions.record, param('record'));
@@ -111,19 +108,19 @@ const LATEST_UP_TO = prepared((db) =>
     .from(revisions)
     .where(and(IS_OF_RECORD, lte(revisions.run, param('run'))))
     .orderBy(desc(revisions.run))
-    .limit(1)
-    .prepare(),
+    .limit(1),
 );
 
-/** Read on demand: a long history is not read entirely. */
-const LATER_ROWS = streamed((db) =>
-  db
-    .select(REVISION_COLUMNS)
-    .from(revisions)
-    .where(and(IS_OF_RECORD, gt(revisions.run, param('run'))))
-    .orderBy(asc(revisions.run)),
+/** Streamed, so that a long history need not be read entirely. */
+const LATER = perConnection(
+  streamed((db) =>
+    db
+      .select(REVISION_COLUMNS)
+      .from(revisions)
+      .where(and(IS_OF_RECORD, gt(revisions.run, param('run'))))
+      .orderBy(asc(revisions.run)),
+  ),
 );
-const LATER = prepared((db) => LATER_ROWS(db.$client));
 
 const FIRST = prepared((db) =>
   db
@@ -131,8 +128,7 @@ const FIRST = prepared((db) =>
     .from(revisions)
     .where(IS_OF_RECORD)
     .orderBy(asc(revisions.run))
-    .limit(1)
-    .prepare(),
+    .limit(1),
 );
 
 /** The run of the first revision. */
@@ -148,11 +144,10 @@ const LAST_CHANGE = prepared((db) =>
       and(IS_OF_RECORD, lte(revisions.run, param('run')), ne(revisions.change, REVISION_CHANGE.rewritten)),
     )
     .orderBy(desc(revisions.run))
-    .limit(1)
-    .prepare(),
+    .limit(1),
 );
 
-/** The newest run up to `run` that changed more of the record than its text. */
+/** The newest run up to `run` that changed the record, not just its text. */
 export function lastChangedRun(connection: Connection, latest: LatestRevision, run: number): number {
   if (latest.run <= run && latest.change !== REVISION_CHANGE.rewritten) return latest.run;
   return LAST_CHANGE(connection).get({ record: latest.record, run })?.run ?? latest.run;
@@ -162,7 +157,7 @@ function newestRevision({ run, change, ordinal, previous, hash }: LatestRevision
   return { run, change: changeName(change), ordinal, previous, hash, encoding: null, body: null };
 }
 
-/** The revision that exactly that run made. @throws TidemarkError `mirror_corrupt` if it is missing */
+/** The revision that this run made. @throws TidemarkError `mirror_corrupt` if it is missing */
 export function revisionIn(connection: Connection, latest: LatestRevision, run: number): StoredRevision {
   if (run === latest.run) return newestRevision(latest);
   const { collection, record } = latest;
@@ -171,12 +166,12 @@ export function revisionIn(connection: Connection, latest: LatestRevision, run: 
   return revisionOf(found);
 }
 
-/** Every revision, newest first. @throws TidemarkError `mirror_corrupt` where a link leads nowhere */
+/** All revisions, newest first. @throws TidemarkError `mirror_corrupt` if a link leads nowhere */
 export function* revisionsOf(connection: Connection, latest: LatestRevision): Generator<StoredRevision> {
   let revision = newestRevision(latest);
   for (;;) {
     const { run, previous } = revision;
-    // A link must lead back in time, or a damaged mirror could make this an endless loop.
+    // In a damaged mirror, a link that does not lead back in time could make this an endless loop.
     if (previous !== null && previous >= run) throw brokenHistory(latest.record, run);
     yield revision;
     if (previous === null) return;
@@ -184,13 +179,13 @@ export function* revisionsOf(connection: Connection, latest: LatestRevision): Ge
   }
 }
 
-/** A revision with the text it had; null for a tombstone. */
+/** A revision with its text; null for a tombstone. */
 export interface RevisionText {
   readonly revision: StoredRevision;
   readonly text: string | null;
 }
 
-/** Every revision with its text, newest first. */
+/** All revisions with their texts, newest first. */
 export function* textsOf(connection: Connection, latest: LatestRevision): Generator<RevisionText> {
   let newer: string | null = null;
   for (const revision of revisionsOf(connection, latest)) {
@@ -200,7 +195,7 @@ export function* textsOf(connection: Connection, latest: LatestRevision): Genera
   }
 }
 
-/** The newest revision of that run or an earlier one. Found by key, however long the history is. */
+/** The newest revision up to that run, looked up by key, however long the history is. */
 export function revisionAt(
   connection: Connection,
   latest: LatestRevision,
@@ -214,21 +209,18 @@ export function revisionAt(
   return undefined;
 }
 
-/** The text as of a run; undefined where the record was not there. */
+/** The text as of a run; undefined if the record did not exist then. */
 export function textAt(connection: Connection, latest: LatestRevision, run: number): string | undefined {
   const revision = revisionAt(connection, latest, run);
   return revision === undefined ? undefined : textOf(connection, latest, revision);
 }
 
-/** The text that the revision of exactly that run had; undefined for a tombstone. */
+/** The text of the revision that this run made; undefined for a tombstone. */
 export function textIn(connection: Connection, latest: LatestRevision, run: number): string | undefined {
   return textOf(connection, latest, revisionIn(connection, latest, run));
 }
 
-/**
- * The text of a revision; undefined for a tombstone. Decodes only the deltas between it and the next newer body that is kept
- * in full.
- */
+/** The text of a revision; undefined for a tombstone. Decodes only the deltas up to the next newer body that is stored in full. */
 export function textOf(
   connection: Connection,
   latest: LatestRevision,
@@ -244,7 +236,7 @@ export function textOf(
       base = revisionOf(row);
       if (base.encoding !== ENCODING.delta) break;
     }
-  // Deltas all the way: the newest of them is one against the record's body.
+  // There are deltas only: the newest one is against the record's current body.
   if (base.encoding === ENCODING.delta) {
     deltas.push(base);
     base = null;
@@ -259,13 +251,16 @@ function revisionOf(row: Omit<StoredRevision, 'change'> & { readonly change: num
   return { ...row, change: changeName(row.change) };
 }
 
+/** The error for a record whose revision of a run is missing, or contradicts the others. */
 export function brokenHistory(record: number, run: number): TidemarkError {
   const at = Number.isInteger(run)
     ? ` at run ${run}`
     : ': the number of the run before is not stored as integer';
-  return new TidemarkError('mirror_corrupt', `record ${record} has a broken history${at}`, {
-    hint: 'run `tidemark verify`',
-  });
+  return damaged(`record ${record} has a broken history${at}`);
+}
+
+function damaged(message: string): TidemarkError {
+  return new TidemarkError('mirror_corrupt', message, { hint: 'run `tidemark verify`' });
 }
 
 function latestBytes({ body }: LatestRevision): Buffer | null {
@@ -275,11 +270,7 @@ function latestBytes({ body }: LatestRevision): Buffer | null {
 /** Null for a tombstone. */
 function bytesOf({ change, encoding, run, body }: StoredRevision, newer: Buffer | null): Buffer | null {
   if (change === 'removed') return null;
-  if (encoding === null || body === null) {
-    throw new TidemarkError('mirror_corrupt', `a replaced body of run ${run} is missing`, {
-      hint: 'run `tidemark verify`',
-    });
-  }
+  if (encoding === null || body === null) throw damaged(`a replaced body of run ${run} is missing`);
   return replacedBytes({ encoding, bytes: body }, newer);
 }
 
@@ -291,7 +282,5 @@ function changeName(change: number): RevisionChange {
   const names = Object.keys(REVISION_CHANGE) as RevisionChange[];
   const name = names.find((each) => REVISION_CHANGE[each] === change);
   if (name !== undefined) return name;
-  throw new TidemarkError('mirror_corrupt', `a revision has the unknown change ${change}`, {
-    hint: 'run `tidemark verify`',
-  });
+  throw damaged(`a revision has the unknown change ${change}`);
 }

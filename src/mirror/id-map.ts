@@ -1,4 +1,4 @@
-/** Records that came back under another id or in another place: what a restore created again is the same record. */
+/** The id map: records that came back under another id or in another place, because a restore created them again. */
 import { asc, eq, getTableColumns } from 'drizzle-orm';
 import { scopeKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
@@ -23,8 +23,7 @@ const ID_MAP = prepared((db) =>
     .select()
     .from(idMap)
     .where(eq(idMap.source, param('source')))
-    .orderBy(asc(idMap.restore), asc(idMap.at), asc(idMap.kind), asc(idMap.newScope), asc(idMap.newId))
-    .prepare(),
+    .orderBy(asc(idMap.restore), asc(idMap.at), asc(idMap.kind), asc(idMap.newScope), asc(idMap.newId)),
 );
 
 export function readIdMap(connection: Connection, source: string): IdMapping[] {
@@ -47,8 +46,7 @@ const STORE_MAPPING = prepared((db) => {
     .onConflictDoUpdate({
       target: [idMap.source, idMap.kind, idMap.newScope, idMap.newId],
       set: excluded({ oldScope, oldId, restore, at }),
-    })
-    .prepare();
+    });
 });
 
 /** Each replaces the one of the same key. */

@@ -1,4 +1,4 @@
-/** Whether a stored body is what was received: its hash, as `verify` recomputes it for all of them. */
+/** Whether a stored body is what was received, by its hash. */
 import { eq } from 'drizzle-orm';
 import { definitionOf } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -28,20 +28,20 @@ export function hasItsHash(
   const rule = ruleAt(rules, run);
   if (rule === undefined || hash === null) return false;
   try {
-    // As texts: a Buffer made for each comparison would take as long as the hash.
+    // Compared as texts: making a Buffer would take as long as the hash.
     return stableDigest(scanBody(text, rule.volatileFields)) === hash.toString('latin1');
   } catch (error) {
-    // What cannot be scanned is not what was stored.
+    // Text that cannot be scanned was altered.
     if (error instanceof SyntaxError) return false;
     throw error;
   }
 }
 
-/** Reads bodies of one collection, and passes on those that are what was stored. */
+/** Reads bodies of one collection, and throws for those that do not match their hash. */
 export interface CheckedBodies {
   /** True for a body that matches its hash. */
   has(text: string, revision: Pick<StoredRevision, 'run' | 'hash'>): boolean;
-  /** A body that was read with its revision. @throws DamagedContent for one that does not match its hash */
+  /** Returns a body that was read already. @throws DamagedContent if it does not match its revision's hash */
   of(text: string, revision: Pick<StoredRevision, 'run' | 'hash'>): string;
   /** As `textAt`. @throws DamagedContent */
   at(latest: LatestRevision, run: number): string | undefined;
@@ -49,7 +49,7 @@ export interface CheckedBodies {
   in(latest: LatestRevision, run: number): string | undefined;
 }
 
-/** For whatever leaves the mirror and is believed: comparisons, exports, the replica, drills. `id`: of the collection. */
+/** For all uses that rely on the content: comparisons, exports, the replica, drills. `id`: of the collection. */
 export function checkedBodies(
   connection: Connection,
   { id, kind }: { readonly id: number; readonly kind: Kind },
@@ -59,7 +59,7 @@ export function checkedBodies(
   const has: CheckedBodies['has'] = (text, revision) => hasItsHash(text, revision, rules);
   const of: CheckedBodies['of'] = (text, revision) => {
     if (has(text, revision)) return text;
-    // The id may be a secret.
+    // Not the id, which may be a secret.
     const name = bodyNames(connection)(kind, text);
     const { one } = definitionOf(kind).title;
     throw new DamagedContent(
@@ -85,14 +85,13 @@ const SOURCE = prepared((db) =>
   db
     .select({ source: collections.source })
     .from(collections)
-    .where(eq(collections.id, param('id')))
-    .prepare(),
+    .where(eq(collections.id, param('id'))),
 );
 
 /**
- * False if the body that a record had as of a run (of a removed one: its last body) does not match its hash; true for a
- * record that the mirror had not seen by then. Two look-ups by key. Volatile fields are not covered.
- * @throws TidemarkError `mirror_corrupt` when its history is broken
+ * False if the body that a record had as of a run (its last body, if it was removed) does not match its hash; true also for a record
+ * that the mirror had not seen by then. Two look-ups by key. The hash does not cover volatile fields.
+ * @throws TidemarkError `mirror_corrupt` if its history is broken
  */
 export function isBodyIntact(
   connection: Connection,

@@ -1,9 +1,8 @@
 /**
- * Every kind is a view, named as the kind, over its current records: a column for each documented field, so that
- * `SELECT name FROM batch_exports WHERE paused` just works. The view `changes` has their history, `gone` the
- * records that were removed, `held` those whose removal is held, and `run_lists` what each run read. The views follow from the catalog, so a new kind or field needs no migration: whoever opens the mirror for
- * writing recreates those that differ from the catalog. They are for people; the program reads `records`. As text, since
- * they are made when the program runs.
+ * The views for people: for each kind a view of that name over its current records, with a column for each documented field, so
+ * that `SELECT name FROM batch_exports WHERE paused` just works; `changes` with the history, `gone` with removed records, `held` with
+ * those whose removal is held, and `run_lists` with what each run read. They follow from the catalog, so a new kind or field needs no
+ * migration: opening the mirror for writing recreates views that differ from the catalog. The program itself reads `records`.
  */
 import { createHash } from 'node:crypto';
 import { CATALOG, definitionOf, familyKinds } from '../catalog/catalog.ts';
@@ -11,7 +10,7 @@ import type { ScopeKey } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { splitPointer } from '../core/json-pointer.ts';
-import type { Connection } from './database.ts';
+import { type Connection, transact } from './database.ts';
 import { FIRST_READINGS, isFirstReading } from './first-readings.ts';
 import {
   RECEIVED,
@@ -27,15 +26,15 @@ import {
   viewColumns,
 } from './view-columns.ts';
 
-/** Of a collection that is listed by project: the organization of that project, also of one that is gone. */
+/** SQL of the organization of the project of list `l`, even if the project is gone. */
 const ORGANIZATION_OF_PROJECT = `(SELECT pl.organization_id FROM collections pl JOIN records p ON p.collection = pl.id
     WHERE pl.source = l.source AND pl.kind = '${SCOPE_KIND.project_id}' AND p.remote_id = l.project_id
     ORDER BY p.hash IS NULL LIMIT 1)`;
 
-/** With a type, as all columns: DuckDB reads one without a type as bytes. */
+/** All columns have a type: DuckDB reads a column without one as bytes. */
 const ORGANIZATION_ID = `CAST(ifnull(l.organization_id, ${ORGANIZATION_OF_PROJECT}) AS TEXT)`;
 
-/** By project that a source's lists are below, its organization as the views have it. */
+/** By project: its organization, as in the views. Of the projects that lists of a source are below. */
 export function readListedOrganizations(connection: Connection, source: string): ReadonlyMap<string, string> {
   const rows = connection
     .prepare<[string], { project: string; organization: string | null }>(
@@ -48,15 +47,15 @@ FROM collections l JOIN sources s ON s.id = l.source WHERE s.name = ? AND l.proj
   );
 }
 
-/** Of one that is gone the last: what went with it belonged to it. */
+/** SQL of an organization's name, or the last name of one that is gone: records that went with it belonged to it. */
 function organizationName(id: string): string {
   return `(SELECT CAST(iif(o.hash IS NULL, o.last_name, ${nameValue(definitionOf(SCOPE_KIND.organization_id).nameFrom, 'o.body')}) AS TEXT) FROM ${RECORDS} o JOIN collections ol ON ol.id = o.collection
     WHERE ol.source = l.source AND ol.kind = '${SCOPE_KIND.organization_id}' AND o.remote_id = ${id})`;
 }
 
 /**
- * A view that the others read: each list with what it is below. `organization_id` of the list of organizations is NULL, and of
- * a list by project that of the project.
+ * A view that the others read: each list with its parents. `organization_id` is NULL for the list of organizations, and that of the
+ * project for a list by project.
  */
 const LISTS = `SELECT l.id, s.name AS source, l.kind, l.scope, ${ORGANIZATION_ID} AS organization_id, ${organizationName(ORGANIZATION_ID)} AS organization,
   l.project_id, l.role_id, l.retired_run FROM collections l JOIN sources s ON s.id = l.source`;
@@ -66,10 +65,10 @@ const SHOWN_IN = `family(kind, shown) AS MATERIALIZED (SELECT m.value ->> 0, m.v
   CATALOG.flatMap(({ kind }) => familyKinds(kind).map((shown) => [kind, shown])),
 )}') m)`;
 
-/** Most pointers to a name that a kind has. */
+/** The largest number of pointers to a name that a kind has. */
 const NAME_PLACES = Math.max(...CATALOG.map(({ nameFrom }) => nameFrom.length));
 
-/** Columns of a collection, the JSON paths to the names of its records: `name_0` and so on. */
+/** Columns `name_0` and so on of a list: the JSON paths to the names of its records. */
 const NAME_PATHS = Array.from({ length: NAME_PLACES }, (_, place) => {
   const paths = CATALOG.flatMap(({ kind, nameFrom: { [place]: pointer } }) =>
     pointer === undefined ? [] : [[kind, memberPath(splitPointer(pointer))]],
@@ -84,7 +83,7 @@ const CHANGED_NAME = fromBody((body) =>
   ),
 );
 
-/** Columns of a record r of the list c: where it belongs. */
+/** Columns with the place of a record `r` of the list `c`. */
 const PLACE = `c.source AS "source",
   CAST(CASE c.kind WHEN '${SCOPE_KIND.organization_id}' THEN r.remote_id ELSE c.organization_id END AS TEXT) AS "organization_id",
   CAST(CASE c.kind WHEN '${SCOPE_KIND.organization_id}' THEN ifnull(${fromBody((body) => nameValue(definitionOf(SCOPE_KIND.organization_id).nameFrom, body))}, r.last_name)
@@ -92,7 +91,7 @@ const PLACE = `c.source AS "source",
   CAST(CASE c.kind WHEN '${SCOPE_KIND.project_id}' THEN r.remote_id ELSE c.project_id END AS TEXT) AS "project_id",
   c.role_id AS "role_id"`;
 
-/** The lists are worked out once, not for each of their records. CROSS JOIN keeps SQLite from reading the records of all kinds first. */
+/** Reads the lists once, not for each of their records. CROSS JOIN keeps SQLite from reading the records of all kinds first. */
 function kindQuery(definition: ResourceDefinition): string {
   const columns = viewColumns(definition).map(([name, value]) => `${value} AS "${name}"`);
   return `WITH c AS MATERIALIZED (SELECT * FROM lists WHERE kind = '${definition.kind}')
@@ -101,9 +100,9 @@ FROM c CROSS JOIN ${RECORDS} r ON r.collection = c.id WHERE r.hash IS NOT NULL`;
 }
 
 /**
- * Which record changed in which run. Its values before are deltas, which SQL cannot read: `tidemark export --history` has
- * them. What the first kept run added is `initial`, and what another one was the first to look for `first_read`: it may be
- * older. The name is the newest one, of a removed record its last.
+ * Which record changed in which run. Earlier values are stored as deltas, which SQL cannot read: `tidemark export --history` shows
+ * them. Additions are `initial` if the first kept run found them, and `first_read` if a later run was the first to look for them: they
+ * may be older. The name is the newest one, or the last one of a removed record.
  */
 function changesQuery(): string {
   return `WITH ${SHOWN_IN}, ${FIRST_READINGS},
@@ -113,7 +112,7 @@ ${changesFrom('r', `${RECORDS} r ON r.run = n.run`)}
 UNION ALL ${changesFrom('v', `revisions v ON v.run = n.run CROSS JOIN ${RECORDS} r ON r.record = v.record`)}`;
 }
 
-/** Newest and replaced revisions apart, so that an index finds those of a run in either table. */
+/** Reads newest and replaced revisions separately, so that an index finds those of a run in either table. */
 function changesFrom(revision: string, tables: string): string {
   return `SELECT n.run AS "run", n.finished_at AS "at", c.kind AS "kind", r.remote_id AS "id",
   CAST(ifnull(${CHANGED_NAME}, r.last_name) AS TEXT) AS "name", ${PLACE},
@@ -127,10 +126,7 @@ FROM runs n CROSS JOIN ${tables}
 WHERE ${revision}.change <> 4`;
 }
 
-/**
- * Every two ids of a record that restores created again (`id_map`, either way and over several of them), for each kind that
- * shows it.
- */
+/** All pairs of ids of one record that restores created again (`id_map` in both directions, transitively), for each kind that shows it. */
 const SAME_RECORDS = `${SHOWN_IN},
 step AS MATERIALIZED (SELECT i.source, f.shown AS kind, i.old_id AS id, i.new_id AS other FROM id_map i JOIN family f ON f.kind = i.kind
   UNION SELECT i.source, f.shown, i.new_id, i.old_id FROM id_map i JOIN family f ON f.kind = i.kind),
@@ -138,7 +134,7 @@ linked AS (SELECT source, kind, id, other FROM step
   UNION SELECT m.source, m.kind, m.id, p.other FROM linked m JOIN step p ON p.source = m.source AND p.kind = m.kind AND p.id = m.other),
 same AS MATERIALIZED (SELECT * FROM linked WHERE id <> other)`;
 
-/** True where list l is list c as it is below a parent that was created again. */
+/** True if list `l` is list `c` below another id of a parent that was created again. */
 const IS_LIST_BELOW_SAME = (Object.keys(SCOPE_KIND) as ScopeKey[])
   .map(
     (key) =>
@@ -146,13 +142,10 @@ const IS_LIST_BELOW_SAME = (Object.keys(SCOPE_KIND) as ScopeKey[])
   )
   .join(' OR ');
 
-/** True for what is there, and for what went after the other: of a record that came back and went again, one row is enough. */
+/** True if `b` exists, or was removed after `r`: a record that came back and was removed again needs one row only. */
 const IS_LATER = '(b.hash IS NOT NULL OR b.run > r.run OR b.run = r.run AND b.record > r.record)';
 
-/**
- * Records that are no longer there, each once. Those that a restore created again are left out while they are there, under
- * another id or below a parent with another id.
- */
+/** Removed records, each once, without those that exist again under another id or below a parent with another id. */
 function goneQuery(): string {
   return `WITH RECURSIVE ${SAME_RECORDS},
 c AS MATERIALIZED (SELECT l.*, o.organization_id AS list_organization_id, o.source AS source_id FROM lists l JOIN collections o ON o.id = l.id)
@@ -171,7 +164,7 @@ WHERE r.hash IS NULL
     WHERE m.source = c.source AND (${IS_LIST_BELOW_SAME}) AND ${IS_LATER})`;
 }
 
-/** True where list c is below the absent record p. A list by project does not name the organization. */
+/** True if list `c` is below the absent record `p`. The scope of a list by project does not have the organization. */
 const IS_LIST_BELOW_ABSENT = (Object.keys(SCOPE_KIND) as ScopeKey[])
   .map(
     (key) =>
@@ -179,7 +172,7 @@ const IS_LIST_BELOW_ABSENT = (Object.keys(SCOPE_KIND) as ScopeKey[])
   )
   .join(' OR ');
 
-/** Records that are still shown although the service no longer shows them, with those below them (`below`). */
+/** Records that the mirror keeps although the service no longer shows them, and those below them (`below`). */
 function heldQuery(): string {
   return `WITH c AS MATERIALIZED (SELECT l.*, ${NAME_PATHS} FROM lists l WHERE l.retired_run IS NULL),
 p AS MATERIALIZED (SELECT h.record, h.since_run, h.since_at, c.source, c.kind, c.organization_id, k.remote_id AS id
@@ -193,10 +186,10 @@ SELECT CAST(h.since_run AS INTEGER) AS "since_run", CAST(h.since_at AS TEXT) AS 
 FROM h CROSS JOIN ${RECORDS} r ON r.record = h.record CROSS JOIN c ON c.id = r.collection`;
 }
 
-/** Kinds of which a run reads some records, and later ones the others: it does not say that all were read. */
+/** Kinds of which each run reads only some records, in turns. */
 const IN_TURNS = CATALOG.filter(({ reading }) => reading === 'each').map(({ kind }) => `'${kind}'`);
 
-/** Of a sweep `w` of the list `c`, in the words of the pages. Where no list was walked, its records were asked for by their ids. */
+/** SQL of the outcome of a sweep `w` of the list `c`, in the words of the dashboard. A sweep without a mode read records by their ids. */
 function outcomeText(isNothing: string): string {
   return `CASE w.outcome
     WHEN 'complete' THEN CASE w.mode WHEN 'full' THEN 'read completely' WHEN 'head' THEN 'read what is new'
@@ -212,12 +205,12 @@ function outcomeText(isNothing: string): string {
 /** `READ` of `sweeps-as-of.ts`. */
 const IS_READ = `w.outcome IN ('complete', 'incomplete', 'held')`;
 
-/** What a run read that was never published does not count. */
+/** SQL of the result of a sweep: what a run read that was never published was not kept. */
 function resultOf(isUnpublished: string, isNothing: string): string {
   return `CAST(iif(${IS_READ} AND ${isUnpublished}, 'not kept: the run failed', ${outcomeText(isNothing)}) AS TEXT)`;
 }
 
-/** A row for each list that a run asked for, also of runs that retention dropped where the row says what is known of the list. */
+/** A row for each sweep, also of dropped runs if it is the latest known one of the list. */
 function runListsQuery(): string {
   const list = `c.kind AS "kind", c.source AS "source", c.organization_id AS "organization_id", c.organization AS "organization",
   c.project_id AS "project_id", c.role_id AS "role_id"`;
@@ -231,11 +224,11 @@ UNION ALL SELECT DISTINCT w.seen_run, w.seen_at, c.kind, c.source, c.organizatio
 FROM carried_sweeps w CROSS JOIN c ON c.id = w.collection`;
 }
 
-/** The view `runs`, for who must see no secret. */
+/** The view `runs` for queries that must not show secrets. */
 const RUNS = `SELECT n.run, s.name AS source, n.outcome, n.started_at, n.finished_at, n.requests, n.added, n.changed, n.removed,
   n.unchanged, n.error_code FROM main.runs n JOIN main.sources s ON s.id = n.source`;
 
-/** The complete statement. The digest in it shows that nobody altered the view, whichever catalog it was made from. */
+/** The complete statement, with a digest that shows that nobody altered the view, whichever catalog it was made from. */
 function viewStatement(name: string, query: string): string {
   return `CREATE VIEW "${name}" AS /* ${MARK} ${digestOf(query)} */ ${query}`;
 }
@@ -248,7 +241,7 @@ function digestOf(query: string): string {
 
 type Views = readonly (readonly [name: string, query: string])[];
 
-/** Written once for a process: each mirror that is opened for writing, and each verification, compares with them. */
+/** Made once for the process: opening a mirror for writing and verifying compare with them. */
 let views: Views | null = null;
 
 function wantedViews(): Views {
@@ -273,9 +266,9 @@ function wantedStatements(): ReadonlyMap<string, string> {
 }
 
 /**
- * The same views, and one of the runs, for who must see no secret: bodies, names of removed records and secret ids come from
- * `masked_body(kind, source, body)`, `masked_name(kind, source, name)` and `masked_id(kind, source, id)`, functions of the
- * connection. Other ids are as they are: an index finds them.
+ * The same views, and `runs`, without secrets: bodies, names of removed records and secret ids come from the connection's functions
+ * `masked_body(kind, source, body)`, `masked_name(kind, source, name)` and `masked_id(kind, source, id)`. Other ids are not masked, so
+ * that an index finds them.
  */
 export function maskedViews(
   hasSecretId: (definition: ResourceDefinition) => boolean,
@@ -290,7 +283,7 @@ export function maskedViews(
       .replaceAll(/\bo\.last_name\b/g, `masked_name('${SCOPE_KIND.organization_id}', s.name, o.last_name)`)
       .replaceAll(ID_COLUMN, isIdMasked ? `masked_id(${kind}, c.source, r.remote_id) AS "id"` : ID_COLUMN)
       .replaceAll(/\bFROM runs\b/g, 'FROM main.runs')
-      // Not what another program may have put in its place.
+      // Their queries, not the views: another program may have replaced these.
       .replaceAll(RECORDS, `(${RECORDS_QUERY})`)
       .replaceAll(TIMES, `(${TIMES_QUERY})`);
   return [
@@ -315,51 +308,34 @@ function readViews(connection: Connection): Map<string, string> {
   return new Map(rows.map(({ name, sql }) => [name, sql]));
 }
 
-/** Those that were made here. */
-function viewsIn(connection: Connection): Map<string, string> {
-  return new Map([...readViews(connection)].filter(([, sql]) => isKindView(sql)));
-}
-
-/** True where the digest in the text is that of its query. */
+/** True if the digest in the text is that of its query. */
 function isAsMade(sql: string): boolean {
   const [, digest, query] = /\/\* from the catalog ([0-9a-f]+) \*\/ ([^]*)$/.exec(sql) ?? [];
   return query !== undefined && digestOf(query) === digest;
 }
 
 /**
- * Makes the views that are missing, follow another catalog, or are another program's, and drops those of kinds that there are no more.
- * @returns names of those that another program had put in place of ours
+ * Makes the views that are missing, follow another catalog, or were replaced by another program, and drops views of kinds that no
+ * longer exist.
+ * @returns names of the views that another program had replaced
  */
 export function makeKindViews(connection: Connection): string[] {
-  const foreign = foreignViews(connection);
-  const found = viewsIn(connection);
   const wanted = wantedStatements();
-  const gone = [...found.keys()].filter((name) => !wanted.has(name));
-  const made = [...wanted].flatMap(([name, text]) => (found.get(name) === text ? [] : [name]));
-  replaceViews(connection, gone, made);
-  return foreign;
+  const found = readViews(connection);
+  const foreign = [...found].filter(([name, text]) => wanted.has(name) && !isAsMade(text));
+  const gone = [...found].filter(([name, text]) => !wanted.has(name) && isKindView(text));
+  const made = [...wanted].filter(([name, text]) => found.get(name) !== text);
+  if (gone.length > 0 || made.length > 0)
+    transact(connection, () => {
+      for (const [name] of [...gone, ...made]) connection.exec(`DROP VIEW IF EXISTS "${name}"`);
+      for (const [, statement] of made) connection.exec(statement);
+    });
+  return foreign.map(([name]) => name);
 }
 
-function foreignViews(connection: Connection): string[] {
-  const wanted = wantedStatements();
-  return [...readViews(connection)].flatMap(([name, text]) =>
-    wanted.has(name) && !isAsMade(text) ? [name] : [],
-  );
-}
-
-function replaceViews(connection: Connection, gone: readonly string[], made: readonly string[]): void {
-  if (gone.length === 0 && made.length === 0) return;
-  connection
-    .transaction(() => {
-      for (const name of [...gone, ...made]) connection.exec(`DROP VIEW IF EXISTS "${name}"`);
-      for (const name of made) connection.exec(wantedStatements().get(name) ?? '');
-    })
-    .immediate();
-}
-
-/** A line for each view of a kind that is missing, or that somebody altered. */
+/** A line for each of these views that is missing, or that another program altered. */
 export function kindViewProblems(connection: Connection): string[] {
-  const found = viewsIn(connection);
+  const found = new Map([...readViews(connection)].filter(([, sql]) => isKindView(sql)));
   const missing = wantedViews().filter(([name]) => !found.has(name));
   const altered = [...found].filter(([, text]) => !isAsMade(text));
   return [
@@ -368,12 +344,12 @@ export function kindViewProblems(connection: Connection): string[] {
   ];
 }
 
-/** True for the name of a view that every mirror has, whoever made it. */
+/** True for the name of one of these views, whoever made it. */
 export function isNameOfKindView(name: string): boolean {
   return wantedViews().some(([wanted]) => wanted === name);
 }
 
-/** True for the text of a view that was made here. */
+/** True for the text of a view that this file made. */
 export function isKindView(sql: string): boolean {
   return sql.includes(`/* ${MARK} `);
 }

@@ -1,6 +1,6 @@
 /**
- * The history of a record that had several ids, from the histories of these ids: which of them it continued under, run by
- * run. An id may return (the service undeletes a record that a restore had created again). Pure.
+ * The history of a record that had several ids, from the histories of these ids: under which id it continued, run by run. An id may
+ * return (the service undeletes a record that a restore had created again). Pure.
  */
 interface Step {
   readonly run: number;
@@ -16,12 +16,12 @@ interface Family<T extends Step> {
 }
 
 /**
- * The steps of the record that the id `own` belongs to, newest first. In a run that saw one id and missed another, the
- * removal comes before (in the list after) the step of the id that continues. Two ids that are there at once are two
- * records, each with its own later history, unless one of them ends unchanged.
+ * The steps of the record that the id `own` belongs to, newest first. If one run saw one id and missed another, the removal is
+ * earlier (later in the list) than the step of the id that continues. Two ids that exist at the same time are two records, each with
+ * its own later history, unless one of them ends unchanged.
  */
 export function lineageOf<T extends Step>(own: string, family: Family<T>): readonly T[] {
-  // One that was not there yet was the record that it replaced.
+  // Before an id existed, the record had the id that it replaced.
   const known = [own, ...family.earlier(own)].flatMap((id) => {
     const steps = family.histories.get(id) ?? [];
     return steps.find(isThere) ?? steps[0] ?? [];
@@ -46,7 +46,7 @@ function isThere({ change }: Step): boolean {
   return change !== 'removed';
 }
 
-/** Back from the newest step of an id, from one id to the one before it. */
+/** The steps from the newest one of an id backwards, from each id to the one before it. */
 function lineFrom<T extends Step>(id: string, family: Family<T>): T[] {
   const line: T[] = [];
   let steps: readonly T[] = family.histories.get(id) ?? [];
@@ -60,7 +60,7 @@ function lineFrom<T extends Step>(id: string, family: Family<T>): T[] {
   }
 }
 
-/** The steps of the id that the record had before it came under this one. */
+/** The steps of the id that the record had before it got this one. */
 function before<T extends Step>(came: T, { histories, earlier }: Family<T>): readonly T[] {
   const { id, run } = came;
   const ancestors = earlier(id);
@@ -74,9 +74,9 @@ function before<T extends Step>(came: T, { histories, earlier }: Family<T>): rea
     const next = all.findLast((step) => step.run >= run);
     const found = ((): typeof best => {
       if (!isThere(last)) return { until: last.run, steps: past };
-      // It was there until this run missed it.
+      // It existed until this run missed it.
       if (next?.change === 'removed' && next.run === run) return { until: run, steps: [next, ...past] };
-      // It was seen on beside this one: until its removal was confirmed, or as a record of its own.
+      // It was still seen beside this one: until its removal was confirmed, or because it is a record of its own.
       const isReplaced = next?.change === 'removed' || (!isReturn && ancestors.includes(other));
       return isReplaced ? { until: run, steps: past } : undefined;
     })();

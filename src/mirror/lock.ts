@@ -1,7 +1,7 @@
 /**
- * One writer per mirror. The lock is a write transaction held open on a small SQLite file beside the mirror: the
- * operating system releases it when the process dies, however it dies. Readers never need it. Its one table is in no
- * schema: SQL as text.
+ * The writer lock: one writer per mirror. It is a write transaction held open on a small SQLite file beside the mirror, so the
+ * operating system releases it however the process dies. Readers do not take it. Its table is not in the Drizzle schema: SQL as
+ * text.
  */
 import { existsSync } from 'node:fs';
 import { TidemarkError } from '../core/errors.ts';
@@ -26,10 +26,10 @@ export interface WriterLock {
   release(): void;
 }
 
-/** Much more than `writerOf` holds the lock to see that nobody has it. */
+/** `writerOf` holds the lock for much less than this when it tries whether the lock is free. */
 const LOOK_MS = 50;
 
-/** Written into the file's header, so that a file of somebody else is not taken for a lock. "TDLK". */
+/** In the file's header, so that another program's file is not taken for a lock: "TDLK". */
 const LOCK_APPLICATION_ID = 0x54444c4b;
 
 /**
@@ -57,7 +57,7 @@ export function acquireWriterLock(mirrorPath: string, holder: LockHolder): Write
   });
 }
 
-/** The process that holds the mirror's writer lock now; null without one, or if unknown. */
+/** The process that holds the mirror's writer lock now; null if none does, or if it is not known which. */
 export function writerOf(mirrorPath: string): LockHolder | null {
   const path = `${mirrorPath}-lock`;
   if (!existsSync(path)) return null;
@@ -70,9 +70,7 @@ export function writerOf(mirrorPath: string): LockHolder | null {
       return null;
     } catch (error) {
       if (sqliteCode(error)?.startsWith('SQLITE_BUSY') !== true) throw error;
-      connection.pragma('busy_timeout = 200');
-      const text = holderText(connection);
-      return text === undefined ? null : (JSON.parse(text) as LockHolder);
+      return otherHolder(connection);
     } finally {
       connection.close();
     }
@@ -80,21 +78,21 @@ export function writerOf(mirrorPath: string): LockHolder | null {
 }
 
 /**
- * The name of the holder must be committed to be visible to others, and a commit releases the lock for a moment. So:
- * write the name, commit, take the lock again, and read the name; the lock is held only if the name is still ours.
+ * The holder's name must be committed for others to see it, and a commit releases the lock for a moment. So: write the name,
+ * commit, take the lock again, and read the name; the lock is ours only if the name still is.
  */
 function hold(connection: Connection, path: string, mirrorPath: string, holder: LockHolder): void {
-  // The name of the holder need not survive a power cut: the lock does not either.
+  // The name need not survive a power cut: the lock does not either.
   connection.pragma('synchronous = OFF');
-  // In this order: another first opener may write both between the two checks.
+  // In this order: another process that opens it first may write both between the two checks.
   const isEmpty = connection.prepare('SELECT count(*) FROM sqlite_master').pluck().get() === 0;
   const id = connection.pragma('application_id', { simple: true });
   if (id !== LOCK_APPLICATION_ID && !isEmpty) throw notALock(path);
   const text = JSON.stringify(holder);
   for (;;) {
-    // Other writers are not waited for, but readers are. A reader that looks up the holder must not make a commit fail:
-    // if several processes start at once, each could be refused because of the others. Who looks whether a killed
-    // writer is over holds it for an instant (`writerOf`): that is waited for.
+    // Do not wait for another writer, only for `writerOf`, which holds the lock for an instant to see whether it is free.
+    // Committing waits longer: a process that reads the holder's name must not make the commit fail, or several processes
+    // that start at once could all be refused because of each other.
     connection.pragma(`busy_timeout = ${LOOK_MS}`);
     try {
       connection.exec('BEGIN IMMEDIATE');
@@ -139,50 +137,53 @@ function holderText(connection: Connection): string | undefined {
   return connection.prepare<[], string>('SELECT text FROM holder WHERE one = 1').pluck().get();
 }
 
-function heldBy(connection: Connection, mirrorPath: string): TidemarkError {
-  // The other one may be committing its name at this instant.
+/** Null if the holder has not stored its name. */
+function otherHolder(connection: Connection): LockHolder | null {
+  // It may be committing its name at this instant.
   connection.pragma('busy_timeout = 200');
   const text = holderText(connection);
-  const by = text === undefined ? undefined : (JSON.parse(text) as LockHolder);
+  return text === undefined ? null : (JSON.parse(text) as LockHolder);
+}
+
+function heldBy(connection: Connection, mirrorPath: string): TidemarkError {
+  const by = otherHolder(connection);
   const who =
-    by === undefined
-      ? 'another process'
-      : `\`${by.command}\` (pid ${by.pid} on ${by.host}) since ${by.since}`;
+    by === null ? 'another process' : `\`${by.command}\` (pid ${by.pid} on ${by.host}) since ${by.since}`;
   return new TidemarkError('mirror_locked', `${mirrorPath} is held by ${who}`, {
     hint: 'wait until it has ended, then run the command again',
     isRetryable: true,
   });
 }
 
-/** What processes work on in a mirror: they hold its lock until the row of their work has an end, or they die. */
+/** Rows of work (runs or restores) with the lock's holder: a process holds the lock until its row has an end, or it dies. */
 interface WithWriter<Row> {
-  /** As they are after the look at the lock. */
+  /** As read after the lock was checked. */
   readonly rows: readonly Row[];
-  /** Who holds the lock: null if nobody does, so that the process of a row that still has no end died; undefined if not known. */
+  /** Null if nobody holds the lock: the process of a row without an end has died. Undefined if it is not known. */
   readonly writer: LockHolder | null | undefined;
 }
 
 /**
- * Rows that were read, and who holds the mirror's lock. The lock is looked at only if a row has no end, and those rows are
- * read again after that: an end may have come between. Not to be called within `atOnce`, which would not see that.
- * @param readAgain the row as it is now; undefined if there is none any more
+ * Adds the holder of the mirror's lock to rows that were read. The lock is checked only if a row is still running; those rows are
+ * read again afterwards, because the work may have ended meanwhile. Do not call it within `atOnce`, which would hide that.
+ * @param readAgain the row as it is now; undefined if it is gone
  */
 export function withWriter<Row extends { readonly outcome: string }>(
   path: string,
   rows: readonly Row[],
   readAgain: (row: Row) => Row | undefined,
 ): WithWriter<Row> {
-  const isUnended = ({ outcome }: Row): boolean => outcome === 'running';
-  if (!rows.some(isUnended)) return { rows, writer: undefined };
+  const isRunning = ({ outcome }: Row): boolean => outcome === 'running';
+  if (!rows.some(isRunning)) return { rows, writer: undefined };
   const writer = writerIfKnown(path);
-  return { rows: rows.map((row) => (isUnended(row) ? (readAgain(row) ?? row) : row)), writer };
+  return { rows: rows.map((row) => (isRunning(row) ? (readAgain(row) ?? row) : row)), writer };
 }
 
 function writerIfKnown(path: string): LockHolder | null | undefined {
   try {
     return writerOf(path);
   } catch {
-    // On a read-only disk the lock cannot be tried.
+    // Trying the lock needs a writable disk.
     return undefined;
   }
 }

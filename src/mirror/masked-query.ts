@@ -1,13 +1,12 @@
 /**
  * Read-only SQL on the current records for users who must not see secrets. `records.body` contains secrets, and
- * better-sqlite3 offers no authorizer callback that could forbid a table. So each query is prepared twice:
+ * better-sqlite3 has no authorizer callback that could forbid a table. So each query is prepared twice:
  *
- * 1. in an empty database with only the permitted tables, as temporary ones. Any query that names another table or the
- *   schema `main`, or that writes, fails here. SQL cannot read a table that its text does not name.
+ * 1. in an empty database that has only the permitted tables, as temporary ones. A query that writes, or that names another table
+ *   or the schema `main`, fails here. SQL cannot read a table that its text does not name.
  * 2. on the mirror, where the same names are temporary views with masked values: SQLite resolves temporary names first.
  *
- * Copying the masked records into a separate database would be as safe, but takes minutes and gigabytes for a million
- * records.
+ * Copying the masked records into a separate database would be as safe, but takes minutes and gigabytes for a million records.
  */
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -30,23 +29,23 @@ export interface MaskedQuestion {
 export interface MaskedAnswer {
   readonly columns: readonly string[];
   readonly rows: readonly (readonly Cell[])[];
-  /** Why there may be more rows; null where these are all. */
+  /** Why there may be more rows; null if there are no more. */
   readonly cut: 'rows' | 'characters' | null;
 }
 
 type Cell = string | number | null;
 
-/** Characters of one value: the tool that shows a record has all of it. */
+/** The most characters of one value: another tool shows the entire record. */
 const VALUE_CHARACTERS = 4_000;
 
-/** SQLite's white space and comments, then a query: PRAGMA and ATTACH act when they are prepared, or read other files. */
+/** White space and comments of SQLite, then a query: PRAGMA and ATTACH have effects when they are prepared, or read other files. */
 const QUERY = /^(?:\s|--[^\n]*(?:\n|$)|\/\*[^]*?\*\/)*(?:select|with|values)\b/i;
 
-/** What SQLite offers in any database, also in an empty one: pages and names of all tables. The columns of a table may be asked for. */
+/** Tables that SQLite has in any database, even an empty one, and that show pages and names of all tables. The columns of a table are allowed. */
 const BUILT_IN =
   /\b(?:dbstat|sqlite_dbpage|sqlite_stmt|bytecode|tables_used|pragma_(?!table_x?info\b)\w+)\b/i;
 
-/** @throws TidemarkError `usage` */
+/** As `Mirror.queryMasked`. @throws TidemarkError `usage` */
 export function queryMasked(connection: Connection, question: MaskedQuestion): MaskedAnswer {
   const { sql, hasSecretId } = question;
   if (!QUERY.test(sql)) throw refused('only SELECT, WITH and VALUES are answered');
@@ -65,7 +64,7 @@ export function queryMasked(connection: Connection, question: MaskedQuestion): M
 }
 
 function defineMasks(connection: Connection, { maskBody, maskId, maskName }: MaskedQuestion): void {
-  // SQLite calls it once for each column of a row.
+  // Remembers the last result, as SQLite calls it for each column of a row.
   let last = { kind: '', source: '', body: '', masked: '' };
   connection.function('masked_body', (kind: Kind, source: string, body: unknown) => {
     if (typeof body !== 'string') return null;
@@ -120,7 +119,7 @@ function cellOf(value: unknown): Cell {
   return text.length <= VALUE_CHARACTERS ? text : `${text.slice(0, VALUE_CHARACTERS)}… (cut)`;
 }
 
-/** An error of SQLite about a user's query is not a fault of the mirror. */
+/** Turns an error that the user's query causes into `usage`. */
 function asQuery<T>(work: () => T): T {
   try {
     return work();

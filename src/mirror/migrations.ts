@@ -1,7 +1,7 @@
 /**
- * The mirror's schema version: how many of the migrations in `drizzle/` it has. Drizzle reads the files; applying them is
- * done here, because its own migrator skips a migration older than the newest applied one without a word, and switches
- * foreign keys off where that has no effect.
+ * The mirror's schema version: how many of the migrations in `drizzle/` it has. Drizzle reads the files, but does not apply them:
+ * its migrator silently skips a migration that is older than the newest applied one, and switches foreign keys off where that
+ * has no effect.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, renameSync, rmSync } from 'node:fs';
@@ -12,15 +12,15 @@ import { packageFile } from '../core/package-root.ts';
 import { type Connection, connect, createPrivateFile, foreignFile } from './database.ts';
 import { isKindView } from './kind-views.ts';
 
-/** In the file's header (`PRAGMA application_id`): "TDMK". What lacks it is never touched. */
+/** In the file's header (`PRAGMA application_id`): "TDMK". A file without it is never changed. */
 const APPLICATION_ID = 0x54444d4b;
 
 /** 8 KiB: records of about 900 bytes leave less of a page empty than with SQLite's usual 4 KiB. */
 export const PAGE_SIZE = 8192;
 
 /**
- * Condition on `sqlite_master`: Litestream keeps two tables of its own in each file that it replicates (docs/litestream.md).
- * They are not part of the mirror.
+ * Condition on `sqlite_master`: leaves out the two tables that Litestream keeps in each file that it replicates
+ * (docs/litestream.md). They are not part of the mirror.
  */
 const NOT_LITESTREAM = `tbl_name NOT GLOB '_litestream_*'`;
 
@@ -31,10 +31,10 @@ interface Migration {
   readonly hash: string;
 }
 
-/** The hash of each migration that was applied: two versions of Tidemark may have as many migrations and not the same ones. */
+/** The table with the hash of each migration that was applied: two versions of Tidemark may have the same number of different ones. */
 const RECORD = '__drizzle_migrations';
 
-/** Read once for a process: each mirror that is opened asks for them. */
+/** Read once for the process: opening a mirror needs them. */
 let shipped: readonly Migration[] | null = null;
 
 /** The migrations that this version of Tidemark comes with, oldest first. @internal */
@@ -44,10 +44,9 @@ export function shippedMigrations(): readonly Migration[] {
 }
 
 /**
- * The schema version that the header of an open file names; 0 for an empty one. The schema itself is not read, which takes
- * longer than all else.
- * @throws TidemarkError `mirror_foreign` for a database of somebody else, `mirror_newer` for a mirror made by a later
- * version of Tidemark
+ * The schema version in the header of an open file; 0 for an empty one. The schema itself is not read, because that takes longest.
+ * @throws TidemarkError `mirror_foreign` for another program's database, `mirror_newer` for a mirror made by a later version of
+ * Tidemark
  */
 export function markedVersion(
   connection: Connection,
@@ -104,8 +103,8 @@ export function schemaVersion(
 }
 
 /**
- * SHA-256 (hex) of the first migrations, as many as a schema of that version has: a mirror that was made with others cannot be read.
- * Null for a schema that is newer than this version of Tidemark.
+ * SHA-256 (hex) of the migrations up to a schema version: a mirror that was made with others cannot be read. Null for a schema that
+ * is newer than this version of Tidemark.
  */
 export function migrationsDigest(version: number): string | null {
   const all = shippedMigrations();
@@ -114,13 +113,13 @@ export function migrationsDigest(version: number): string | null {
   return createHash('sha256').update(hashes.join('\n')).digest('hex');
 }
 
-/** The number alone is the same where two versions have as many migrations. */
+/** With the newest migration's hash, as two versions of Tidemark may have the same number of migrations. */
 function schemaText(version: number, hashes: readonly unknown[]): string {
   const newest = hashes.at(-1);
   return `${version}${typeof newest === 'string' ? ` ${newest.slice(0, 8)}` : ''}`;
 }
 
-/** When the file was last synced shows which version that was; nothing where its tables are too different. */
+/** The last sync's time hints at which version that was; empty if the tables are too different. */
 function lastRunText(connection: Connection): string {
   const columns = connection.prepare(`SELECT name FROM pragma_table_info('runs')`).pluck().all();
   if (!columns.includes('started_at')) return '';
@@ -132,7 +131,7 @@ function isOfRecord(difference: string): boolean {
   return difference.startsWith(`table ${RECORD} `);
 }
 
-/** Oldest first. None where the file has no record of them. */
+/** Oldest first; empty if the file has no record of them. */
 function appliedHashes(connection: Connection): readonly unknown[] {
   const isRecorded = connection.prepare(`SELECT 1 FROM sqlite_master WHERE name = ?`).get(RECORD);
   return isRecorded === undefined
@@ -141,8 +140,8 @@ function appliedHashes(connection: Connection): readonly unknown[] {
 }
 
 /**
- * Brings the schema up to date in one transaction. An older mirror is copied to `<path>.before-N` first, N being its
- * version, and is changed only when the schema then equals what the migrations make of an empty file.
+ * Brings the schema up to date in one transaction. An older mirror is first copied to `<path>.before-N` (N is its version); it is
+ * changed only if the new schema equals the one that the migrations make from an empty file.
  */
 export function migrate(
   connection: Connection,
@@ -152,7 +151,7 @@ export function migrate(
   const { version, latest } = schemaVersion(connection, path, all);
   if (version === latest) return;
   if (version > 0) keepCopy(connection, `${path}.before-${version}`);
-  // Has effect outside a transaction only: rebuilding a table must not delete the rows that refer to it.
+  // Rebuilding a table must not delete the rows that refer to it. Has no effect within a transaction.
   connection.pragma('foreign_keys = OFF');
   connection.exec('BEGIN IMMEDIATE');
   try {
@@ -163,9 +162,7 @@ export function migrate(
       throw new TidemarkError(
         'mirror_corrupt',
         `${path} could not be upgraded: ${differences[0] ?? 'broken references'}`,
-        {
-          hint: 'run `tidemark verify`; the mirror is as it was',
-        },
+        { hint: 'run `tidemark verify`; the mirror is as it was' },
       );
     }
     connection.exec('COMMIT');
@@ -197,7 +194,7 @@ function keepCopy(connection: Connection, copy: string): void {
   renameSync(unfinished, copy);
 }
 
-/** How the schema, without the views of kinds, differs from the one that all migrations make of an empty file, a line each. @internal */
+/** How the schema (without the views of kinds) differs from the one that the migrations make from an empty file, a line each. @internal */
 export function schemaDifferences(
   connection: Connection,
   all: readonly Migration[] = shippedMigrations(),
@@ -215,7 +212,7 @@ interface SchemaDifference {
   readonly name: string;
 }
 
-/** What the migrations make and the file has not, or has otherwise, with the statement that makes it. */
+/** Objects that are missing or not as the migrations make them, with the statement that makes them. */
 export function alteredObjects(
   connection: Connection,
   all: readonly Migration[] = shippedMigrations(),
@@ -230,7 +227,7 @@ export function alteredObjects(
   });
 }
 
-/** What another program added. */
+/** Objects that another program added. */
 export function addedByOthers(
   connection: Connection,
   all: readonly Migration[] = shippedMigrations(),
@@ -247,13 +244,13 @@ function named(key: string): { readonly type: string; readonly name: string } {
 }
 
 /**
- * Of the schema that all migrations make, without triggers (they make none): SHA-256, hex. Making that schema takes longer than
- * opening a mirror. A test says what it has to be.
+ * SHA-256 (hex) of the schema that the migrations make. A constant, since making that schema takes longer than opening a mirror; a
+ * test computes what it has to be.
  * @internal
  */
 export const SCHEMA_DIGEST = '47261b290d418dd5bdb7f5fec949d4ddcda493a8ac8d1970ea65c8dda1d8110a';
 
-/** True if the file has just what the migrations make. False where another program only added something, too. */
+/** True if the schema is exactly what the migrations make; false also if another program only added something. */
 export function isAsMigrated(connection: Connection): boolean {
   return schemaDigest(connection) === SCHEMA_DIGEST;
 }
@@ -266,7 +263,7 @@ export function schemaDigest(connection: Connection): string {
   return hash.digest('hex');
 }
 
-/** By migrations: each verification asks, and the answer is the same for a process. */
+/** By migrations: verifications need them, and they do not change. */
 const expectedSchemas = new WeakMap<readonly Migration[], ReadonlyMap<string, string>>();
 
 function expectedSchema(all: readonly Migration[]): ReadonlyMap<string, string> {
@@ -296,12 +293,12 @@ function readSchema(connection: Connection): Map<string, string> {
   );
 }
 
-/** True for a mirror that Litestream replicates, or did: its tables stay. */
+/** True for a mirror that Litestream replicates, or once did: its tables stay. */
 export function isReplicated(connection: Connection): boolean {
   return litestreamTables(connection).length > 0;
 }
 
-/** Takes Litestream's tables out of a backup: they number the log of the file that was copied. */
+/** Removes Litestream's tables from a backup: they describe the log of the original file. */
 export function dropLitestreamTables(connection: Connection): void {
   for (const name of litestreamTables(connection)) connection.exec(`DROP TABLE "${name}"`);
 }

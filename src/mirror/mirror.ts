@@ -1,10 +1,7 @@
-/** The mirror: one SQLite file with every record, its history and its runs, behind a store for each. */
-import type { Actor } from '../core/actor.ts';
-import type { Clock } from '../core/clock.ts';
-import type { Secret } from '../core/secret.ts';
+/** The mirror: one SQLite file with every record, its history and its runs. Each topic has a store. */
 import type { TidemarkError } from '../core/errors.ts';
 import { AcceptanceStore } from './acceptances.ts';
-import type { MirrorAccess } from './access.ts';
+import type { AccessOptions, MirrorAccess } from './access.ts';
 import {
   type AcceptedRemovalsEntry,
   type AuditLogEntry,
@@ -27,21 +24,14 @@ import { SnapshotStore } from './snapshots.ts';
 import { type EntryUnlikeSealed, type FoundSeal, entriesUnlikeSealed, findSeal } from './verify-chain.ts';
 import { type VerifyProgress, type VerifyResult, verifySnapshot } from './verify.ts';
 
-export interface MirrorOptions {
+export interface MirrorOptions extends AccessOptions {
   readonly mode: 'read' | 'write';
-  /** The command that opens it: shown to processes that find it locked. */
+  /** The command that opens it: named to processes that find the mirror locked. */
   readonly command: string;
-  readonly clock: Clock;
   readonly host?: string;
   readonly pid?: number;
-  /** Who does what is recorded with a name; the user of this process if omitted. */
-  readonly actor?: Actor;
-  /** For writing: what no text may hold that a person typed, and that is recorded. */
-  readonly secrets?: readonly Secret[];
-  /** For writing: false where making an empty mirror would be a mistake. */
+  /** For writing: false if a missing mirror must not be created. */
   readonly mayCreate?: boolean;
-  /** Deleted when it is closed: nothing of it waits for the disk, its log is never emptied, and it has no views of kinds. */
-  readonly isTemporary?: boolean;
 }
 
 /** An open mirror; `openMirror` opens one. Writing methods throw `internal` if it is open for reading only. */
@@ -70,12 +60,12 @@ export class Mirror {
     this.daemon = daemonStore(access);
   }
 
-  /** Views and indexes that another program had altered, and that opening it for writing created again; the first time it is asked. */
+  /** Views and indexes that another program had altered, and that opening it for writing created again. Empty from the second call on. */
   takeRestored(): readonly string[] {
     return this.#access.takeRestored();
   }
 
-  /** Another number after each change of a table, view, index or trigger. */
+  /** A number that changes with each change of a table, view, index or trigger. */
   get schemaCookie(): number {
     return this.#access.read((connection) => connection.pragma('schema_version', { simple: true }) as number);
   }
@@ -89,25 +79,25 @@ export class Mirror {
     }
   }
 
-  /** Once it is closed: why the log could not be emptied, as on a full disk. Nothing is lost by it, and the next writer empties it. */
+  /** Why closing it could not empty the log, as on a full disk. Nothing is lost: the next writer empties it. */
   get leftInLog(): TidemarkError | null {
     return this.#access.leftInLog;
   }
 
   /**
-   * Runs `work`, which awaits nothing: everything that it reads here is of one moment, whatever is published meanwhile.
-   * What is streamed (`records.read` and the like) has its own snapshot.
+   * Runs `work`, which awaits nothing, so that everything it reads is of one moment, whatever is published meanwhile.
+   * Streams (`records.read` and the like) have a snapshot of their own.
    */
   atOnce<T>(work: () => T): T {
     return this.#access.read((connection) => connection.transaction(work)());
   }
 
-  /** The version of its schema: how many migrations it has. */
+  /** The schema version: the number of migrations. */
   get schemaVersion(): number {
     return this.#access.read((connection) => connection.pragma('user_version', { simple: true }) as number);
   }
 
-  /** True where a copy is read, as old as its opening: the file's own directory cannot be written. */
+  /** True if a private copy is read, because the file's directory cannot be written. The copy does not change. */
   get isCopy(): boolean {
     const [main] = this.#access.read(
       (connection) => connection.pragma('database_list') as readonly { readonly file: string }[],
@@ -115,7 +105,7 @@ export class Mirror {
     return main?.file !== this.path;
   }
 
-  /** SQLite's quick check of the file's structure: what it found, at most five findings; `verify` checks every record. */
+  /** At most five findings of SQLite's quick check of the file's structure; `verify` checks every record. */
   quickCheck(): string[] {
     const found = this.#access.read(
       (connection) => connection.pragma('quick_check(5)') as readonly { readonly quick_check: string }[],
@@ -123,14 +113,14 @@ export class Mirror {
     return found.map((row) => row.quick_check).filter((text) => text !== 'ok');
   }
 
-  /** Why nothing writes to it: another program added a trigger. Null without one. */
+  /** Set if another program added a trigger, so that Tidemark does not write to the mirror; otherwise null. */
   foreignTrigger(): TidemarkError | null {
     return this.#access.read((connection) => foreignTrigger(connection, this.path));
   }
 
   /**
-   * Answers a question in SQL, read-only: what a user would see with any SQLite client.
-   * @throws TidemarkError when it is not a query
+   * Answers a query in SQL, read-only, with what any SQLite client would show.
+   * @throws TidemarkError if it is not a query
    */
   query(statement: string): { columns: readonly string[]; rows: readonly (readonly unknown[])[] } {
     return this.#access.read((connection) => {
@@ -140,8 +130,8 @@ export class Mirror {
   }
 
   /**
-   * Answers a question in SQL for somebody who must see no secret (`masked-query.ts`).
-   * @throws TidemarkError `usage` when it is not a query of the tables that are offered
+   * Answers a query in SQL with all secrets masked (`masked-query.ts`).
+   * @throws TidemarkError `usage` if it is not a query of the tables that are offered
    */
   queryMasked(question: MaskedQuestion): MaskedAnswer {
     const reader = this.#access.openReader();
@@ -155,9 +145,9 @@ export class Mirror {
   }
 
   /**
-   * Copies all published data to a new file of mode 0600, a mirror itself; an existing file is replaced. The event loop
+   * Copies all published data to a new file of mode 0600, which is a mirror too; an existing file is replaced. The event loop
    * keeps running, and writers are not blocked.
-   * @throws TidemarkError `disk_full`, `read_only`, `file_system`, `mirror_corrupt`, `interrupted`: nothing is left then
+   * @throws TidemarkError `disk_full`, `read_only`, `file_system`, `mirror_corrupt`, `interrupted`; the copy is deleted then
    */
   async backupTo(path: string, options: BackupOptions = {}): Promise<void> {
     const reader = this.#access.lend();
@@ -168,27 +158,30 @@ export class Mirror {
     }
   }
 
-  /** Of which run, or entry of the audit log, a hash is the seal, or was until a forget; undefined for none. */
+  /** Which run, or entry of the audit log, has or had (until a `forget`) this seal; undefined if none. */
   findSeal(hash: string): FoundSeal | undefined {
     return this.#access.read((connection) => findSeal(connection, Buffer.from(hash, 'hex')));
   }
 
-  /** All entries of the audit log, newest first, page by page. @throws TidemarkError `mirror_corrupt` for one that cannot be read */
+  /** All entries of the audit log, newest first, read page by page. @throws TidemarkError `mirror_corrupt` for one that cannot be read */
   auditLog(): Generator<AuditLogEntry, undefined> {
     return readAuditLog(this.#access);
   }
 
-  /** Entries that runs sealed and the audit log has not, or has otherwise: `auditLog` cannot see what was cut off at its end. */
+  /** Entries that runs sealed, and that are gone from the audit log or altered: `auditLog` cannot see that its end is missing. */
   auditEntriesUnlikeSealed(): EntryUnlikeSealed[] {
     return this.#access.read(entriesUnlikeSealed);
   }
 
-  /** What is wrong with the audit log (`was altered: entry 3 …`); null where each entry is as it was written, and none is missing. Reads it again only after the file changed. */
+  /**
+   * What is wrong with the audit log (`was altered: entry 3 …`); null if each entry is as it was written, and none is missing. Reads
+   * the log again only after the file changed.
+   */
   alteredAuditLog(): string | null {
     return this.#access.read(alteredLogText);
   }
 
-  /** The rows that the audit log has otherwise, or has no entry of: its last entries may be gone, or the rows were altered. A line each. */
+  /** A line for each row that contradicts the audit log, or has no entry in it: the row was altered, or the last entries are gone. */
   rowsUnlikeAuditLog(): string[] {
     return this.#access.read((connection) =>
       (['snapshots', 'acceptances', 'restores'] as const).flatMap((about) =>
@@ -197,23 +190,23 @@ export class Mirror {
     );
   }
 
-  /** Who accepted removals in a run, and which; undefined where nobody did. @throws TidemarkError `mirror_corrupt` */
+  /** Who accepted removals in a run, and which; undefined if nobody did. @throws TidemarkError `mirror_corrupt` */
   acceptedRemovals(run: number): AcceptedRemovalsEntry | undefined {
     return this.#access.read((connection) => readAcceptedRemovals(connection, run));
   }
 
-  /** The latest entry of the audit log, its hash in hex; null if there is none. */
+  /** The latest entry of the audit log with its hash in hex; null if the log is empty. */
   lastEntry(): { readonly entry: number; readonly hash: string } | null {
     const last = this.#access.read(lastEntry);
     return last === undefined ? null : { entry: last.entry, hash: last.hash.toString('hex') };
   }
 
-  /** The entries of all backups that the mirror was restored from, newest first. */
+  /** The entries for all backups that the mirror was restored from, newest first. */
   restoredBackups(): RestoredBackupEntry[] {
     return this.#access.read(restoredBackups);
   }
 
-  /** Checks everything that the mirror holds, as of one moment; yields to the event loop. */
+  /** Checks everything in the mirror, as of one moment; yields to the event loop. */
   async verify(onProgress: (progress: VerifyProgress) => void = () => undefined): Promise<VerifyResult> {
     const reader = this.#access.lend();
     try {

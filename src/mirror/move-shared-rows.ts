@@ -1,23 +1,23 @@
 /**
- * What a moved mirror (`move.ts`) has as a whole, beside the rows of its sources: snapshots, audit log, forgets, and the hash
- * chain. It is gathered from the parts, and written once all of them are copied. SQL as text, as there.
+ * What a moved mirror (`move.ts`) has as a whole, apart from the rows of its sources: snapshots, audit log, forgets, and the hash chain.
+ * Gathered from the parts, and written after all of them were copied. SQL as text, as there.
  */
-import { recordedActor } from './audit-log.ts';
 import type { Actor } from '../core/actor.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { recordRow, recordUnpinned } from './audit-log.ts';
+import { recordedActor, recordRow, recordUnpinned } from './audit-log.ts';
 import { type AuditEntry, AUDITED_TABLES, entryHash, isAsRecorded, recordedRows } from './audited-rows.ts';
 import type { Connection } from './database.ts';
 import { digestReplaced, linkOf, readStoredForgets, type StoredForget } from './forget-records.ts';
 import { chain } from './forget-seals.ts';
 import { rangesOf } from './retention.ts';
 import { rowSealer, sealRow } from './row-seals.ts';
-import { MOVED_POLICY, readSealed } from './verify-chain.ts';
+import { MOVED_POLICY, readSealed, toEnd } from './verify-chain.ts';
 
-/** Which rows are of the sources that are taken, whose names are in `temp.own`; `$` is the schema of their file. */
+/** Conditions: rows of the sources in `temp.own`; `$` stands for the schema (the file). */
 export const BY_ID = 'source IN (SELECT id FROM $.sources WHERE name IN (SELECT name FROM temp.own))';
 export const BY_NAME = 'source IN (SELECT name FROM temp.own)';
 
+/** A condition with the schema in place of `$`. */
 export function ownIn(schema: 'part' | 'main', condition: string): string {
   return condition.replaceAll('$', schema);
 }
@@ -35,9 +35,9 @@ interface PinnedRow {
 interface Tip {
   readonly root: Buffer;
   readonly sources: readonly string[];
-  /** Numbers, as they were, of the runs that are not taken. */
+  /** Old numbers of the runs that are not taken. */
   readonly dropped: readonly number[];
-  /** Of all sealed runs, with the numbers that they have now. */
+  /** All sealed runs, with their new numbers. */
   readonly roots: readonly { readonly run: number; readonly root: Buffer }[];
 }
 
@@ -47,7 +47,6 @@ export interface MoveFacts {
   readonly actor: Actor;
 }
 
-/** A part as these rows need it. */
 interface TakenPart {
   readonly index: number;
   readonly sources: readonly string[];
@@ -57,6 +56,7 @@ interface TakenPart {
   readonly restoreOffset: number;
 }
 
+/** Gathers the shared rows of all parts, and writes them. */
 export class SharedRows {
   readonly facts: MoveFacts;
   readonly snapshots: PinnedRow[] = [];
@@ -67,7 +67,7 @@ export class SharedRows {
     readonly replaced: { run: number; root: Buffer; into: number | null }[];
   }[] = [];
   readonly tips: Tip[] = [];
-  /** By part and number in the part: of the restores, the runs, and the runs' latest entries. */
+  /** By part. */
   readonly restoreOffsets: number[] = [];
   readonly runNumbers: ((run: number) => number)[] = [];
   readonly lastEntries: { readonly run: number; readonly part: number; readonly entry: number }[] = [];
@@ -76,7 +76,7 @@ export class SharedRows {
     this.facts = facts;
   }
 
-  /** Gathers those of the part that is attached as `part`; its sources are in `temp.own`. */
+  /** Gathers the rows of the part that is attached as `part`; its sources are in `temp.own`. */
   take(target: Connection, { index: part, sources, runs, restoreOffset }: TakenPart): void {
     const numberOf = (run: number): number => (runs === null ? run : (runs.get(run) ?? run));
     const own = ownIn('part', BY_ID);
@@ -140,7 +140,7 @@ export class SharedRows {
     });
   }
 
-  /** Writes snapshots, audit log, forgets and all seals, once all parts are copied; returns what people should know. */
+  /** Writes snapshots, audit log, forgets and all seals after all parts were copied; returns lines about changed snapshots. */
   write(target: Connection): string[] {
     const { actor, at } = this.facts;
     sealRow(target, 'fingerprint_key', [1]);
@@ -179,8 +179,8 @@ function sourcesIn(target: Connection): string[] {
 }
 
 /**
- * One name stands for one state of all sources: those of several files under one name are one where each source is then as it
- * was pinned; otherwise each gets its sources' names.
+ * A snapshot is one state of all sources. Snapshots with the same name in several files become one if it shows each source as it was
+ * pinned; otherwise each gets the names of its sources as a suffix.
  */
 function writeSnapshots(target: Connection, { snapshots }: SharedRows): string[] {
   const add = target.prepare(
@@ -215,7 +215,7 @@ function writeSnapshots(target: Connection, { snapshots }: SharedRows): string[]
   return notes;
 }
 
-/** Those that were, in the order of their times, and one for each file that there was. Returns their new numbers. */
+/** Writes the forgets of the parts in the order of their times, and one for each part. Returns their new numbers. */
 function writeForgets(target: Connection, { forgets, tips, facts }: SharedRows): Map<string, number> {
   const numbers = new Map<string, number>();
   const replace = target.prepare(
@@ -227,33 +227,27 @@ function writeForgets(target: Connection, { forgets, tips, facts }: SharedRows):
   );
   let before: StoredForget | undefined;
   const write = (
-    facts_: Omit<StoredForget, 'forget' | 'replacedDigest' | 'link'>,
+    row: Omit<StoredForget, 'forget' | 'replacedDigest' | 'link'>,
     roots: readonly { run: number; root: Buffer; into: number | null }[],
   ): number => {
     const forget = (before?.forget ?? 0) + 1;
     for (const { run, root, into } of roots) replace.run(forget, run, root, into);
-    const stored = { ...facts_, forget, replacedDigest: digestReplaced(target, forget) };
+    const stored = { ...row, forget, replacedDigest: digestReplaced(target, forget) };
     before = { ...stored, link: linkOf(stored, before) };
     add.run(before);
     return forget;
   };
   const isOne = tips.length === 1;
   const ordered = isOne ? forgets : forgets.toSorted((one, other) => (one.row.at < other.row.at ? -1 : 1));
-  for (const { row, part, replaced } of ordered) {
-    numbers.set(`${part} ${row.forget}`, write(row, replaced));
-  }
+  for (const { row, part, replaced } of ordered) numbers.set(`${part} ${row.forget}`, write(row, replaced));
   const tipRun = readSealed(target).at(-1)?.run ?? 0;
+  const by = recordedActor(facts.actor).by;
   for (const { root, sources, dropped, roots } of tips) {
     write(
       {
-        ...{
-          at: facts.at,
-          by: recordedActor(facts.actor).by,
-          policy: MOVED_POLICY,
-          sources: JSON.stringify(sources),
-        },
+        ...{ at: facts.at, by, policy: MOVED_POLICY, sources: JSON.stringify(sources) },
         ...{ runs: JSON.stringify(rangesOf(dropped)), runCount: dropped.length, tipRun },
-        // Of the last one, `sealAgain` knows it.
+        // `sealAgain` corrects the last one.
         ...{ rootBefore: root, rootAfter: root },
       },
       roots.map((each) => ({ ...each, into: null })),
@@ -262,7 +256,7 @@ function writeForgets(target: Connection, { forgets, tips, facts }: SharedRows):
   return numbers;
 }
 
-/** The entries in order of time, chained again, and the runs with the latest of them that they cover. */
+/** Writes the entries in order of time, chains them again, and stores the latest one that each run covers. */
 function writeEntries(
   target: Connection,
   { entries, lastEntries, restoreOffsets, runNumbers }: SharedRows,
@@ -279,12 +273,9 @@ function writeEntries(
   let [before, count]: [Buffer | null, number] = [null, 0];
   const ordered = new Set(entries.map(({ part }) => part)).size > 1 ? entries.toSorted(byTime) : entries;
   for (const { entry: old, part } of ordered) {
-    const member = memberOf(old, part, {
-      offset: restoreOffsets[part] ?? 0,
-      numberOf: runNumbers[part],
-      forgetOf,
-    });
-    // Of a mirror in which nothing is sealed, no forget is known either, nor the root of another source's run.
+    const numbering = { offset: restoreOffsets[part] ?? 0, numberOf: runNumbers[part], forgetOf };
+    const member = memberOf(old, part, numbering);
+    // A mirror without sealed runs has no forgets either, nor the roots of other sources' runs.
     if (member === null) continue;
     count += 1;
     const facts = { ...old, entry: count, member, root: isSealed ? old.root : null };
@@ -306,7 +297,7 @@ function byTime(one: SharedRows['entries'][number], other: SharedRows['entries']
 }
 
 interface NewNumbers {
-  /** Of restores. */
+  /** Added to the numbers of restores. */
   readonly offset: number;
   readonly numberOf: ((run: number) => number) | undefined;
   readonly forgetOf: ReadonlyMap<string, number>;
@@ -329,13 +320,11 @@ function sealAgain(target: Connection): void {
   const last = readStoredForgets(target).at(-1);
   if (last === undefined) throw new TidemarkError('internal', 'a move left no mark');
   const every = new Set(readSealed(target).map(({ run }) => run));
-  const steps = chain(target, last.link, every);
-  let step = steps.next();
-  while (step.done !== true) step = steps.next();
-  target.prepare('UPDATE forgets SET root_after = ? WHERE forget = ?').run(step.value, last.forget);
+  const root = toEnd(chain(target, last.link, every));
+  target.prepare('UPDATE forgets SET root_after = ? WHERE forget = ?').run(root, last.forget);
 }
 
-/** Snapshots that the log has and that are not there: of before the first run of these sources, or under another name now. */
+/** Ends snapshots that are in the log only: they are older than the first run of these sources, or were renamed. */
 function endGone(target: Connection, { facts: { actor, at } }: SharedRows): void {
   const gone = target
     .prepare<[], { member: string; row: string }>(

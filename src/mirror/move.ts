@@ -1,35 +1,35 @@
 /**
- * One mirror becomes one per source, or several become one: a new file is made of what belongs to the sources that are taken,
- * with its history, and chained again, as `forget` does: `forgets` and `replaced_roots` have the roots until then. The files
- * that it is made of are only read. SQL as text: tables of one form in two files, with columns counted out at run time.
+ * `mirror move`: splits a mirror by source, or joins several. A new file gets everything of the chosen sources, with its history, and
+ * new seals as after a `forget`: `forgets` and `replaced_roots` have the previous roots. The original files are only read. SQL as text,
+ * because it copies between two files with the same tables, and lists columns at run time.
  */
 import { rmSync } from 'node:fs';
 import { TidemarkError } from '../core/errors.ts';
-import { type Connection, connect, translated } from './database.ts';
+import { type Connection, connect, removeMirrorFile, translated, transact } from './database.ts';
 import { readStoredForgets } from './forget-records.ts';
 import { BY_ID, BY_NAME, type MoveFacts, ownIn, SharedRows } from './move-shared-rows.ts';
 import { createMirrorFile } from './open.ts';
 import { findSeal, isMove, readSealed } from './verify-chain.ts';
 
-/** What is taken of one file: these sources, with everything that belongs to them. */
+/** What is taken from one file: these sources, with everything that belongs to them. */
 export interface MovedPart {
-  /** Absolute path of a mirror that nobody writes meanwhile. */
+  /** Absolute path of a mirror that nobody writes to meanwhile. */
   readonly path: string;
   readonly sources: readonly string[];
 }
 
-/** What a file says of the move that made it. */
+/** The trace of the move that made a file. */
 interface MoveMark {
-  /** Root of the latest sealed run of the file that it was made of; hex. */
+  /** Root of the latest sealed run of the file from which it was made; hex. */
   readonly rootBefore: string;
-  /** True while nothing was sealed since. */
+  /** True if nothing was sealed since. */
   readonly isUntouched: boolean;
 }
 
 interface MovedFile {
-  /** Of several files, whose runs get new numbers: by source, old number → new number of those that are there. */
+  /** If several files were joined: by source, old number → new number of the runs that exist. */
   readonly runs: ReadonlyMap<string, ReadonlyMap<number, number>>;
-  /** Snapshots that were renamed, or that stopped being a baseline: lines for people. */
+  /** Lines about snapshots that were renamed, or are no longer the baseline. */
   readonly notes: readonly string[];
 }
 
@@ -37,30 +37,30 @@ type Ref = 'source' | 'run' | 'collection' | 'record' | 'restore' | 'job' | 'not
 
 interface MovedTable {
   readonly name: string;
-  /** Which rows are of the sources in `temp.own`, in a schema `$` (the file's). */
+  /** Condition: rows of the sources in `temp.own`. `$` stands for the schema (the file). */
   readonly own: string;
-  /** Which rows are of no source: of one file they are taken with each. */
+  /** Condition: rows of no source, which are taken too. */
   readonly common?: string;
-  /** Columns that hold a number which another file has for something else. */
+  /** Columns with numbers that another file may use for something else. */
   readonly refs?: Readonly<Record<string, Ref>>;
-  /** Columns of JSON with such numbers: by column and key. */
+  /** The same for numbers in JSON: by column and key. */
   readonly refsIn?: Readonly<Record<string, Readonly<Record<string, Ref>>>>;
-  /** Columns that order the rows, the same before and after. */
+  /** Columns to order the rows by: the order stays the same. */
   readonly key: string;
-  /** Columns that are not taken as they are: the expression in their place, of the part's columns. */
+  /** Columns that are replaced by an expression of the part's columns. */
   readonly changed?: Readonly<Record<string, string>>;
-  /** Columns that the new chain gives another value. */
+  /** Columns that get other values when the runs are sealed again. */
   readonly resealed?: readonly string[];
 }
 
 const BY_COLLECTION = `collection IN (SELECT id FROM $.collections WHERE ${BY_ID})`;
-/** True where the part has another key of fingerprints than the new file, and so another id in its backups (`mirrorId`). */
+/** True if the part has another key of fingerprints than the new file, and so another id in its backups (`mirrorId`). */
 const IS_OTHER_KEY = '(SELECT key FROM part.fingerprint_key) IS NOT (SELECT key FROM main.fingerprint_key)';
 const BY_RESTORE = `restore IN (SELECT restore FROM $.restores WHERE ${BY_NAME})`;
 
-/** Every table but those of seals, and those that are for the mirror as a whole: forgets, snapshots, the audit log. */
+/** All tables without the seals, and without those of the mirror as a whole (forgets, snapshots, the audit log): see `SharedRows`. */
 const TABLES: readonly MovedTable[] = [
-  // Before what depends on it: the first file's.
+  // First, since other conditions depend on it. The first file's key is taken.
   { name: 'fingerprint_key', own: 'false', common: 'true', key: 'id' },
   {
     name: 'sources',
@@ -120,19 +120,19 @@ const TABLES: readonly MovedTable[] = [
   { name: 'acceptances', own: BY_NAME, key: 'source, kind, scope, remote_id, path' },
   {
     ...{ name: 'jobs', own: BY_NAME, common: 'source IS NULL', refs: { job: 'job', run: 'run' }, key: 'job' },
-    // Where backups were stored (`hasStoredIn`): those are of another mirror then, and none of this one's is missing there.
+    // Without targets (`hasStoredIn`) under another key: there are backups of another mirror, and none of this one is missing.
     changed: {
       summary: `CASE WHEN name = 'backup' AND ${IS_OTHER_KEY} THEN json_remove(summary, '$.targets') ELSE summary END`,
     },
   },
   { name: 'schedules', own: 'false', common: 'true', key: 'schedule' },
   { name: 'intervals', own: 'false', common: 'true', key: 'interval' },
-  // Another configuration is in force there: its daemon writes them again.
+  // Not taken: the daemon writes them again, by the new mirror's configuration.
   { name: 'notice_channels', own: 'false', key: 'channel' },
   {
     ...{ name: 'notice_states', common: `source = ''`, key: 'source, subject' },
     refsIn: { detail: { restore: 'restore', run: 'run' } },
-    // Findings are known by their fingerprints: under another key they are reported again, as what they are.
+    // Without drift under another key: findings are identified by fingerprints, and are reported again.
     own: `${BY_NAME} AND (subject NOT LIKE 'drift:%' OR (SELECT key FROM $.fingerprint_key) IS (SELECT key FROM main.fingerprint_key))`,
   },
   { name: 'notices', own: BY_NAME, common: `source = ''`, refs: { notice: 'notice' }, key: 'notice' },
@@ -143,7 +143,7 @@ const TABLES: readonly MovedTable[] = [
   },
 ];
 
-/** The table whose greatest number the next file's numbers follow, with the column. */
+/** The tables and columns whose largest numbers the next part's numbers follow. */
 const NUMBERED: Readonly<Record<Exclude<Ref, 'run'>, readonly [string, string]>> = {
   source: ['sources', 'id'],
   collection: ['collections', 'id'],
@@ -156,15 +156,15 @@ const NUMBERED: Readonly<Record<Exclude<Ref, 'run'>, readonly [string, string]>>
 type Offsets = Readonly<Record<Exclude<Ref, 'run'>, number>>;
 const NO_OFFSETS: Offsets = { source: 0, collection: 0, record: 0, restore: 0, job: 0, notice: 0 };
 
-/** One part with the numbers that it gets. */
+/** A part with its new numbers. */
 interface Numbered {
   readonly part: MovedPart;
   readonly offsets: Offsets;
-  /** Every run number that the part names; null where all are kept. */
+  /** Old → new number of each run that the part names; null if all are kept. */
   readonly runs: ReadonlyMap<number, number> | null;
 }
 
-/** The names of all sources of which a mirror has anything. */
+/** The names of all sources in a mirror. */
 function sourcesOfMirror(connection: Connection): string[] {
   return connection
     .prepare<[], string>(
@@ -175,7 +175,7 @@ function sourcesOfMirror(connection: Connection): string[] {
     .all();
 }
 
-/** What the latest move into a file left behind; null for a file that none made. */
+/** The mark of the latest move; null if no move made the file. */
 function readMoveMark(connection: Connection): MoveMark | null {
   const last = readStoredForgets(connection).at(-1);
   if (last === undefined || !isMove(last)) return null;
@@ -186,33 +186,28 @@ function readMoveMark(connection: Connection): MoveMark | null {
   };
 }
 
-/** Root of the latest sealed run, hex; null before the first. */
-function tipRoot(connection: Connection): string | null {
-  return readSealed(connection).at(-1)?.root.toString('hex') ?? null;
-}
-
 interface MirrorFacts {
-  /** Of which the file has anything. */
+  /** All sources in the file. */
   readonly sources: readonly string[];
   /** Root of the latest sealed run, hex; null before the first. */
   readonly root: string | null;
   readonly mark: MoveMark | null;
   /** The key of its fingerprints, hex. */
   readonly fingerprintKey: string;
-  /** True where it holds something that means nothing under another key: accepted drift, fingerprints of secrets. */
+  /** True if it has content that another key would invalidate: accepted drift, fingerprints of secrets. */
   readonly needsItsKey: boolean;
-  /** Roots that forgets and moves replaced are known to it. */
+  /** True for a root that it has, or had until a forget or a move. */
   readonly knows: (root: string) => boolean;
 }
 
-/** What decides about a move of the mirror at `path`. @throws TidemarkError where it cannot be read */
+/** Reads what is needed to decide about a move of the mirror at `path`. @throws TidemarkError if it cannot be read */
 export function readMirrorFacts<T>(path: string, use: (facts: MirrorFacts) => T): T {
   return translated(path, () => {
     const connection = connect(path, { isReadonly: true });
     try {
       return use({
         sources: sourcesOfMirror(connection),
-        root: tipRoot(connection),
+        root: readSealed(connection).at(-1)?.root.toString('hex') ?? null,
         mark: readMoveMark(connection),
         fingerprintKey:
           connection.prepare<[], string>('SELECT hex(key) FROM fingerprint_key').pluck().get() ?? '',
@@ -232,9 +227,10 @@ export function readMirrorFacts<T>(path: string, use: (facts: MirrorFacts) => T)
 }
 
 /**
- * Makes the mirror at `path`, replacing what is there, of one or several parts. Its key of fingerprints is that of the first. Of one, all numbers stay; of several, runs are
- * renumbered in the order in which they began. On the disk when it returns, but not verified yet.
- * @throws what SQLite throws; `usage` where the files cannot be one
+ * Makes the mirror at `path` from one or several parts, replacing a file that is there. The key of fingerprints is that of the first
+ * part. With one part all numbers stay; otherwise runs are renumbered in the order of their starts. The file is on the disk when this
+ * returns, but not verified yet.
+ * @throws TidemarkError for SQLite's errors
  */
 export function makeMovedMirror(path: string, parts: readonly MovedPart[], facts: MoveFacts): MovedFile {
   removeMirrorFile(path);
@@ -245,21 +241,19 @@ function makeFile(path: string, parts: readonly MovedPart[], facts: MoveFacts): 
   const target = createMirrorFile(path);
   try {
     target.pragma('foreign_keys = OFF');
-    // Nothing counts before the file has its name: a crash leaves one that the next attempt replaces.
+    // After a crash, the next attempt replaces the file.
     target.pragma('synchronous = OFF');
-    target.exec(
-      'CREATE TEMP TABLE own (name TEXT PRIMARY KEY); CREATE TEMP TABLE run_map (old INTEGER PRIMARY KEY, new INTEGER)',
-    );
+    target.exec(TEMPORARY_TABLES);
     const runsOf = parts.length === 1 ? null : numberRuns(target, parts);
     const shared = new SharedRows(facts);
     for (const [index, part] of parts.entries()) {
       const runs = runsOf?.[index] ?? null;
       const numbered = { part, runs, offsets: runs === null ? NO_OFFSETS : offsetsOf(target) };
       attached(target, numbered, () => {
-        target.transaction(() => copyPart(target, numbered, shared, index)).immediate();
+        transact(target, () => copyPart(target, numbered, shared, index));
       });
     }
-    const notes = target.transaction(() => shared.write(target)).immediate();
+    const notes = transact(target, () => shared.write(target));
     target.pragma('synchronous = FULL');
     target.pragma('wal_checkpoint(TRUNCATE)');
     return { runs: renumbered(target, parts, runsOf), notes };
@@ -268,9 +262,13 @@ function makeFile(path: string, parts: readonly MovedPart[], facts: MoveFacts): 
   }
 }
 
+/** The sources of the part that is attached, and its runs' numbers. */
+const TEMPORARY_TABLES =
+  'CREATE TEMP TABLE own (name TEXT PRIMARY KEY); CREATE TEMP TABLE run_map (old INTEGER PRIMARY KEY, new INTEGER)';
+
 /**
- * Carries what SQLite keeps beside the file into it, so that the file alone is the mirror and may be renamed.
- * @throws TidemarkError `mirror_locked` where a reader keeps it from that
+ * Moves the write-ahead log into the file, so that the file alone is the mirror and can be renamed.
+ * @throws TidemarkError `mirror_locked` if a reader prevents it
  */
 export function settleMirrorFile(path: string): void {
   const left = translated(path, () => {
@@ -290,11 +288,7 @@ export function settleMirrorFile(path: string): void {
   for (const suffix of ['-wal', '-shm']) rmSync(`${path}${suffix}`, { force: true });
 }
 
-/** Removes a mirror's file with what SQLite keeps beside it. */
-export function removeMirrorFile(path: string): void {
-  for (const suffix of ['', '-wal', '-shm', '-journal']) rmSync(`${path}${suffix}`, { force: true });
-}
-
+/** Runs `work` with the part attached as `part`. */
 function attached<T>(target: Connection, { part, runs }: Pick<Numbered, 'part' | 'runs'>, work: () => T): T {
   target.prepare('ATTACH ? AS part').run(part.path);
   try {
@@ -309,14 +303,22 @@ function attached<T>(target: Connection, { part, runs }: Pick<Numbered, 'part' |
   }
 }
 
-function offsetsOf(target: Connection): Offsets {
-  const most = ([table, column]: readonly [string, string]): number =>
-    target.prepare<[], number>(`SELECT ifnull(max(${column}), 0) FROM main.${table}`).pluck().get() ?? 0;
-  const entries = Object.entries(NUMBERED).map(([ref, place]) => [ref, most(place)]);
-  return { ...NO_OFFSETS, ...(Object.fromEntries(entries) as Partial<Offsets>) };
+function offsetsBy(offset: (table: string, column: string) => number): Offsets {
+  const entries = Object.entries(NUMBERED).map(
+    ([ref, [table, column]]) => [ref, offset(table, column)] as const,
+  );
+  return Object.fromEntries(entries) as Offsets;
 }
 
-/** The columns of a table, without those that are computed. */
+/** Offsets by which a further part's numbers follow those that the new file has. */
+function offsetsOf(target: Connection): Offsets {
+  return offsetsBy((table, column) => {
+    const most = target.prepare<[], number>(`SELECT ifnull(max(${column}), 0) FROM main.${table}`);
+    return most.pluck().get() ?? 0;
+  });
+}
+
+/** The columns of a table, without generated ones. */
 function columnsOf(connection: Connection, table: MovedTable): string[] {
   return connection
     .prepare<[], { name: string; hidden: number }>(`PRAGMA main.table_xinfo(${table.name})`)
@@ -324,7 +326,7 @@ function columnsOf(connection: Connection, table: MovedTable): string[] {
     .flatMap(({ name, hidden }) => (hidden === 0 ? [name] : []));
 }
 
-/** A column of the part as the new file has it. */
+/** SQL of a column's value in the new file, from the part's columns. */
 function mapped(table: MovedTable, column: string, { offsets, runs }: Numbered): string {
   const changed = table.changed?.[column];
   if (changed !== undefined) return changed;
@@ -337,7 +339,7 @@ function mapped(table: MovedTable, column: string, { offsets, runs }: Numbered):
     const value = `"${column}" ->> '$.${key}'`;
     return `'$.${key}', ${numbered(each, `(${value})`)}`;
   });
-  // A key that is not there stays away.
+  // `json_replace` adds no key.
   return keys.length === 0 ? `"${column}"` : `json_replace("${column}", ${keys.join(', ')})`;
 }
 
@@ -345,7 +347,7 @@ function copyPart(target: Connection, numbered: Numbered, shared: SharedRows, in
   for (const table of TABLES) {
     const columns = columnsOf(target, table);
     const taken = [table.own, ...(table.common === undefined ? [] : [table.common])].join(' OR ');
-    // Rows of no source may be in several files: those of the first.
+    // Rows of no source may be in several files: the first file's are taken.
     target
       .prepare(
         `INSERT OR IGNORE INTO main.${table.name} (${columns.map((each) => `"${each}"`).join(', ')})
@@ -355,7 +357,7 @@ function copyPart(target: Connection, numbered: Numbered, shared: SharedRows, in
       .run();
   }
   if (numbered.runs === null) {
-    // A number is never used again, also of a record that is gone.
+    // A number is never reused, not even that of a record that is gone.
     target.exec(
       `DELETE FROM main.sqlite_sequence; INSERT INTO main.sqlite_sequence SELECT name, seq FROM part.sqlite_sequence`,
     );
@@ -364,9 +366,9 @@ function copyPart(target: Connection, numbered: Numbered, shared: SharedRows, in
   shared.take(target, { index, sources: part.sources, runs, restoreOffset: offsets.restore });
 }
 
-// Runs of several files: numbered in the order in which they began, those that retention dropped among them.
+// Runs of several files are numbered in the order of their starts, including those that retention dropped.
 
-/** The columns that hold a run's number, beside `runs.run`. */
+/** All columns with a run's number. */
 const RUN_COLUMNS = TABLES.flatMap(({ name, refs = {}, own }) =>
   Object.entries(refs).flatMap(([column, ref]) => (ref === 'run' ? [{ name, column, own }] : [])),
 );
@@ -387,7 +389,7 @@ function numberRuns(target: Connection, parts: readonly MovedPart[]): Map<number
       const started = new Map(
         target.prepare<[], [number, string]>('SELECT run, started_at FROM part.runs').raw().all(),
       );
-      // One that is gone is placed before the next that is there, and no run before one that has a lower number.
+      // A run that is gone is placed before the next one that is there. The order of the numbers stays.
       let at = '';
       const times = [...numbers]
         .toSorted((one, other) => one - other)
@@ -412,7 +414,7 @@ function numberRuns(target: Connection, parts: readonly MovedPart[]): Map<number
   return maps;
 }
 
-/** Of runs that forgets of the part name. */
+/** Numbers of the runs in the part's forgets. */
 function forgottenNumbers(target: Connection): number[] {
   return target
     .prepare<[], number>(
@@ -442,32 +444,28 @@ function renumbered(
 }
 
 /**
- * Compares what the new file has of each source with what the parts have of it, both ways, row by row: so every record is as
- * it was in every run. `moved` is the result of `makeMovedMirror`.
+ * Compares the rows of each source in the new file with those in the parts, in both directions, so that every record is as it was in
+ * every run.
  * @throws TidemarkError `mirror_corrupt` for the first difference
  */
 export function compareMoved(path: string, parts: readonly MovedPart[]): void {
-  translated(path, () => compareFile(path, parts));
-}
-
-function compareFile(path: string, parts: readonly MovedPart[]): void {
-  const target = connect(path, { isReadonly: false });
-  try {
-    target.exec(
-      'CREATE TEMP TABLE own (name TEXT PRIMARY KEY); CREATE TEMP TABLE run_map (old INTEGER PRIMARY KEY, new INTEGER)',
-    );
-    const runsOf = parts.length === 1 ? null : numberRuns(target, parts);
-    for (const [index, part] of parts.entries()) {
-      const runs = runsOf?.[index] ?? null;
-      attached(target, { part, runs }, () => comparePart(target, { part, runs, offsets: NO_OFFSETS }, path));
+  translated(path, () => {
+    const target = connect(path, { isReadonly: false });
+    try {
+      target.exec(TEMPORARY_TABLES);
+      const runsOf = parts.length === 1 ? null : numberRuns(target, parts);
+      for (const [index, part] of parts.entries()) {
+        const runs = runsOf?.[index] ?? null;
+        attached(target, { part, runs }, () => comparePart(target, { part, runs }, path));
+      }
+    } finally {
+      target.close();
     }
-  } finally {
-    target.close();
-  }
+  });
 }
 
-function comparePart(target: Connection, numbered: Numbered, path: string): void {
-  const offsets = numbered.runs === null ? NO_OFFSETS : offsetsBetween(target);
+function comparePart(target: Connection, { part, runs }: Omit<Numbered, 'offsets'>, path: string): void {
+  const numbered = { part, runs, offsets: runs === null ? NO_OFFSETS : offsetsBetween(target) };
   for (const table of TABLES) {
     if (table.own === 'false') continue;
     const columns = columnsOf(target, table).filter((column) => table.resealed?.includes(column) !== true);
@@ -480,7 +478,7 @@ function comparePart(target: Connection, numbered: Numbered, path: string): void
         .iterate();
     const was = rows(
       'part',
-      columns.map((column) => mapped(table, column, { ...numbered, offsets })),
+      columns.map((column) => mapped(table, column, numbered)),
     );
     const is = rows(
       'main',
@@ -492,29 +490,23 @@ function comparePart(target: Connection, numbered: Numbered, path: string): void
       if (one.done === other.done && isSameRow(one.value as unknown[], other.value as unknown[])) continue;
       was.return?.();
       is.return?.();
-      throw new TidemarkError(
-        'mirror_corrupt',
-        `${path} differs from ${numbered.part.path} in ${table.name}`,
-        {
-          hint: 'nothing was moved; run the command again, and report it if it stays so',
-        },
-      );
+      throw new TidemarkError('mirror_corrupt', `${path} differs from ${part.path} in ${table.name}`, {
+        hint: 'nothing was moved; run the command again, and report it if it stays so',
+      });
     }
   }
 }
 
-/** How far the numbers of a part are from those of the new file: by the first of each that the sources have. */
+/** The offsets that a part was copied with, by the smallest numbers of its sources. */
 function offsetsBetween(target: Connection): Offsets {
-  const least = (schema: 'part' | 'main', [name, column]: readonly [string, string]): number => {
+  return offsetsBy((name, column) => {
     const own = TABLES.find((table) => table.name === name)?.own ?? 'true';
-    const sql = `SELECT ifnull(min(${column}), 0) FROM ${schema}.${name} WHERE ${ownIn(schema, own)}`;
-    return target.prepare<[], number>(sql).pluck().get() ?? 0;
-  };
-  const entries = Object.entries(NUMBERED).map(([ref, place]) => [
-    ref,
-    least('main', place) - least('part', place),
-  ]);
-  return { ...NO_OFFSETS, ...(Object.fromEntries(entries) as Partial<Offsets>) };
+    const least = (schema: 'part' | 'main'): number => {
+      const sql = `SELECT ifnull(min(${column}), 0) FROM ${schema}.${name} WHERE ${ownIn(schema, own)}`;
+      return target.prepare<[], number>(sql).pluck().get() ?? 0;
+    };
+    return least('main') - least('part');
+  });
 }
 
 function isSameRow(one: readonly unknown[], other: readonly unknown[]): boolean {

@@ -1,4 +1,4 @@
-/** Opens a mirror: for writing (made, upgraded and tidied), or for reading (never changed). */
+/** Opens a mirror: for writing (created, upgraded, cleaned up), or for reading (never changed, except for an upgrade). */
 import { existsSync, statSync, closeSync, copyFileSync, openSync, readSync, rmSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { basename, dirname, join } from 'node:path';
@@ -27,12 +27,12 @@ import { Mirror, type MirrorOptions } from './mirror.ts';
 import { realMirrorPath } from './real-path.ts';
 import { foreignTrigger, requireSchema, restoreSchema } from './schema-check.ts';
 import { removeStage } from './stage.ts';
+import { logBytes } from './write-ahead-log.ts';
 
 /** Bytes of the write-ahead log that stay on disk after a checkpoint that could not empty it. */
 const JOURNAL_LIMIT_BYTES = 16 * 1024 * 1024;
-/** Page caches. Twice as much for the writer saves 1 % of the bytes that a first sync writes. */
-const WRITER_CACHE_KIB = 8_000;
-const READER_CACHE_KIB = 8_000;
+/** Page cache of each connection. Twice as much for the writer saves 1 % of the bytes that a first sync writes. */
+const CACHE_KIB = 8_000;
 
 function openForReading(path: string, holder: LockHolder): ReaderConnection {
   try {
@@ -43,10 +43,10 @@ function openForReading(path: string, holder: LockHolder): ReaderConnection {
 }
 
 /**
- * Opens the mirror at `name`, which may be a symbolic link. For writing: makes file and directory, takes the writer lock, upgrades, and ends runs and
- * restores whose process died. For reading: never changes anything but an older schema.
- * @throws TidemarkError `mirror_missing` (for writing only where it was moved, or may not be created), `mirror_locked`, `mirror_foreign`, `mirror_newer`, `mirror_version`, `disk_full`,
- * `read_only`, `file_system`, `mirror_corrupt`
+ * Opens the mirror at `name`, which may be a symbolic link. For writing: creates file and directory, takes the writer lock, upgrades
+ * the schema, and ends runs and restores whose process died. For reading: changes nothing, except that it upgrades an older schema.
+ * @throws TidemarkError `mirror_missing` (for writing only if the mirror was moved, or may not be created), `mirror_locked`,
+ * `mirror_foreign`, `mirror_newer`, `mirror_version`, `disk_full`, `read_only`, `file_system`, `mirror_corrupt`
  */
 export function openMirror(name: string, options: MirrorOptions): Mirror {
   const holder = holderOf(options);
@@ -57,7 +57,7 @@ export function openMirror(name: string, options: MirrorOptions): Mirror {
   }
   const mayCreate = options.mayCreate ?? true;
   if (mayCreate) translated(name, () => createDirectory(name));
-  // Lock and stage by the file's own name: a writer that comes by a link must meet the same ones.
+  // Lock and stage are named after the real file, so that writers that use a link find the same ones.
   const path = realMirrorPath(name);
   if (!mayCreate) translated(path, () => requireContent(path));
   const moved = movedAway(path);
@@ -66,11 +66,11 @@ export function openMirror(name: string, options: MirrorOptions): Mirror {
   let writer: Writer | undefined;
   try {
     if (!mayCreate) translated(path, () => requireContent(path));
-    // What is not ours must not be touched, and opening for writing may already do that: so look first.
+    // Opening for writing may already change a file, so first check that it is ours.
     if (fileSize(path) > 0) translated(path, () => refuseForeign(path, mayCreate));
     writer = translated(path, () => openWriter(path, options.isTemporary !== true));
     if (options.isTemporary === true) writer.connection.pragma('synchronous = OFF');
-    // Never of a copy, which would not show what is written from here.
+    // No private copies: they would not show what this process writes.
     const access = new MirrorAccess(path, options, () => openReader(path, holder, false), {
       ...writer,
       lock,
@@ -85,9 +85,9 @@ export function openMirror(name: string, options: MirrorOptions): Mirror {
 }
 
 /**
- * Opens the mirror at `name` for reading as it is: an older schema is not upgraded, and no private copy is made.
- * @returns null where it has an older schema
- * @throws TidemarkError as `openMirror` for reading, and where its directory cannot be written
+ * Opens the mirror at `name` for reading without upgrading an older schema or making a private copy.
+ * @returns null if it has an older schema
+ * @throws TidemarkError as `openMirror` for reading, and if its directory cannot be written
  */
 export function openMirrorAsItIs(name: string, options: Omit<MirrorOptions, 'mode'>): Mirror | null {
   const path = realMirrorPath(name);
@@ -99,7 +99,7 @@ export function openMirrorAsItIs(name: string, options: Omit<MirrorOptions, 'mod
       const { version, latest } = schemaVersion(connection, path);
       if (version === latest) {
         requireSchema(connection, path);
-        configure(connection, READER_CACHE_KIB);
+        configure(connection);
         const reader = readerOf(connection, path, holder);
         return new Mirror('read', new MirrorAccess(path, options, reader, null));
       }
@@ -122,15 +122,15 @@ function holderOf({ command, pid, host, clock }: Omit<MirrorOptions, 'mode'>): L
 }
 
 /**
- * Makes the mirror's directory, where it is missing. Only the lock may come before this file's other work.
- * @throws TidemarkError where the path leads to no file, or the directory cannot be made
+ * Creates the mirror's directory if it is missing.
+ * @throws TidemarkError if the path is not a file's, or the directory cannot be created
  */
 export function createDirectory(path: string): void {
   makeDirectory(dirname(path));
   fileSize(path);
 }
 
-/** A new mirror's connection, without a lock: for a file that nobody else knows of yet. The caller makes its rows. */
+/** Creates a mirror without rows, and without a lock: nobody else knows of the file yet. */
 export function createMirrorFile(path: string): Connection {
   createDirectory(path);
   createPrivateFile(path);
@@ -139,7 +139,7 @@ export function createMirrorFile(path: string): Connection {
     connection.pragma(`page_size = ${PAGE_SIZE}`);
     connection.pragma('auto_vacuum = NONE');
     connection.pragma('journal_mode = WAL');
-    configure(connection, WRITER_CACHE_KIB);
+    configure(connection);
     migrate(connection, path);
     makeKindViews(connection);
     return connection;
@@ -153,34 +153,34 @@ type Writer = Pick<WriteAccess, 'connection' | 'restored'>;
 
 /**
  * The writer's connection. The caller holds the writer lock, and knows that the file is empty or a mirror.
- * @param hasViews false for a mirror that no person reads: views take half of the time in which SQLite reads a schema
+ * @param hasViews false for a mirror that nobody queries: SQLite needs half of its time to read a schema for the views
  */
 function openWriter(path: string, hasViews = true): Writer {
   createPrivateFile(path);
   const connection = connect(path, { isReadonly: false });
   try {
-    // Counts for an empty file only.
+    // Has an effect on an empty file only.
     connection.pragma(`page_size = ${PAGE_SIZE}`);
-    // One made with other migrations is refused as it is.
+    // Throws for a mirror made with other migrations, before anything is changed.
     schemaVersion(connection, path);
     const planted = foreignTrigger(connection, path);
     if (planted !== null) throw planted;
-    // auto_vacuum would make a large commit read its entire log again (0.3 s for a million records); VACUUM returns the
-    // space instead.
+    // With auto_vacuum a large commit would read its entire log again (0.3 s for a million records); VACUUM frees the space
+    // instead.
     connection.pragma('auto_vacuum = NONE');
     connection.pragma('journal_mode = WAL');
     connection.pragma('synchronous = NORMAL');
     // Publishing empties the log itself, off the event loop.
     connection.pragma('wal_autocheckpoint = 0');
     connection.pragma(`journal_size_limit = ${JOURNAL_LIMIT_BYTES}`);
-    configure(connection, WRITER_CACHE_KIB);
+    configure(connection);
     migrate(connection, path);
     const restored = restoreSchema(connection, path);
     const spent = spentNumbersText(connection);
     if (spent !== null) throw damagedMirror(path, spent);
     if (hasViews) restored.push(...makeKindViews(connection).map((name) => `view ${name}`));
     removeStage(path);
-    // Of a restore of a backup that was killed here, before this mirror was made: it held the lock too.
+    // Left by a restore of a backup that was killed before this mirror was created; we hold its lock now.
     rmSync(restoreWorkDirectory(path), { recursive: true, force: true });
     endDeadRuns(connection);
     makeFingerprintKey(connection);
@@ -191,30 +191,26 @@ function openWriter(path: string, hasViews = true): Writer {
   }
 }
 
-/** Where a backup is unpacked that is restored to this path, under its lock. */
+/** Where a backup that is restored to this path is unpacked, under the writer lock. */
 export function restoreWorkDirectory(path: string): string {
   return `${path}-restore-work`;
 }
 
-/** 0 if there is none. */
+/** 0 if there is no file. @throws TidemarkError `file_system` for anything but a regular file */
 function fileSize(path: string): number {
   const stats = statSync(path, { throwIfNoEntry: false });
   if (stats === undefined) return 0;
   if (stats.isFile()) return stats.size;
-  throw new TidemarkError(
-    'file_system',
-    stats.isDirectory()
-      ? `${path} is a directory, and the mirror is a file`
-      : `${path} is not a regular file`,
-    {
-      hint: stats.isDirectory()
-        ? `set \`mirror\` (or TIDEMARK_MIRROR) to a file in it, such as ${join(path, 'mirror.db')}`
-        : 'set `mirror` (or TIDEMARK_MIRROR) to another path',
-    },
-  );
+  throw stats.isDirectory()
+    ? new TidemarkError('file_system', `${path} is a directory, and the mirror is a file`, {
+        hint: `set \`mirror\` (or TIDEMARK_MIRROR) to a file in it, such as ${join(path, 'mirror.db')}`,
+      })
+    : new TidemarkError('file_system', `${path} is not a regular file`, {
+        hint: 'set `mirror` (or TIDEMARK_MIRROR) to another path',
+      });
 }
 
-/** Refuses foreign and newer files, and empty ones unless they may be, without changing a byte. */
+/** Throws for foreign and newer files, and for empty ones unless `mayBeEmpty`, without changing a byte. */
 function refuseForeign(path: string, mayBeEmpty: boolean): void {
   const connection = connect(path, { isReadonly: true });
   try {
@@ -226,20 +222,20 @@ function refuseForeign(path: string, mayBeEmpty: boolean): void {
 }
 
 /**
- * Opens a mirror for reading. An older one is upgraded first, under the writer lock. Where neither the directory nor the
- * file can be written (a read-only disk, or a full one), SQLite cannot share the file's log with writers: then a private copy in the
- * temporary directory is read instead, of the state at this moment, and deleted on closing.
- * @throws TidemarkError `mirror_missing`, `mirror_foreign`, `mirror_newer`, `mirror_version`, or `mirror_locked` when it needs an upgrade
- * while somebody writes
+ * Opens a mirror for reading. An older one is upgraded first, under the writer lock. Where neither the directory nor the file can be
+ * written (a read-only disk, or a full one), SQLite cannot share the file's log with writers: then a private copy of the current
+ * state, in the temporary directory, is read instead, and deleted on closing.
+ * @param mayCopy false if the file itself must be read
+ * @throws TidemarkError `mirror_missing`, `mirror_foreign`, `mirror_newer`, `mirror_version`, or `mirror_locked` if it needs an
+ * upgrade while somebody writes
  */
-/** @param mayCopy false where the file itself must be read */
 function openReader(path: string, holder: LockHolder, mayCopy = true): ReaderConnection {
   requireContent(path);
   const reader = connectReader(path, holder, mayCopy);
   try {
     const { version, latest } = schemaVersion(reader.connection, path);
     if (version === latest) {
-      // A verification names what was altered.
+      // `verify` reports what was altered.
       if (holder.command !== 'verify') requireSchema(reader.connection, path);
       return reader;
     }
@@ -262,21 +258,21 @@ function connectReader(path: string, holder: LockHolder, mayCopy: boolean): Read
   let connection: Connection | undefined;
   try {
     connection = connect(path, { isReadonly: true });
-    configure(connection, READER_CACHE_KIB);
+    configure(connection);
     // The first read opens the log.
     connection.prepare('SELECT count(*) FROM sqlite_master').get();
     return readerOf(connection, path, holder);
   } catch (error) {
     connection?.close();
     if (!mayCopy || !isReadFromCopy(sqliteCode(error) ?? '', holder)) throw error;
-    return readBackup(takePrivateCopy(path));
+    return readCopy(takePrivateCopy(path));
   }
 }
 
-/** Commands that read for longer than a moment: once there is room again, a copy would show them what was then. */
+/** Commands that run for long: once a full disk has room again, a copy would show them an old state. */
 const LASTING = /^(daemon|serve)\b/;
 
-/** True where SQLite cannot have the log's index beside the file: nothing may be written there, or there is no room for it. */
+/** True if SQLite cannot keep the log's index beside the file: nothing may be written there, or the disk is full. */
 function isReadFromCopy(code: string, { command }: LockHolder): boolean {
   if (/^SQLITE_(CANTOPEN|READONLY)/.test(code)) return true;
   return /^SQLITE_(FULL|IOERR_(SHMSIZE|WRITE))$/.test(code) && !LASTING.test(command);
@@ -286,11 +282,11 @@ function readerOf(connection: Connection, path: string, holder: LockHolder): Rea
   return { connection, another: () => openReader(path, holder), close: () => void connection.close() };
 }
 
-/** All readers of one copy share it; the last one that closes deletes it. */
-function readBackup(copy: PrivateCopy): ReaderConnection {
+/** A reader of a private copy. Further readers share the copy; the last one that closes deletes it. */
+function readCopy(copy: PrivateCopy): ReaderConnection {
   let readers = 0;
   const open = (): ReaderConnection => {
-    // The copy is ours alone, and its log has to be taken into account: that needs writing.
+    // The copy is ours alone; to read its log, SQLite has to write beside it.
     const connection = connect(copy.path, { isReadonly: false });
     readers += 1;
     const close = (): void => {
@@ -300,7 +296,7 @@ function readBackup(copy: PrivateCopy): ReaderConnection {
       if (readers === 0) copy.discard();
     };
     try {
-      configure(connection, READER_CACHE_KIB);
+      configure(connection);
     } catch (error) {
       close();
       throw error;
@@ -315,19 +311,19 @@ function readBackup(copy: PrivateCopy): ReaderConnection {
   }
 }
 
-function configure(connection: Connection, cacheKib: number): void {
+function configure(connection: Connection): void {
   connection.pragma('foreign_keys = ON');
   connection.pragma('mmap_size = 0');
   connection.pragma('cell_size_check = ON');
-  connection.pragma(`cache_size = -${cacheKib}`);
+  connection.pragma(`cache_size = -${CACHE_KIB}`);
 }
 
-/** What `mirror move` appends to the name of a file that it put away. */
+/** What `mirror move` appends to the name of the old file. */
 export const MOVED_SUFFIX = '.moved';
 
 /**
- * The error of a mirror that `mirror move` put away: whoever does not know of that yet must not begin a new history in the old
- * place, nor take the mirror for lost. Null where a mirror is there, or none was moved.
+ * The error for a mirror that `mirror move` moved away: a command that is still configured with the old place must not begin a new
+ * history there, nor report the mirror as lost. Null if there is a mirror, or none was moved.
  */
 export function movedAway(name: string): MovedMirror | null {
   const path = realMirrorPath(name);
@@ -344,9 +340,9 @@ class MovedMirror extends TidemarkError {
   }
 }
 
-/** Nothing is in the place of the mirror. Whether one was there, others may know: a daemon, or the backups. */
+/** There is no mirror at the path. Whether there was one may be known from a daemon, or from the backups. */
 export class NoMirror extends TidemarkError {
-  /** Without symbolic links. */
+  /** The real path, without symbolic links. */
   readonly path: string;
 
   constructor(path: string, message: string, hint: string) {
@@ -361,11 +357,11 @@ function requireContent(path: string): void {
 
 function missing(path: string): TidemarkError {
   if (existsSync(path + MOVED_SUFFIX)) return new MovedMirror(path);
-  // Its tables are made in one transaction, for which there was no room, or no time.
+  // Its tables are created in one transaction, which failed (a full disk) or was killed.
   if (fileSize(path) > 0)
     return new NoMirror(
       path,
-      `${path} was begun, and nothing was ever stored in it`,
+      `${path} was created, but nothing was ever stored in it`,
       'free some space if the disk is full, then run `tidemark sync` again',
     );
   const left = ['-wal', '-shm', '-lock'].find((suffix) => existsSync(path + suffix));
@@ -382,22 +378,16 @@ function missing(path: string): TidemarkError {
   );
 }
 
-// A copy of a mirror that is where nothing can be written, so that SQLite cannot share its log with a writer (who may
-// reach the same file by another way: a mount that is read-only here only). The copy is one committed state.
+// The private copy of a mirror in a place that cannot be written, where SQLite cannot share the log with a writer (a writer may
+// still reach the file, if only this process has it mounted read-only). The copy is one committed state.
 
-/** What copying needs of the machine. */
-interface BackupEffects {
-  readonly copyFile: (from: string, to: string) => void;
-  readonly pause: (ms: number) => void;
-}
-
-const effects: BackupEffects = {
-  copyFile: copyFileSync,
-  // As SQLite waits for a lock: the caller has nothing else to do.
-  pause: (ms) => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms),
+const effects = {
+  copyFile: copyFileSync as (from: string, to: string) => void,
+  // Blocks, as SQLite does while it waits for a lock.
+  pause: (ms: number): void => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms),
 };
 
-/** Longer than a file system's clock tick: what is written within one leaves no trace in a file's times. */
+/** Longer than a file system's clock tick: two writes within one tick leave the same time. */
 const SETTLED_MS = 20;
 const ATTEMPTS = 20;
 const NO_ROOM: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT']);
@@ -410,13 +400,12 @@ interface PrivateCopy {
 }
 
 /**
- * Copies file and log into the temporary directory. A writer only appends to the log until it carries it over into the
- * file: so where the file and the log's header stayed as they were meanwhile, both belong together, and SQLite leaves
- * out an append that was copied in part.
- * @throws TidemarkError `mirror_locked` when it is being written all the time; file system errors as they are
+ * Copies file and log into the temporary directory. Until its next checkpoint, a writer only appends to the log. So if neither the
+ * file nor the log's header changed meanwhile, the two copies belong together; SQLite ignores an append that was copied in part.
+ * @throws TidemarkError `mirror_locked` if it is written all the time; file system errors as they are
  * @internal
  */
-export function takePrivateCopy(path: string, { copyFile, pause }: BackupEffects = effects): PrivateCopy {
+export function takePrivateCopy(path: string, { copyFile, pause } = effects): PrivateCopy {
   const directory = makeTemporaryDirectory('tidemark-copy-');
   const discard = (): void => rmSync(directory, { recursive: true, force: true });
   const copy = join(directory, basename(path));
@@ -426,14 +415,14 @@ export function takePrivateCopy(path: string, { copyFile, pause }: BackupEffects
       pause(SETTLED_MS);
       if (stamp(path) !== before) continue;
       rmSync(`${copy}-wal`, { force: true });
-      // The log first: what is carried over into the file later than this shows in the file's time.
+      // The log first: a checkpoint after this changes the file's time.
       if (walHeader(path) !== null) copyFile(`${path}-wal`, `${copy}-wal`);
       copyFile(path, copy);
       if (stamp(path) === before) return { path: copy, discard };
     }
   } catch (error) {
     discard();
-    // Not the mirror's disk: the one that the copy is for.
+    // It is the temporary directory's disk that is full, not the mirror's.
     throw NO_ROOM.has(systemCodeOf(error) ?? '') ? asFileError(error, dirname(directory), 'written') : error;
   }
   discard();
@@ -443,16 +432,15 @@ export function takePrivateCopy(path: string, { copyFile, pause }: BackupEffects
   });
 }
 
-/** Changes whenever the file is written or its log restarts. */
+/** A text that changes whenever the file is written or its log restarts. */
 function stamp(path: string): string {
   const { mtimeNs, size, ino } = statSync(path, { bigint: true });
   return [mtimeNs, size, ino, walHeader(path)?.toString('hex') ?? ''].join(' ');
 }
 
-/** Null where there is no log, or an empty one. */
+/** Null if there is no log, or an empty one. */
 function walHeader(path: string): Buffer | null {
-  const stats = statSync(`${path}-wal`, { throwIfNoEntry: false });
-  if (stats === undefined || stats.size === 0) return null;
+  if (logBytes(path) === 0) return null;
   const file = openSync(`${path}-wal`, 'r');
   try {
     const header = Buffer.alloc(WAL_HEADER_BYTES);

@@ -1,4 +1,4 @@
-/** The record side of publishing: what a run found becomes rows of `records`, and what it replaces rows of `revisions`. */
+/** Publishes records: what a run found becomes rows of `records`, and what it replaces becomes rows of `revisions`. */
 import { and, eq } from 'drizzle-orm';
 import { TidemarkError } from '../core/errors.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -23,9 +23,9 @@ export interface ChangedRow {
   readonly body: string;
 }
 
-/** New records written at once: at most some 20 ms. */
+/** New records per batch: at most some 20 ms of work. */
 const FRESH_BATCH = 2000;
-/** New records for each landmark: a page above the leaves of an index holds at least twice as many. */
+/** New records between two landmarks: a page above the leaves of an index covers at least twice as many. */
 const LANDMARK_EVERY = 100_000;
 
 type RecordRow = typeof records.$inferSelect;
@@ -35,8 +35,7 @@ const RECORD = prepared((db) =>
   db
     .select()
     .from(records)
-    .where(eq(records.record, param('record')))
-    .prepare(),
+    .where(eq(records.record, param('record'))),
 );
 
 const REPLACE = prepared((db) => {
@@ -44,11 +43,10 @@ const REPLACE = prepared((db) => {
   return db
     .update(records)
     .set({ run, change, ordinal, previous, hash, volatile, body, lastName })
-    .where(eq(records.record, record))
-    .prepare();
+    .where(eq(records.record, record));
 });
 
-const ADD_REVISION = prepared((db) => db.insert(revisions).values(paramsOf(revisions)).prepare());
+const ADD_REVISION = prepared((db) => db.insert(revisions).values(paramsOf(revisions)));
 
 const IS_REVISION = and(
   eq(revisions.run, param('run')),
@@ -56,28 +54,27 @@ const IS_REVISION = and(
   eq(revisions.record, param('record')),
 );
 
-const REVISION = prepared((db) => db.select().from(revisions).where(IS_REVISION).prepare());
+const REVISION = prepared((db) => db.select().from(revisions).where(IS_REVISION));
 
 const FILL_REVISION = prepared((db) => {
   const { encoding, body } = paramsOf(revisions);
-  return db.update(revisions).set({ encoding, body }).where(IS_REVISION).prepare();
+  return db.update(revisions).set({ encoding, body }).where(IS_REVISION);
 });
 
 export type RecordPublisher = ReturnType<typeof prepareRecordPublisher>;
 
-/** All of it runs inside the publishing transaction. */
+/** Returns the writes of records, all within the publishing transaction. */
 export function prepareRecordPublisher(writer: Connection, run: number, shapes: RunShapes) {
-  // As text, like every query of the stage. In the order of ids, in which the index grows at its end. Neither the usual ABORT nor a
-  // LIMIT that is bound: for both SQLite keeps a journal of the statement, in which it writes every page once more. A failure
-  // ends the entire transaction anyway.
+  // In the order of ids, so that the index grows at its end. Neither the usual ABORT nor a bound LIMIT: for both, SQLite keeps a
+  // journal of the statement, in which it writes each page once more. A failure ends the entire transaction anyway.
   const addFresh = writer.prepare<[run: number, collection: number, fromId: string]>(
     `INSERT OR ROLLBACK INTO main.records (collection, remote_id, run, change, ordinal, hash, volatile, body)
      SELECT collection, remote_id, ?, ${REVISION_CHANGE.added}, 1, hash, volatile, body FROM stage.records
      WHERE collection = ? AND remote_id >= ? AND action = 'fresh' ORDER BY remote_id LIMIT ${FRESH_BATCH}`,
   );
-  // An upper page of an index that grows at its end is split together with the two before it. Nothing else reads those meanwhile,
-  // so that they would be in the log already, and changed there: then COMMIT computes the checksums of the log again from
-  // there on, 0.3 s for a million records. Looked up after each batch, they stay in the cache until COMMIT.
+  // An upper page of an index that grows at its end is split together with the two before it. Since nothing else reads these, they
+  // would be in the log already, and be changed there: then COMMIT computes the checksums of the log again from there on, which
+  // takes 0.3 s for a million records. Looking them up after each batch keeps them in the cache until COMMIT.
   const lookUps = [
     writer.prepare<[Landmark]>(
       `SELECT 1 FROM main.records INDEXED BY records_run WHERE run = :run AND collection = :collection AND record = :record`,
@@ -102,7 +99,7 @@ export function prepareRecordPublisher(writer: Connection, run: number, shapes: 
     return found;
   };
   const nameIn = bodyNames(writer);
-  /** The record's newest revision becomes a replaced one, and the given one takes its place. */
+  /** Moves the record's newest revision to `revisions`, and puts the given one in its place. */
   const replace = (
     before: RecordRow,
     change: keyof typeof REVISION_CHANGE,
@@ -119,7 +116,7 @@ export function prepareRecordPublisher(writer: Connection, run: number, shapes: 
     const newest = { run, change: REVISION_CHANGE[change], ordinal: ordinal + 1, previous: before.run };
     REPLACE(writer).run({ ...newest, ...now, record: before.record });
   };
-  /** Before a body is replaced in place: the older one that is a delta against it becomes one against the new body. */
+  /** Before a body is replaced in place: makes the older delta against it a delta against the new body. */
   const rebase = ({ record, collection, previous, body }: RecordRow, newBody: string): void => {
     if (previous === null || body === null) return;
     const older = REVISION(writer).get({ run: previous, collection, record });
@@ -131,29 +128,29 @@ export function prepareRecordPublisher(writer: Connection, run: number, shapes: 
   };
 
   return {
-    /** A batch of new records from `fromId` on, in id order. Returns where the next one begins; undefined at the end. */
+    /** Adds a batch of new records from `fromId` on, in id order. Returns the start of the next batch; undefined at the end. */
     addBatch(collection: number, fromId: string): string | undefined {
       const { changes, lastInsertRowid } = addFresh.run(run, collection, fromId);
       if (changes === 0) return undefined;
       const { record, remoteId } = recordOf(Number(lastInsertRowid));
       keepUpperPages({ run, collection, record, remoteId }, changes);
-      // The least text that sorts after the last id.
+      // The smallest text that sorts after the last id.
       return `${remoteId}\u0000`;
     },
 
-    /** A record that changed or returned. */
+    /** Writes a record that changed or returned. */
     publishChange(kind: Kind, { record, action, hash, volatile, body }: ChangedRow): void {
       const before = recordOf(record);
       shapes.move(kind, before.body, body);
       if (action === 'volatile') {
         rebase(before, body);
-        // The hash does not cover volatile members, so it stays the revision's.
+        // The hash stays: it does not cover volatile members.
         REPLACE(writer).run({ ...before, volatile, body });
       } else
         replace(before, action === 'returned' ? 'added' : action, { hash, volatile, body, lastName: null });
     },
 
-    /** A record that is gone: its last body and its name are kept, and its newest revision is a tombstone. */
+    /** Removes a record: keeps its last body and its name, and writes a tombstone as its newest revision. */
     remove(kind: Kind, record: number): void {
       const before = recordOf(record);
       shapes.move(kind, before.body, null);

@@ -30,9 +30,9 @@ export interface TouchedCollection {
   readonly kind: Kind;
   /** As in `collections.scope`. */
   readonly scope: string;
-  /** Not in the mirror yet. */
+  /** True if it is not in the mirror yet. */
   readonly isNew: boolean;
-  /** Goes away with its parent record. */
+  /** True if it is gone with its parent record. */
   readonly isRetired: boolean;
   /** Collection of the parent records, for kinds that are read one by one. */
   readonly parent: { readonly kind: Kind; readonly id: number } | null;
@@ -43,7 +43,7 @@ export interface TouchedCollection {
 export interface PublishFacts {
   readonly run: number;
   readonly source: { readonly id: number; readonly name: string };
-  /** Where its records were read; null leaves it as it was. */
+  /** The source's address; null leaves it as it was. */
   readonly baseUrl: string | null;
   readonly startedAt: string;
   readonly finishedAt: string;
@@ -55,17 +55,17 @@ export interface PublishFacts {
   /** Rules that begin with this run. */
   readonly newRules: ReadonlyMap<Kind, ReadonlySet<string>>;
   readonly kindOf: (collection: number) => Kind | undefined;
-  /** What was accepted of the removals that the limits held, and by whom. */
+  /** Removals that the limits held, and that `actor` accepted. */
   readonly accepted: AcceptedRemovals;
   readonly actor: Actor;
   /** Changes of the counts of fields; publishing adds its own. */
   readonly shapes: RunShapes;
 }
 
-/** Rows per slice: at most some 20 ms each. */
+/** Rows per slice: at most some 20 ms of work. */
 const SLICE = { changed: 200, removed: 100, collections: 500 } as const;
 
-/** A record that two lists show counts once, as in a diff; the rows of `sweeps` count what each list showed. */
+/** Totals of a run. A record that two lists show counts once, as in a diff; the rows of `sweeps` count what each list showed. */
 export interface PublishedTotals {
   added: number;
   changed: number;
@@ -74,7 +74,7 @@ export interface PublishedTotals {
   root: Buffer | null;
 }
 
-/** One slice of work per step; the caller has begun the transaction and commits it. */
+/** Publishes a run, one slice of work per step; the caller begins and commits the transaction. */
 export function* publishSteps(
   writer: Connection,
   facts: PublishFacts,
@@ -95,7 +95,7 @@ export function* publishSteps(
     yield* shapes.settle(facts.run);
   }
   // Not earlier: if a page is written to the log at the beginning and again at the end, SQLite reads the entire log
-  // again to compute its checksums, half a second for a million records.
+  // again to compute its checksums: half a second for a million records.
   for (const { id, kind, scope, isNew } of facts.collections)
     if (isNew) ADD_COLLECTION(writer).run({ id, source: facts.source.id, kind, scope });
   if (facts.baseUrl !== null)
@@ -130,17 +130,17 @@ export function* publishSteps(
   return totals;
 }
 
-/** Who accepted removals, where any of them were carried out. */
+/** Records who accepted removals, if any of them were carried out. */
 function recordAccepted(
   writer: Connection,
   { run, source, finishedAt: at, accepted, actor, collections: touched }: PublishFacts,
   removedIn: ReadonlyMap<number, number>,
 ): void {
-  const carriedOut = accepted.collections.flatMap(({ kind, scope, ...numbers }) => {
+  const carriedOut = accepted.collections.flatMap(({ kind, scope, ...counts }) => {
     const key = scopeKey(scope);
     const id = touched.find((each) => each.kind === kind && each.scope === key)?.id;
     const removed = id === undefined ? 0 : (removedIn.get(id) ?? 0);
-    return removed === 0 ? [] : [{ kind, scope: key, ...numbers, removed }];
+    return removed === 0 ? [] : [{ kind, scope: key, ...counts, removed }];
   });
   if (carriedOut.length === 0) return;
   const facts = { run, at, source: source.name, at_most: accepted.atMost, collections: carriedOut };
@@ -149,10 +149,10 @@ function recordAccepted(
 
 const ADD_COLLECTION = prepared((db) => {
   const { id, source, kind, scope } = paramsOf(collections);
-  return db.insert(collections).values({ id, source, kind, scope, records: 0 }).prepare();
+  return db.insert(collections).values({ id, source, kind, scope, records: 0 });
 });
 
-const ADD_RULE = prepared((db) => db.insert(sealingRules).values(paramsOf(sealingRules)).prepare());
+const ADD_RULE = prepared((db) => db.insert(sealingRules).values(paramsOf(sealingRules)));
 
 function addRules(writer: Connection, facts: PublishFacts): void {
   for (const [kind, fields] of facts.newRules)
@@ -201,7 +201,7 @@ function* publishRemovals(
   facts: PublishFacts,
   removedIn: Map<number, number>,
 ): Generator<undefined> {
-  // Skips records that a later pass did see.
+  // Without records that a later pass saw after all.
   const read = writer.prepare<[number, number], { record: number; collection: number }>(
     `SELECT record, collection FROM stage.verdicts v WHERE record > ? AND verdict = 'remove'
        AND NOT ${wasSeen('v.record')} ORDER BY record LIMIT ?`,
@@ -240,8 +240,7 @@ const LAST_ROOT = prepared((db) =>
     .from(runs)
     .where(and(isNotNull(runs.root), lt(runs.run, param('run'))))
     .orderBy(desc(runs.run))
-    .limit(1)
-    .prepare(),
+    .limit(1),
 );
 
 const FINISH_RUN = prepared((db) => {
@@ -254,8 +253,7 @@ const FINISH_RUN = prepared((db) => {
       ...{ finishedAt, outcome, requests, retries, added, changed, removed, unchanged },
       ...{ errorCode, error, changeDigest, sweepDigest, previousRoot, lastEntry, lastEntryHash, root },
     })
-    .where(eq(runs.run, run))
-    .prepare();
+    .where(eq(runs.run, run));
 });
 
 function finishRun(
@@ -294,20 +292,13 @@ function kindIn(facts: PublishFacts, collection: number): Kind {
 
 // Writes a run's sweeps and their results for the collections.
 
-interface SweepFigures {
-  readonly added: number;
-  readonly changed: number;
-  readonly removed: number;
-  readonly unchanged: number;
-  readonly held: number;
-}
+type SweepCounts = Readonly<Record<'added' | 'changed' | 'removed' | 'unchanged' | 'held', number>>;
 
 const ADD_RECORDS = prepared((db) =>
   db
     .update(collections)
     .set({ records: sql`${collections.records} + ${param('added')}` })
-    .where(eq(collections.id, param('id')))
-    .prepare(),
+    .where(eq(collections.id, param('id'))),
 );
 
 const SET_ADDRESS = prepared((db) => {
@@ -315,16 +306,15 @@ const SET_ADDRESS = prepared((db) => {
   return db
     .update(sources)
     .set({ baseUrl, movedFrom: sql`${sources.baseUrl}`, movedRun: sql`${param('run')}` })
-    .where(and(eq(sources.id, id), ne(sources.baseUrl, baseUrl)))
-    .prepare();
+    .where(and(eq(sources.id, id), ne(sources.baseUrl, baseUrl)));
 });
 
 const RETIRE = prepared((db) => {
   const { id, retiredRun } = paramsOf(collections);
-  return db.update(collections).set({ retiredRun }).where(eq(collections.id, id)).prepare();
+  return db.update(collections).set({ retiredRun }).where(eq(collections.id, id));
 });
 
-const ADD_SWEEP = prepared((db) => db.insert(sweeps).values(paramsOf(sweeps)).prepare());
+const ADD_SWEEP = prepared((db) => db.insert(sweeps).values(paramsOf(sweeps)));
 
 const SET_LATEST_SWEEP = prepared((db) => {
   const [run, at] = [sql`${param('run')}`, sql`${param('at')}`];
@@ -345,19 +335,18 @@ const SET_LATEST_SWEEP = prepared((db) => {
       pageCap: sql`ifnull(${param('pageCap')}, ${collections.pageCap})`,
       retiredRun: set('wasSeen', sql`NULL`, collections.retiredRun),
     })
-    .where(eq(collections.id, param('id')))
-    .prepare();
+    .where(eq(collections.id, param('id')));
 });
 
 /**
- * `changesRecords` is false for a failed run: then no sweep of it counts as complete, and no collection goes away. The last
- * complete run of a collection stays recorded through incomplete ones.
+ * Returns what writes a collection's sweep. `changesRecords` is false for a failed run: none of its sweeps counts as complete, and no
+ * collection is retired. Incomplete sweeps keep the collection's last complete run.
  */
 function prepareSweepRecorder(
   writer: Connection,
   { run, finishedAt }: { readonly run: number; readonly finishedAt: string },
   changesRecords: boolean,
-): (collection: TouchedCollection, stats: SweepFigures) => void {
+): (collection: TouchedCollection, stats: SweepCounts) => void {
   return (collection, stats) => {
     const { id, sweep, isRetired } = collection;
     if (stats.added !== stats.removed) ADD_RECORDS(writer).run({ added: stats.added - stats.removed, id });
@@ -379,7 +368,7 @@ function prepareSweepRecorder(
       // A sweep with held removals does not count as full, so that the next one reads the entire list.
       isFull: isComplete && sweep.outcome !== 'held' && sweep.mode !== 'head' ? 1 : 0,
       pageCap: sweep.pageCap ?? null,
-      // A skipped collection was not read: if it was retired, it stays so.
+      // A skipped collection was not read: if it was retired, it stays retired.
       wasSeen: isRetired || sweep.outcome === 'skipped' ? 0 : 1,
       id,
     });

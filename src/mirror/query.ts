@@ -14,31 +14,34 @@ import type { Connection, Statement } from './database.ts';
 
 export type QueryBuilder = BetterSQLite3Database & { readonly $client: Connection };
 
-const builders = new WeakMap<Connection, QueryBuilder>();
-
-/** One for each connection: Drizzle takes as long to make one as SQLite for a short query. @internal */
-export function queryBuilder(connection: Connection): QueryBuilder {
-  const builder = builders.get(connection) ?? drizzle({ client: connection });
-  builders.set(connection, builder);
-  return builder;
-}
-
-/**
- * A query, built and prepared when a connection first asks for it, and once for that connection. It is not to be iterated
- * over: all who ask have the same statement.
- */
-export function prepared<Query>(build: (db: QueryBuilder) => Query): (connection: Connection) => Query {
-  const known = new WeakMap<Connection, Query>();
+/** A value that is made once for each connection, when it is first needed: a statement of SQL as text, for example. */
+export function perConnection<Value>(
+  make: (connection: Connection) => Value,
+): (connection: Connection) => Value {
+  const known = new WeakMap<Connection, Value>();
   return (connection) => {
-    const found = known.get(connection) ?? build(queryBuilder(connection));
-    known.set(connection, found);
-    return found;
+    const value = known.get(connection) ?? make(connection);
+    known.set(connection, value);
+    return value;
   };
 }
 
+/** Drizzle's query builder for a connection, made once: making one takes as long as a short query. @internal */
+export const queryBuilder = perConnection((connection): QueryBuilder => drizzle({ client: connection }));
+
 /**
- * SQL of a column within `json_array` or `json_object`, which refuse a BLOB: another program may have stored one. A BLOB is greater
- * than all other values; `typeof` would take twice as long.
+ * A query that is built and prepared once for each connection, when it is first needed. Do not iterate over it: all callers
+ * share the statement.
+ */
+export function prepared<Query>(
+  build: (db: QueryBuilder) => { prepare(): Query },
+): (connection: Connection) => Query {
+  return perConnection((connection) => build(queryBuilder(connection)).prepare());
+}
+
+/**
+ * SQL for a column within `json_array` or `json_object`, which throw for a BLOB, and another program may have stored one. A BLOB
+ * compares greater than all other values; `typeof` would take twice as long.
  */
 export function inJson(column: string): string {
   return `iif(${column} >= x'', json_object('blob', hex(${column})), ${column})`;
@@ -50,20 +53,15 @@ export interface RowQuery<Row> {
 }
 
 /**
- * A query whose rows are read one by one, which Drizzle cannot: better-sqlite3's own statement with the builder's text. The
- * text is built once; each call under way has a statement of its own, so that several may be on one connection.
- * Only plain columns and `sql` fragments may be selected; a column's decoder is not called.
+ * A query whose rows are read one by one, which Drizzle cannot do: better-sqlite3 runs the text that Drizzle builds. The text is
+ * built once; iterations that run at the same time on one connection have a statement each.
+ * Only plain columns and `sql` fragments may be selected: a column's decoder is not called.
  */
 export function streamed<Row extends object>(
   build: (db: QueryBuilder) => RowQuery<Row>,
 ): (connection: Connection) => (values?: Readonly<Record<string, unknown>>) => Generator<Row, undefined> {
   let built: ReturnType<typeof textOf> | undefined;
-  const allIdle = new WeakMap<Connection, Statement<unknown[], unknown[]>[]>();
-  const idleOf = (connection: Connection): Statement<unknown[], unknown[]>[] => {
-    const idle = allIdle.get(connection) ?? [];
-    allIdle.set(connection, idle);
-    return idle;
-  };
+  const idleOf = perConnection((): Statement<unknown[], unknown[]>[] => []);
   return (connection) => {
     built ??= textOf(build(queryBuilder(connection)));
     const { names, text, params } = built;
@@ -95,7 +93,7 @@ export const param = sql.placeholder;
 
 type ParamsOf<T extends Table> = { readonly [Name in keyof T['_']['columns']]: SQL<never> };
 
-/** A value for each column of a table, given by the column's property when the query runs. */
+/** A placeholder for each column of a table, with the name of the column's property. */
 export function paramsOf<T extends Table>(table: T): ParamsOf<T> {
   const columns = Object.entries<Column>(getTableColumns(table));
   return Object.fromEntries(
@@ -103,12 +101,12 @@ export function paramsOf<T extends Table>(table: T): ParamsOf<T> {
   ) as ParamsOf<T>;
 }
 
-/** Drizzle encodes the null of a placeholder too, which makes a boolean's null false. */
+/** Drizzle's encoder is called for null too, and would turn the null of a boolean into false. */
 function nullSafe(column: Column): DriverValueEncoder<unknown, unknown> {
   return { mapToDriverValue: (value) => (value === null ? null : column.mapToDriverValue(value)) };
 }
 
-/** The columns of a table but these, to select or to set. */
+/** The columns of a table without these, to select or to set. */
 export function columnsWithout<T extends Table, Name extends keyof T['_']['columns']>(
   table: T,
   ...names: readonly Name[]
@@ -119,7 +117,7 @@ export function columnsWithout<T extends Table, Name extends keyof T['_']['colum
   return Object.fromEntries(columns) as unknown as Omit<T['_']['columns'], Name>;
 }
 
-/** For `onConflictDoUpdate`: each of these columns gets the value that the refused row has. */
+/** For `onConflictDoUpdate`: sets each of these columns to the value of the row that was not inserted. */
 export function excluded<Columns extends Record<string, Column>>(
   columns: Columns,
 ): { readonly [Name in keyof Columns]: SQL } {
@@ -128,12 +126,12 @@ export function excluded<Columns extends Record<string, Column>>(
   ) as { readonly [Name in keyof Columns]: SQL };
 }
 
-/** `value` is one of a JSON array that is given when the query runs: however many there are, the statement is the same. */
+/** True if `value` is an element of the JSON array that is the named parameter: one statement for any number of elements. */
 export function isAmong(value: SQLWrapper, name: string): SQL {
   return sql`${value} IN (SELECT "value" FROM json_each(${param(name)}))`;
 }
 
-/** No condition where the named value is null. */
+/** The condition, unless the named parameter is null: then no condition. */
 export function unlessGiven(name: string, condition: SQL): SQL {
   return sql`(${param(name)} IS NULL OR ${condition})`;
 }

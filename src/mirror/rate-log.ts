@@ -1,7 +1,7 @@
 /**
- * The starts of the last hour's requests, in a small SQLite file beside the mirror. All processes that use the mirror
- * share it, and it survives their end. It is separate from the mirror because reading commands cannot write the mirror,
- * and the writer must not wait for them. Implements the client's `RateLog`. Its tables are in no schema: SQL as text.
+ * The start times of the last hour's requests, in a small SQLite file beside the mirror. All processes that use the mirror
+ * share it, and it outlives them. It is separate from the mirror because reading commands cannot write to the mirror,
+ * and the writer must not wait for them. Implements the client's `RateLog`. Its tables are not in the Drizzle schema: SQL as text.
  */
 import { createHash, randomInt } from 'node:crypto';
 import { existsSync, rmSync } from 'node:fs';
@@ -9,40 +9,40 @@ import { dirname } from 'node:path';
 import type { SourceConfig } from '../config/config.ts';
 import { keyFingerprint } from '../config/source.ts';
 import type { Clock } from '../core/clock.ts';
-import { TidemarkError } from '../core/errors.ts';
-import { systemCodeOf } from '../core/errors.ts';
+import { TidemarkError, systemCodeOf } from '../core/errors.ts';
 import {
   type Connection,
   type Statement,
   connect,
   createPrivateFile,
   sqliteCode,
+  transact,
   translated,
 } from './database.ts';
 import { realMirrorPath } from './real-path.ts';
 
 interface RateLogOptions {
-  /** Absolute path, of a mirror or of the mirrors' directory: the log is beside it. */
+  /** Absolute path of a mirror, or of the mirrors' directory: the log is beside it. */
   readonly beside: string;
-  /** The log beside this path is used until the directory of `beside` is there, and then moved into that one. */
+  /** The log beside this path is used until the directory of `beside` exists, and is then moved there. */
   readonly before?: string | null;
-  /** Names a key at an origin without telling the key. */
+  /** Stands for a key at an origin without revealing the key. */
   readonly fingerprint: string;
-  /** How many starts the limits look back at most. */
+  /** The number of starts that the longest limit looks back. */
   readonly keeps: number;
   readonly clock: Clock;
 }
 
-/** Written into the file's header, so that a file of somebody else is not taken for a log. "TDRL". */
+/** In the file's header, so that another program's file is not taken for a log: "TDRL". */
 const APPLICATION_ID = 0x5444524c;
-/** Tables of another version are created again: they hold only an hour. */
+/** Version of the tables. Those of another version are dropped, as they have only an hour of starts. */
 const FORM = 1;
 const HOUR_MS = 3_600_000;
-/** Windows are a little longer than the service's. */
+/** By how much our window is longer than the service's. */
 const MARGIN_MS = 60_000;
-/** How long starts that a process keeps free are believed, unless it says so again. */
+/** How long starts that a process reserved stay reserved, unless it reserves them again. */
 const HELD_MS = 60_000;
-/** A start writes three or four pages. Small ones keep SQLite's own log at a megabyte, with few checkpoints: each takes a sync. */
+/** A start writes three or four pages. With small pages SQLite's own log stays at a megabyte with few checkpoints, each of which takes a sync. */
 const PAGE_SIZE = 1024;
 
 const TABLES = `
@@ -50,18 +50,18 @@ const TABLES = `
   -- limit_id: the first 48 bits of a SHA-256 over origin, key and the name of the limit
   -- n: counts up without gaps; at: epoch milliseconds, never less than the one before
   CREATE TABLE starts (limit_id INTEGER, n INTEGER, at INTEGER NOT NULL, PRIMARY KEY (limit_id, n)) WITHOUT ROWID;
-  -- owner: a process, by a number of its own; count: starts that it keeps free, until that time at most
+  -- owner: a random number of a process; count: starts that it has reserved, until that time at most
   CREATE TABLE held (limit_id INTEGER, owner INTEGER, count INTEGER NOT NULL, until INTEGER NOT NULL,
     PRIMARY KEY (limit_id, owner)) WITHOUT ROWID;
-  -- What a 429 left behind, as the client wrote it.
+  -- The pause and rate after a 429, as the client wrote them.
   CREATE TABLE pace (limit_id INTEGER PRIMARY KEY, text TEXT NOT NULL);`;
 
-/** Where the log of requests beside this path is. */
+/** The path of the log of requests beside this path. */
 export function rateLogPath(beside: string): string {
   return `${realMirrorPath(beside)}-rate`;
 }
 
-/** Copies the log beside one path to beside another, if there is none yet: the hour's requests count after a move too. */
+/** Copies the log beside one path to another path, unless there is one: after a move, the hour's requests still count. */
 export function copyRateLog(from: string, to: string): void {
   if (!existsSync(rateLogPath(from)) || existsSync(rateLogPath(to))) return;
   translated(rateLogPath(to), () => {
@@ -75,7 +75,7 @@ export function copyRateLog(from: string, to: string): void {
   });
 }
 
-/** The log of one key for one client. The file is made or opened when the first request starts. */
+/** The log of one key for one client. The file is created or opened when the first request starts. */
 export class SharedRateLog {
   readonly #options: RateLogOptions;
   #path: string;
@@ -92,10 +92,10 @@ export class SharedRateLog {
     return this.#options.clock.now();
   }
 
-  /** @throws TidemarkError when the file cannot be used; it may be tried again */
+  /** Runs `work` in one transaction. @throws TidemarkError if the file cannot be used; the caller may try again */
   atomically<T>(work: () => T): T {
     if (this.#isToMove()) this.#move();
-    // Again in the transaction: nothing is written to a log that another process has just moved.
+    // Checked again in the transaction: another process may just have moved the log.
     const done = this.#inFile(() => (this.#isToMove() ? null : { result: work() }));
     if (done !== null) return done.result;
     this.#move();
@@ -144,7 +144,7 @@ export class SharedRateLog {
   }
 }
 
-/** Moves what the log beside one path has into that beside another. Where that cannot be now, it stays for the next process. */
+/** Moves the contents of the log beside one path to the log beside another. If that fails now, the next process does it. */
 function moveRateLog(from: string, beside: string, clock: Clock): void {
   const path = rateLogPath(from);
   if (!existsSync(path)) return;
@@ -152,33 +152,28 @@ function moveRateLog(from: string, beside: string, clock: Clock): void {
   try {
     const opened = connect(path, { isReadonly: false });
     connection = opened;
-    opened
-      .transaction(() => {
-        mergeRateLog(beside, stateOf(opened, clock), clock, { areApart: true });
-        opened.exec('DELETE FROM starts; DELETE FROM held; DELETE FROM pace');
-      })
-      .immediate();
+    transact(opened, () => {
+      mergeRateLog(beside, stateOf(opened, clock), clock, { areApart: true });
+      opened.exec('DELETE FROM starts; DELETE FROM held; DELETE FROM pace');
+    });
   } catch (error) {
-    // The file's; an error of the other log is a TidemarkError.
+    // An error of the other log is a TidemarkError.
     if (sqliteCode(error) === undefined) throw error;
     return;
   } finally {
     connection?.close();
   }
-  // The last process that closes the file removes SQLite's own log beside it: another one still uses it then.
+  // The last process that closes the file removes its -wal: if there is one, another process still uses the file.
   if (existsSync(`${path}-wal`)) return;
   try {
     rmSync(path, { force: true });
   } catch (error) {
-    // It has nothing any more.
+    // The file is empty, so it may stay.
     if (systemCodeOf(error) === undefined) throw error;
   }
 }
 
-/**
- * The starts of the last hour that the file holds, epoch milliseconds, oldest first. Empty if it cannot be read.
- * `kind`: of the limit of that name.
- */
+/** The starts of the last hour in the file, epoch milliseconds, oldest first; empty if it cannot be read. @param kind name of the limit */
 export function readStarts(
   { beside, fingerprint, clock }: Omit<RateLogOptions, 'keeps'>,
   kind: string | null,
@@ -193,7 +188,7 @@ export function readStarts(
   return readLog(beside, read) ?? [];
 }
 
-/** What the file beside that path holds; null if there is none, or none that can be read: what uses the log says what is wrong with it. */
+/** The result of `read` on the log beside that path; null if there is none, or it cannot be read (using the log reports why). */
 export function readLog<T>(beside: string, read: (connection: Connection) => T): T | null {
   const path = rateLogPath(beside);
   if (!existsSync(path)) return null;
@@ -209,10 +204,7 @@ export function readLog<T>(beside: string, read: (connection: Connection) => T):
   }
 }
 
-/**
- * Requests that `rate.perHour` leaves now, by what all processes sent with that key. Null without a limit, and where the log beside that
- * path knows of none.
- */
+/** How many requests `rate.perHour` leaves now to all processes with that key. Null without a limit, or without requests in the log. */
 export function leftOfHour(
   source: Pick<SourceConfig, 'baseUrl' | 'apiKey' | 'rate'>,
   { beside, clock }: { beside: string; clock: Clock },
@@ -223,19 +215,19 @@ export function leftOfHour(
   return used === 0 ? null : Math.max(0, perHour - used);
 }
 
-/** What a rate log holds of the last hour, to be continued on another machine. It does not reveal any key. */
+/** The last hour of a rate log, to be continued on another machine. It reveals no key. */
 export interface RateLogState {
-  /** When the ages were taken, by the clock that was given, epoch milliseconds. */
+  /** When the ages were taken, by the given clock, epoch milliseconds. */
   readonly at?: number;
-  /** Starts of each limit, by its number in the file: how many milliseconds ago, oldest first. */
+  /** The ages of the starts in milliseconds, oldest first, by the limit's number in the file. */
   readonly ages: Readonly<Record<string, readonly number[]>>;
-  /** What a 429 left behind, by the same numbers, as the limiter wrote it: with times of the clock of the machine. */
+  /** The pause and rate after a 429 by the same numbers, as the limiter wrote them: with times of that machine's clock. */
   readonly paces: Readonly<Record<string, string>>;
 }
 
 /**
- * The entire log beside a mirror, for all keys in it; null if there is none that can be read. What a process kept free and
- * did not give back, since it was killed, counts as starts of now: it may have used it.
+ * The entire log beside a mirror, with all keys; null if there is none, or it cannot be read. Starts that a killed process had
+ * reserved count as made now: it may have used them.
  */
 export function exportRateLog(beside: string, clock: Clock): RateLogState | null {
   return readLog(beside, (connection) => stateOf(connection, clock));
@@ -270,10 +262,10 @@ function stateOf(connection: Connection, clock: Clock): RateLogState {
 }
 
 /**
- * Adds to the log beside a mirror what another one knows of its limits; starts that both know count once.
- * @param state as `exportRateLog` gave it, with its ages as of now
- * @param areApart true where no start is in both
- * @throws TidemarkError where the file cannot be written
+ * Adds the contents of another log to the log beside a mirror; starts that are in both count once.
+ * @param state from `exportRateLog`, with its ages as of now
+ * @param areApart true if no start is in both
+ * @throws TidemarkError if the file cannot be written
  */
 export function mergeRateLog(
   beside: string,
@@ -286,16 +278,14 @@ export function mergeRateLog(
     const now = clock.now();
     const connection = openFile(path, now);
     try {
-      connection
-        .transaction(() => {
-          for (const [id, ages] of Object.entries(state.ages)) {
-            const ats = ages.map((age) => now - age);
-            mergeStarts(connection, Number(id), ats, areApart ? -1 : SAME_START_MS);
-          }
-          const put = connection.prepare('INSERT OR IGNORE INTO pace VALUES (?, ?)');
-          for (const [id, text] of Object.entries(state.paces)) put.run(Number(id), text);
-        })
-        .immediate();
+      transact(connection, () => {
+        for (const [id, ages] of Object.entries(state.ages)) {
+          const ats = ages.map((age) => now - age);
+          mergeStarts(connection, Number(id), ats, areApart ? -1 : SAME_START_MS);
+        }
+        const put = connection.prepare('INSERT OR IGNORE INTO pace VALUES (?, ?)');
+        for (const [id, text] of Object.entries(state.paces)) put.run(Number(id), text);
+      });
     } finally {
       connection.close();
     }
@@ -303,19 +293,19 @@ export function mergeRateLog(
 }
 
 /**
- * Clocks of two machines differ by less, also where they were compared while the machine was busy: starts that lie nearer to
- * each other are taken for the same one.
+ * Starts in two logs that are at most this far apart count as the same one: the clocks of two machines differ by less, even if they
+ * were compared while a machine was busy.
  */
 const SAME_START_MS = 1_000;
 
-/** @param sameMs nearer ones are the same; negative for none */
+/** @param sameMs starts that are at most this far apart are the same; negative if none are */
 function mergeStarts(connection: Connection, id: number, others: readonly number[], sameMs: number): void {
   const own = connection
     .prepare<[number], number>('SELECT at FROM starts WHERE limit_id = ? ORDER BY n')
     .pluck()
     .all(id);
   const merged = [...own];
-  // Both are sorted: each of ours stands for one of the others' at most.
+  // Both are sorted: each of our own starts matches one of the others at most.
   let next = 0;
   for (const at of others) {
     while (next < own.length && (own[next] ?? 0) < at - sameMs) next += 1;
@@ -328,6 +318,7 @@ function mergeStarts(connection: Connection, id: number, others: readonly number
   for (const [index, at] of merged.toSorted((a, b) => a - b).entries()) insert.run(id, index + 1, at);
 }
 
+/** The number of a limit in the file: the first 48 bits of a SHA-256. @param kind name of the limit */
 export function limitId(fingerprint: string, kind: string | null): number {
   return createHash('sha256')
     .update(`${fingerprint}\0${kind ?? ''}`)
@@ -371,10 +362,8 @@ class RateFile {
   starts(kind: string | null): SharedStarts {
     const known = this.#starts.get(kind);
     if (known !== undefined) return known;
-    const { fingerprint, keeps, clock } = this.#options;
-    const starts = new SharedStarts(this.#connection, {
-      ...{ limitId: limitId(fingerprint, kind), owner: this.#owner, keeps, clock },
-    });
+    const id = limitId(this.#options.fingerprint, kind);
+    const starts = new SharedStarts(this.#connection, id, this.#owner, this.#options);
     this.#starts.set(kind, starts);
     return starts;
   }
@@ -391,7 +380,7 @@ class RateFile {
     try {
       this.#connection.prepare('DELETE FROM held WHERE owner = ?').run(this.#owner);
     } catch (error) {
-      // A disk that is full, say: what this process kept free is believed for a minute at most.
+      // A full disk, for example: what this process reserved expires within a minute.
       if (sqliteCode(error) === undefined) throw error;
     } finally {
       this.#connection.close();
@@ -399,7 +388,7 @@ class RateFile {
   }
 }
 
-/** The starts of one limit. All of it is called within `atomically`. */
+/** The starts of one limit. All methods are called within `atomically`. */
 class SharedStarts {
   readonly #id: number;
   readonly #owner: number;
@@ -416,19 +405,11 @@ class SharedStarts {
   readonly #hold: Statement<[number, number, number, number], unknown>;
   readonly #held: Statement<[number, number, number, number], number>;
 
-  constructor(
-    connection: Connection,
-    options: {
-      readonly limitId: number;
-      readonly owner: number;
-      readonly keeps: number;
-      readonly clock: Clock;
-    },
-  ) {
-    this.#id = options.limitId;
-    this.#owner = options.owner;
-    this.#keeps = options.keeps;
-    this.#clock = options.clock;
+  constructor(connection: Connection, id: number, owner: number, { keeps, clock }: RateLogOptions) {
+    this.#id = id;
+    this.#owner = owner;
+    this.#keeps = keeps;
+    this.#clock = clock;
     const number = <P extends unknown[]>(sql: string): Statement<P, number> =>
       connection.prepare<P, number>(sql).pluck();
     this.#latest = connection.prepare('SELECT n, at FROM starts WHERE limit_id = ? ORDER BY n DESC LIMIT 1');
@@ -443,7 +424,7 @@ class SharedStarts {
     this.#count = number('SELECT count(*) FROM starts WHERE limit_id = ? AND at > ?');
     this.#hold = connection.prepare('INSERT OR REPLACE INTO held VALUES (?, ?, ?, ?)');
     this.#held = number(
-      // What ends later than it may was written before the clock was set back.
+      // A reservation that ends later than possible was written before the clock was set back.
       'SELECT total(count) FROM held WHERE limit_id = ? AND owner <> ? AND until > ? AND until <= ?',
     );
   }
@@ -451,7 +432,7 @@ class SharedStarts {
   add(at: number): number {
     const n = (this.#notAhead()?.n ?? 0) + 1;
     this.#insert.run(this.#id, n, at);
-    // By age too: another source with this key may look back further.
+    // Only old ones, as another source with this key may look back further.
     this.#dropOld.run(this.#id, n - this.#keeps, at - HOUR_MS - MARGIN_MS);
     return n;
   }
@@ -481,8 +462,8 @@ class SharedStarts {
   }
 
   /**
-   * The latest start. If it is in the future, the clock was set back by an unknown time: that start then counts
-   * as now, and the others are shifted by the same time. One that is further ahead than the longest window is ignored.
+   * The latest start. If it is in the future, the clock was set back by an unknown time: then that start counts as made now, and the
+   * others are shifted by the same time. A start that is further ahead than the longest window is dropped.
    */
   #notAhead(): { readonly n: number; readonly at: number } | undefined {
     const latest = this.#latest.get(this.#id);
@@ -496,12 +477,7 @@ class SharedStarts {
 
 /** Opens the log at `path`, created if missing. */
 function openFile(path: string, now: number): Connection {
-  try {
-    createPrivateFile(path);
-  } catch (error) {
-    // Another process was first.
-    if (systemCodeOf(error) !== 'EEXIST') throw error;
-  }
+  createPrivateFile(path);
   const connection = connect(path, { isReadonly: false });
   try {
     prepareFile(connection, path, now);
@@ -515,7 +491,7 @@ function openFile(path: string, now: number): Connection {
 function prepareFile(connection: Connection, path: string, now: number): void {
   const isOurs = (): boolean => connection.pragma('application_id', { simple: true }) === APPLICATION_ID;
   const isInForm = (): boolean => isOurs() && connection.pragma('user_version', { simple: true }) === FORM;
-  // In this order: another process that is making the file commits its tables and its mark as one.
+  // In this order: another process that is creating the file commits tables and mark together.
   const hasTables = connection.prepare('SELECT count(*) FROM sqlite_master').pluck().get() !== 0;
   if (hasTables && !isOurs()) {
     throw new TidemarkError('file_system', `${path} is not a log of Tidemark; it was not changed`, {
@@ -526,20 +502,18 @@ function prepareFile(connection: Connection, path: string, now: number): void {
     connection.pragma(`page_size = ${PAGE_SIZE}`);
     connection.pragma('journal_mode = WAL');
   } catch (error) {
-    // Another process is setting it at this moment; it holds for all of them.
+    // Another process is setting it at this moment, for all of them.
     if (sqliteCode(error)?.startsWith('SQLITE_BUSY') !== true) throw error;
   }
   connection.pragma('synchronous = NORMAL');
-  connection
-    .transaction(() => {
-      if (!isInForm()) {
-        connection.exec(TABLES);
-        connection.pragma(`application_id = ${APPLICATION_ID}`);
-        connection.pragma(`user_version = ${FORM}`);
-      }
-      // Keys that are no longer used, and processes that died.
-      connection.prepare('DELETE FROM starts WHERE at <= ?').run(now - HOUR_MS - MARGIN_MS);
-      connection.prepare('DELETE FROM held WHERE until < ?').run(now);
-    })
-    .immediate();
+  transact(connection, () => {
+    if (!isInForm()) {
+      connection.exec(TABLES);
+      connection.pragma(`application_id = ${APPLICATION_ID}`);
+      connection.pragma(`user_version = ${FORM}`);
+    }
+    // Starts of keys that are no longer used, and reservations of processes that died.
+    connection.prepare('DELETE FROM starts WHERE at <= ?').run(now - HOUR_MS - MARGIN_MS);
+    connection.prepare('DELETE FROM held WHERE until < ?').run(now);
+  });
 }

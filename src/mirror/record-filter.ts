@@ -1,4 +1,4 @@
-/** Which collections and ids a reader wants, in a stable order. */
+/** Selects collections and ids by a filter, in a stable order. */
 import { and, countDistinct, eq, isNotNull } from 'drizzle-orm';
 import { alias } from 'drizzle-orm/sqlite-core';
 import { definitionOf, familyKinds } from '../catalog/catalog.ts';
@@ -14,16 +14,16 @@ import { readIdMap } from './id-map.ts';
 import { type CollectionRow, readCollection, readCollections } from './run-rows.ts';
 import { records } from './schema/record-tables.ts';
 
-/** What is not named is not filtered. */
+/** A member that is left out does not filter. */
 export interface RecordFilter {
   readonly sources?: readonly string[];
   readonly kinds?: readonly Kind[];
-  /** These organizations: their own records, and everything below them, their projects' recordings included. */
+  /** These organizations: their own records, and everything below them, recordings of their projects included. */
   readonly organizations?: readonly string[];
   /** These projects: their own records, and everything below them. */
   readonly projects?: readonly string[];
   readonly ids?: readonly string[];
-  /** True also selects under the other ids of the named records: had before a restore created them again, or since then. */
+  /** True to select the named records also under their other ids: from before or after a restore created them again. */
   readonly followsIds?: boolean;
   /** Exactly this scope. */
   readonly scope?: Scope;
@@ -37,7 +37,7 @@ export interface SelectedCollection extends CollectionRow {
 /** The location of a record or a collection. */
 type Place = Pick<CollectionRow, 'source' | 'kind' | 'scope'>;
 
-/** In catalog order, then by source and scope. As of `run`, projects are in organizations. */
+/** In catalog order, then by source and scope. @param run as of which projects belong to organizations */
 export function selectCollections(
   connection: Connection,
   filter: RecordFilter,
@@ -50,7 +50,7 @@ export function selectCollections(
   });
 }
 
-/** The collections among which the filter selects: only the one that it names, where it names one by its key. */
+/** The collections to filter: only one if the filter has its key. */
 function candidates(connection: Connection, { sources, kinds, scope }: RecordFilter): CollectionRow[] {
   const [source] = sources ?? [];
   const [kind] = kinds ?? [];
@@ -61,7 +61,7 @@ function candidates(connection: Connection, { sources, kinds, scope }: RecordFil
   return found === undefined ? [] : [found];
 }
 
-/** Returns the ids to read in one collection after another: null for all, undefined if the filter excludes it. */
+/** Returns a function for the ids to read in a collection: null for all, undefined if the filter excludes the collection. */
 export function prepareSelection(
   connection: Connection,
   filter: RecordFilter,
@@ -77,7 +77,7 @@ export function prepareSelection(
   };
 }
 
-/** Ids of records of a kind in a source, with all others that these records had. */
+/** Returns the ids of records of a kind in a source, perhaps with all other ids that these records had. */
 type IdsOf = (ids: readonly string[], source: string, kind: Kind) => readonly string[];
 
 function everyId(connection: Connection): IdsOf {
@@ -89,7 +89,7 @@ function everyId(connection: Connection): IdsOf {
   };
 }
 
-/** What the filter names, by the ids of one source. */
+/** The filter with its ids replaced for one source. */
 function named(filter: RecordFilter, { source, kind }: Place, idsOf: IdsOf): RecordFilter {
   const { ids, organizations, projects } = filter;
   return {
@@ -120,7 +120,7 @@ function selectIds(
   return ids;
 }
 
-/** The organizations that a collection is below; recordings name only their project. */
+/** The organizations that a collection is below; the scope of recordings has only their project. */
 function organizationsAbove(
   { source, scope }: Pick<Place, 'source' | 'scope'>,
   organizationsOf: ProjectParents,
@@ -129,9 +129,7 @@ function organizationsAbove(
   return scope.project_id === undefined ? [] : organizationsOf(source, scope.project_id);
 }
 
-/**
- * The current collections of a source, a component that two lists show counted in that of its family only (`records`).
- */
+/** The current collections of a source; `records` counts a component that two lists show only in the list of its family. */
 export function readCountedOnce(connection: Connection, source: string): CollectionRow[] {
   const all = readCollections(connection, source).filter(({ retiredRun }) => retiredRun === null);
   return all.map((union) => {
@@ -154,14 +152,10 @@ const REPEATED = prepared((db) => {
     .select({ repeated: countDistinct(records.record) })
     .from(records)
     .innerJoin(listed, and(isAmong(listed.collection, 'families'), eq(listed.remoteId, records.remoteId)))
-    .where(and(eq(records.collection, param('union')), isNotNull(records.hash), isNotNull(listed.hash)))
-    .prepare();
+    .where(and(eq(records.collection, param('union')), isNotNull(records.hash), isNotNull(listed.hash)));
 });
 
-/**
- * Returns how many current records are below a record of a kind: below an organization, those of its projects included; a
- * component once.
- */
+/** Returns how many current records are below a record of a kind (below an organization also those of its projects); a component counts once. */
 export function readCountsBelow(
   connection: Connection,
   source: string,
@@ -184,7 +178,7 @@ export function readCountsBelow(
       .reduce((sum, { records }) => sum + records, 0);
 }
 
-/** Of each project that a source's collections are below, the organizations that it is in, or was at any time. */
+/** For each project that collections of a source are below: the organizations that it is in, or else was in at any time. */
 export function readOrganizationsOfProjects(
   connection: Connection,
   source: string,
@@ -203,7 +197,7 @@ function sortedIds(ids: readonly string[]): readonly string[] {
   return [...new Set(ids)].sort(compareTexts);
 }
 
-// In which organizations a project is, as of a run: by their projects lists, and by their `teams`.
+// The organizations of a project as of a run, by the organizations' lists of projects, and by their `teams`.
 
 type ProjectParents = (source: string, project: string) => readonly string[];
 
@@ -211,8 +205,8 @@ type ProjectParents = (source: string, project: string) => readonly string[];
 const LATEST = Number.MAX_SAFE_INTEGER;
 
 /**
- * Looks when first asked. A project that the state of the run shows nowhere is where it was at any time: what hangs from
- * it may outlive it in the mirror.
+ * Reads when it is first called. A project that the state of the run does not show is in all organizations in which it ever was:
+ * what is below it may outlive it in the mirror.
  */
 function projectParents(connection: Connection, run: number): ProjectParents {
   let then: ReadonlyMap<string, ReadonlySet<string>> | undefined;
@@ -227,7 +221,7 @@ function projectParents(connection: Connection, run: number): ProjectParents {
   };
 }
 
-/** By source and project; of all times where no run is given. */
+/** By source and project, as of a run; null: of all times. */
 function readParents(connection: Connection, run: number | null): ReadonlyMap<string, ReadonlySet<string>> {
   const parents = new Map<string, Set<string>>();
   const add = (source: string, project: string, organization: string): void => {
@@ -258,6 +252,5 @@ const KNOWN = prepared((db) =>
   db
     .select(LATEST_COLUMNS)
     .from(records)
-    .where(eq(records.collection, param('collection')))
-    .prepare(),
+    .where(eq(records.collection, param('collection'))),
 );

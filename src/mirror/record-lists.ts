@@ -1,6 +1,6 @@
 /**
- * Lists of a kind's current records with as little of each as a list shows. A page costs what it holds, however many
- * records there are: it continues after a record's key, which has an index.
+ * Lists of a kind's current records with the little that a list shows of each. The time depends on the length of the page, not on the
+ * number of records: it continues after a record's key, which has an index.
  */
 import { and, asc, eq, gt, gte, isNotNull, lt, sql } from 'drizzle-orm';
 import type { Scope } from '../catalog/definition.ts';
@@ -23,7 +23,7 @@ export interface ListRow {
   readonly id: string;
   /** The run of its current revision. */
   readonly run: number;
-  /** Null for one that is longer than was asked for. */
+  /** Null if it is longer than `maxBody`. */
   readonly body: string | null;
 }
 
@@ -48,17 +48,16 @@ const COLLECTIONS = prepared((db) =>
         unlessGiven('source', eq(sources.name, param('source'))),
       ),
     )
-    .orderBy(asc(collections.id))
-    .prepare(),
+    .orderBy(asc(collections.id)),
 );
 
-/** Of one source, or of all; in order of their numbers, from one on. */
+/** Of one source, or of all; by number, starting with `from`. */
 export function readListedCollections(
   connection: Connection,
-  question: { readonly kind: Kind; readonly source: string | null; readonly from: number },
+  selection: { readonly kind: Kind; readonly source: string | null; readonly from: number },
 ): ListedCollection[] {
   return COLLECTIONS(connection)
-    .all({ ...question })
+    .all({ ...selection })
     .map(({ scope, ...row }) => ({ ...row, scope: storedScope(scope) }));
 }
 
@@ -66,12 +65,12 @@ export function readListedCollections(
 export interface ListSelection {
   readonly kind: Kind;
   readonly collection: number;
-  /** Ids behind this one only, in the order of their bytes. */
+  /** Only ids after this one, in the order of their bytes. */
   readonly after?: string | null;
-  /** Ids that begin so only. */
+  /** Only ids with this prefix. */
   readonly prefix?: string;
   readonly limit: number;
-  /** Longer bodies, in characters, are left out. */
+  /** Bodies with more characters are left out. */
   readonly maxBody: number;
 }
 
@@ -95,19 +94,18 @@ const ROWS = prepared((db) =>
       ),
     )
     .orderBy(asc(records.remoteId))
-    .limit(param('limit'))
-    .prepare(),
+    .limit(param('limit')),
 );
 
-/** No UTF-8 text holds this byte: behind a prefix it is the end of all texts that begin so. */
-const BEHIND_ALL = Buffer.from([0xff]);
+/** No UTF-8 text contains this byte: a prefix followed by it sorts after all texts with that prefix. */
+const AFTER_ALL = Buffer.from([0xff]);
 
 /** In the order of their ids' bytes. */
 export function readListRows(connection: Connection, selection: ListSelection): ListRow[] {
   const { collection, after, prefix = '', limit, maxBody } = selection;
-  // The next text after another one in the order of bytes is that text and a zero.
+  // In the order of bytes, the next text after another one is that text followed by a zero.
   const first = after === undefined || after === null ? prefix : `${after}\0`;
-  const end = Buffer.concat([Buffer.from(prefix.toWellFormed()), BEHIND_ALL]);
+  const end = Buffer.concat([Buffer.from(prefix.toWellFormed()), AFTER_ALL]);
   return ROWS(connection).all({ collection, first: first.toWellFormed(), end, limit, maxBody });
 }
 
@@ -122,11 +120,10 @@ const LOCATION = prepared((db) =>
     .from(records)
     .innerJoin(collections, eq(collections.id, records.collection))
     .innerJoin(sources, eq(sources.id, collections.source))
-    .where(and(eq(records.record, param('record')), eq(collections.kind, param('kind'))))
-    .prepare(),
+    .where(and(eq(records.record, param('record')), eq(collections.kind, param('kind')))),
 );
 
-/** Of the record of that number, current or removed; undefined where the kind has none. */
+/** The place of the record with that number, current or removed; undefined if the kind has none. */
 export function locateRecord(connection: Connection, kind: Kind, record: number): RecordLocation | undefined {
   const row = LOCATION(connection).get({ record, kind });
   return row === undefined ? undefined : { ...row, scope: storedScope(row.scope) };
@@ -140,13 +137,10 @@ const MEAN_BYTES = prepared((db) => {
     .where(and(eq(collections.kind, param('kind')), isNotNull(records.hash)))
     .limit(param('bodies'))
     .as('some');
-  return db
-    .select({ mean: sql<number | null>`avg(length(CAST(${some.body} AS BLOB)))` })
-    .from(some)
-    .prepare();
+  return db.select({ mean: sql<number | null>`avg(length(CAST(${some.body} AS BLOB)))` }).from(some);
 });
 
-/** Mean length of a kind's first bodies in bytes of UTF-8; null if there are none. */
+/** Mean length, in bytes of UTF-8, of the kind's first bodies; null if there are none. */
 export function readMeanBytes(connection: Connection, kind: Kind, bodies: number): number | null {
   return MEAN_BYTES(connection).get({ kind, bodies })?.mean ?? null;
 }

@@ -1,6 +1,6 @@
 /**
- * One page of a collection by position, and one record of it by id: what the replica answers from. A page costs what
- * it holds, however long the list and however far the page: OFFSET alone would read everything before it.
+ * One page of a collection by position, and one record by id, for the replica. The time depends on the length of the page, not on
+ * the length of the list or the position in it: OFFSET alone would read everything before the page.
  */
 import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
@@ -20,26 +20,25 @@ import { REVISION_CHANGE } from './publish-records.ts';
 import { type RecordRow, prepareTimes } from './records.ts';
 import { unknownMembers } from './run-seals.ts';
 
-/** Records between two anchors. A page begins at most this many keys after one: some 15 µs of a covering index. */
+/** Records between two anchors: the most keys to skip from an anchor to the start of a page (some 15 µs in a covering index). */
 const STEP = 500;
 
 /**
- * Ids at every 500th position of one list, found as far as pages were requested. Valid for one order of one
- * collection in one state: the caller drops them with the state.
+ * Ids at every 500th position of one list, up to the last page that was requested. Valid for one order of one collection in one
+ * state: the caller drops them with the state.
  */
 export class PageAnchors {
   readonly #ids: string[] = [];
   #isWhole = false;
 
-  /** Ids that are held. */
+  /** The number of ids. */
   get size(): number {
     return this.#ids.length;
   }
 
   /**
-   * Where to begin for the record at `offset`: the id of the anchor before it (null: the list's beginning) and how
-   * many records to skip from there; undefined behind the list's end. `next` returns the id 500 records after an
-   * anchor.
+   * Where to start for the record at `offset`: the id of the anchor before it (null: the start of the list), and how many records to
+   * skip from there; undefined after the end of the list. `next` returns the id 500 records after an anchor.
    */
   before(
     offset: number,
@@ -64,14 +63,14 @@ export interface RecordList {
   readonly collection: number;
   /** As of this run; null for the current records. */
   readonly run: number | null;
-  /** By id, in bytes; backwards where this is set. */
+  /** The order is by id, as bytes. */
   readonly isDescending: boolean;
   readonly anchors: PageAnchors;
 }
 
 export interface RecordPage {
   readonly records: number;
-  /** Their bodies as received in UTF-8, joined by commas. */
+  /** Their bodies as received, in UTF-8, joined by commas. */
   readonly bodies: Uint8Array;
 }
 
@@ -85,9 +84,7 @@ interface Position {
   readonly limit: number;
 }
 
-export type PageReader = ReturnType<typeof preparePages>;
-
-/** Statements are prepared once: that takes as long as a small page. As text, since a list decides what they ask. */
+/** Prepares each statement once, as that takes as long as reading a small page. SQL as text, because it depends on the list. */
 export function preparePages(connection: Connection) {
   const known = new Map<string, Statement<[Position], unknown>>();
   const prepared = <Row>(sql: string): Statement<[Position], Row> => {
@@ -106,15 +103,15 @@ export function preparePages(connection: Connection) {
     checkedBodies(connection, { id: collection, kind });
 
   return {
-    /** Records `offset` to `offset + limit` of a list, in its order; none behind its end. Those of an earlier run are checked. */
+    /** Records `offset` to `offset + limit` of a list, in its order; none after its end. Those as of a run are checked. */
     page(list: RecordList, offset: number, limit: number): RecordPage {
       const { anchors, collection, run } = list;
       const start = anchors.before(offset, (from, passed) => idAfter(list, from, passed));
       if (start === undefined || limit === 0) return NO_RECORDS;
       const position: Position = { collection, run, limit, ...start };
       if (run === null) {
-        // The bodies are put together by SQLite: as JavaScript strings they would take three times as long, and comparing
-        // them with their hashes several times that.
+        // SQLite joins the bodies: as JavaScript strings they would take three times as long, and checking their hashes
+        // several times that.
         const page = prepared<{ records: number; bodies: Buffer | null }>(
           `SELECT count(*) AS records, CAST(group_concat(body, ',') AS BLOB) AS bodies
            FROM (${pageSql('body', list, position.from)})`,
@@ -135,7 +132,7 @@ export function preparePages(connection: Connection) {
       return { records: bodies.length, bodies: Buffer.from(bodies.join(',')) };
     },
 
-    /** A record's body as of the list's run; undefined where it is not there. @throws DamagedContent */
+    /** A record's body as of the list's run; undefined if it did not exist then. @throws DamagedContent */
     record(list: Pick<RecordList, 'collection' | 'kind' | 'run'>, id: string): string | undefined {
       const latest = latestRevisionOfId(connection, list.collection, id);
       return latest === undefined ? undefined : bodiesOf(list).at(latest, list.run ?? latest.run);
@@ -143,19 +140,19 @@ export function preparePages(connection: Connection) {
   };
 }
 
-/** A page of the records that are there, or were as of `:run`: read in the order of the keys, and no further than the page. */
+/** A page of the current records, or of those as of `:run`: read in the order of the keys, up to the end of the page. */
 function pageSql(columns: string, { run, isDescending }: RecordList, from: string | null): string {
   const since = from === null ? '' : `AND remote_id ${isDescending ? '<=' : '>='} :from`;
   return `SELECT ${columns} FROM records r WHERE collection = :collection ${since} AND ${run === null ? 'hash IS NOT NULL' : WAS_THERE}
     ORDER BY remote_id ${isDescending ? 'DESC' : 'ASC'} LIMIT :limit OFFSET :passed`;
 }
 
-/** True where the newest of a record's revisions up to `:run` is not a tombstone. */
+/** True if a record's newest revision up to `:run` is not a tombstone. */
 const WAS_THERE = `iif(run <= :run, hash IS NOT NULL, ifnull(
     (SELECT v.change <> ${REVISION_CHANGE.removed} FROM revisions v
      WHERE v.record = r.record AND v.run <= :run ORDER BY v.run DESC LIMIT 1), 0))`;
 
-// One record as of a run: what a point-in-time `show` reads.
+// One record as of a run, for `show` with a time.
 
 /** A run, and when it ended (ISO 8601). */
 export interface RunTime {
@@ -165,21 +162,21 @@ export interface RunTime {
 
 /** What the mirror knew of a record as of a run. */
 interface RecordAsOf {
-  /** The body that it had, as far as it is known (`unknownMembers`); of a removed record the last one. */
+  /** Its body without `unknown` members; for a removed record the last body. */
   readonly body: string;
-  /** The members that the body has no values of. */
+  /** The members whose values are not known (`unknownMembers`). */
   readonly unknown: readonly string[];
   /** The run that brought its content. */
   readonly changed: RunTime;
-  /** The run that brought this text of it: later where the service only wrote the same in another way. */
+  /** The run that brought its text: later than `changed` if the service only wrote the same content differently. */
   readonly written: RunTime;
-  /** The run that found it gone; null while it was there. */
+  /** The run that found it gone; null if it was not. */
   readonly removed: RunTime | null;
   /** The run that saw it first. */
   readonly first: RunTime;
 }
 
-/** A body that is damaged stays as it is: its hash says so where it is shown. */
+/** A damaged body is returned unchanged: its hash shows the damage. */
 function withoutMembers(
   body: string,
   names: ReadonlySet<string>,
@@ -195,9 +192,9 @@ function withoutMembers(
 }
 
 /**
- * A record as of a run, removed ones too; undefined where it had not been seen yet. Two look-ups by key and at most 64 deltas,
- * however many records the mirror holds and however often this one changed.
- * @throws TidemarkError `mirror_corrupt` when its history is broken
+ * A record as of a run, also if it was removed by then; undefined if it had not been seen yet. Takes two look-ups by key and at most
+ * 64 deltas, however many records there are and however often this one changed.
+ * @throws TidemarkError `mirror_corrupt` if its history is broken
  */
 export function readRecordAsOf(
   connection: Connection,
@@ -226,7 +223,7 @@ export function readRecordAsOf(
   };
 }
 
-/** The revision that brought the content: a rewritten one is equal to the one before it. */
+/** The revision that brought the content: a rewritten one equals the one before it. */
 function contentRevision(
   connection: Connection,
   latest: LatestRevision,

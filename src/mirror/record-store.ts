@@ -1,17 +1,11 @@
-/** The records of a mirror: current ones, removed ones, and all as of an earlier run; found by id or name, and due for a read by id. */
+/** The store of records: current and removed ones, all as of an earlier run, found by id or name, and due for a read by id. */
 import type { MirrorAccess } from './access.ts';
 import { readChangesBetween, readCountsAt, readMiscounts, readRevisedRuns } from './changes-between.ts';
 import { checkedBodies, isBodyIntact } from './intact.ts';
 import { readListedOrganizations } from './kind-views.ts';
 import { readCountedOnce, readCountsBelow, readOrganizationsOfProjects } from './record-filter.ts';
 import { locateRecord, readListedCollections, readListRows, readMeanBytes } from './record-lists.ts';
-import {
-  type PageReader,
-  type RecordList,
-  type RecordPage,
-  preparePages,
-  readRecordAsOf,
-} from './record-page.ts';
+import { type RecordList, type RecordPage, preparePages, readRecordAsOf } from './record-page.ts';
 import {
   latestRevisions,
   readAsOf,
@@ -35,7 +29,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
 import { type LatestRevision, type RevisionText, textsOf } from './history.ts';
 import { collectionOf } from './run-rows.ts';
-import { type QueryBuilder, param, prepared, isAmong, unlessGiven } from './query.ts';
+import { type QueryBuilder, param, perConnection, prepared, isAmong, unlessGiven } from './query.ts';
 import { checks, records } from './schema/record-tables.ts';
 import { collections, sources } from './schema/source-tables.ts';
 import { compareCollections } from '../catalog/order.ts';
@@ -46,7 +40,7 @@ import { runs } from './schema/run-tables.ts';
 
 export type RecordStore = ReturnType<typeof recordStore>;
 
-/** What is read record by record is streamed, in one snapshot, in the order of `readCurrent`. */
+/** Reads of many records are streams, each of one snapshot, in the order of `readCurrent`. */
 export function recordStore(access: MirrorAccess) {
   const reads = access.reads({
     find: findRecords,
@@ -72,8 +66,6 @@ export function recordStore(access: MirrorAccess) {
     dueForCheck,
     uncheckedParents,
   });
-  const readPages = <T>(work: (pages: PageReader) => T): T =>
-    access.read((connection) => work(pagesOf(connection)));
   return {
     ...reads,
     ...access.streams({
@@ -90,25 +82,19 @@ export function recordStore(access: MirrorAccess) {
       changesBetween: readChangesBetween,
     }),
 
-    /** A page of one collection by position: costs what the page holds, not what the list does. */
+    /** A page of one collection by position: takes as long as the page is, not the list. */
     page: (list: RecordList, offset: number, limit: number): RecordPage =>
-      readPages((pages) => pages.page(list, offset, limit)),
+      access.read((connection) => PAGES(connection).page(list, offset, limit)),
 
-    /** The body of one record of a collection as of its run; undefined if it is not there. A look-up by key. */
+    /** The body of one record of a collection as of its run, looked up by key; undefined if it is not there. */
     bodyIn: (list: Pick<RecordList, 'kind' | 'collection' | 'run'>, id: string): string | undefined =>
-      readPages((pages) => pages.record(list, id)),
+      access.read((connection) => PAGES(connection).record(list, id)),
   };
 }
 
-const pageReaders = new WeakMap<Connection, PageReader>();
+const PAGES = perConnection(preparePages);
 
-function pagesOf(connection: Connection): PageReader {
-  const known = pageReaders.get(connection) ?? preparePages(connection);
-  pageReaders.set(connection, known);
-  return known;
-}
-
-/** The volatile fields of which the state as of a run has no values, of those that records have now; none for the newest run. */
+/** The volatile fields for which the state as of a run has no values; none for the newest run. */
 function unknownFields(
   connection: Connection,
   run: number,
@@ -117,7 +103,7 @@ function unknownFields(
   return readUnknownFields(connection, run, selectCollections(connection, filter, run));
 }
 
-/** The members of which a revision of a record has no values as of a run. */
+/** The members for which a revision of a record has no values as of a run. */
 function unknownIn(
   connection: Connection,
   { collection, kind }: Pick<RecordRow, 'collection' | 'kind'>,
@@ -127,9 +113,9 @@ function unknownIn(
   return unknownMembers(connection, { id: collection, kind }, run)?.(revision) ?? new Set();
 }
 
-// Which parent records a kind that is read one by one was asked for, and which should be next.
+// For kinds that are read one by one (one request for each parent record): which parents were read, and which come next.
 
-/** A parent record that a kind read one by one should be read for. */
+/** A parent record for which a kind should be read. */
 interface DueParent {
   readonly id: string;
   /** The run that read it last; 0 if none did. */
@@ -137,8 +123,8 @@ interface DueParent {
 }
 
 /**
- * Parent records that a kind read one by one should be read for: never checked ones first (newest first), then the
- * longest unchecked. `scope` is that of the parent's collection.
+ * Parent records for which the kind should be read: first those that never were (newest first), then those that were read longest
+ * ago. `scope` is that of the parents' collection.
  */
 function dueForCheck(
   connection: Connection,
@@ -157,8 +143,7 @@ function dueForCheck(
   return [...fresh.map(({ id }) => ({ id, checkedRun: 0 })), ...oldest];
 }
 
-/** Never asked for: newest first. */
-const FRESH = prepared((db) => unchecked(db).orderBy(desc(records.record)).limit(param('limit')).prepare());
+const FRESH = prepared((db) => unchecked(db).orderBy(desc(records.record)).limit(param('limit')));
 
 const OLDEST = prepared((db) =>
   db
@@ -167,11 +152,10 @@ const OLDEST = prepared((db) =>
     .innerJoin(records, eq(records.record, checks.record))
     .where(and(eq(checks.collection, param('own')), isNotNull(records.hash)))
     .orderBy(asc(checks.run), asc(checks.record))
-    .limit(param('limit'))
-    .prepare(),
+    .limit(param('limit')),
 );
 
-/** Records of the collection `parents` for which the collection `own` has no answer yet. */
+/** Records of the collection `parents` for which the collection `own` was never read. */
 function unchecked(db: QueryBuilder) {
   const check = db
     .select({ record: checks.record })
@@ -184,12 +168,9 @@ function unchecked(db: QueryBuilder) {
     .$dynamic();
 }
 
-const UNCHECKED = prepared((db) => unchecked(db).prepare());
+const UNCHECKED = prepared((db) => unchecked(db));
 
-/**
- * Ids of the current parent records that a kind read one by one was never read: of these the mirror knows nothing.
- * None for kinds that are listed.
- */
+/** Ids of the current parent records for which a kind that is read one by one was never read. None for kinds that are listed. */
 function uncheckedParents(connection: Connection, source: string, kind: Kind, scope: Scope): string[] {
   const { reading, discovery } = definitionOf(kind);
   if (reading !== 'each' || discovery.from === 'root') return [];
@@ -204,11 +185,11 @@ function numberOf(connection: Connection, source: string, kind: Kind, scope: Sco
   return collectionOf(connection, source, kind, scope)?.id;
 }
 
-// Records found by their id, or by a name in their bodies: what `show`, `log` and `blame` begin with.
+// Records found by their id, or by a name in their bodies, for `show`, `log` and `blame`.
 
 /**
  * All records of a kind with the id `id` in the sources `sources` (a JSON array; null for all), current or removed.
- * Look-ups by key only, from the few sources inwards (a cross join keeps the order), however many records there are.
+ * Only look-ups by key, from the few sources inwards (a cross join keeps the order), however many records there are.
  * @internal
  */
 export function lookUp(db: QueryBuilder) {
@@ -237,9 +218,9 @@ export function lookUp(db: QueryBuilder) {
     );
 }
 
-const LOOK_UP = prepared((db) => lookUp(db).prepare());
+const LOOK_UP = prepared((db) => lookUp(db));
 
-/** Records of that kind and id, current or removed, in all scopes that the filter leaves; by source and scope. */
+/** Records of that kind and id, current or removed, in all scopes that the filter allows; by source and scope. */
 function findRecords(connection: Connection, kind: Kind, id: string, filter: RecordFilter = {}): RecordRow[] {
   const idsIn = prepareSelection(connection, { ...filter, kinds: [kind], ids: [id] });
   return LOOK_UP(connection)
@@ -256,7 +237,7 @@ function findRecords(connection: Connection, kind: Kind, id: string, filter: Rec
     .sort(compareCollections);
 }
 
-interface NameQuestion {
+interface NameSearch {
   readonly kind: Kind;
   /** RFC 6901 pointers to the members that may hold the name. */
   readonly pointers: readonly string[];
@@ -264,18 +245,18 @@ interface NameQuestion {
 }
 
 /**
- * Current records of a kind of which one of the members, or the id, reads as the name, case aside. SQLite reads the
- * members, a tenth of the time that parsing each body here would take. The caller says which of them decides.
+ * Current records of a kind in which one of the members, or the id, equals the name, ignoring case. SQLite reads the members, in a
+ * tenth of the time that parsing each body here would take. The caller decides which member counts.
  */
 function* readNamed(
   connection: Connection,
-  { kind, pointers, name }: NameQuestion,
+  { kind, pointers, name }: NameSearch,
   filter: RecordFilter = {},
 ): Generator<MirrorRecord> {
-  // SQLite's own comparison without case knows ASCII only.
+  // SQLite itself ignores the case of ASCII letters only.
   connection.function('folded', { deterministic: true }, folded);
   const paths = pointers.map(jsonPath);
-  // A member that SQLite has no path for: then every record may be it.
+  // If SQLite has no path for a member, all records are candidates.
   const isFilterable = paths.every((path) => path !== undefined);
   const members = paths.map(() => 'OR folded(json_extract(body, ?)) = ?').join(' ');
   const read = connection.prepare<unknown[], { id: string; body: string }>(
@@ -297,7 +278,7 @@ function folded(value: unknown): unknown {
   return typeof value === 'string' ? value.toLowerCase() : null;
 }
 
-/** A pointer as SQLite's JSON path; undefined where its quoting cannot hold it. */
+/** A pointer as SQLite's JSON path; undefined if SQLite cannot quote it. */
 function jsonPath(pointer: string): string | undefined {
   const tokens = pointer
     .split('/')
@@ -309,10 +290,7 @@ function jsonPath(pointer: string): string | undefined {
 
 const LATEST_OF_REVISED = latestRevisions(isNotNull(records.previous));
 
-/**
- * The bodies that records had before their newest revision, each record's newest one first, without those that are damaged; `until`
- * is the run that replaced or removed it.
- */
+/** The bodies that records had before their newest revision, newest first, without damaged ones. `until`: the run that replaced or removed it. */
 function* readReplaced(
   connection: Connection,
   filter: RecordFilter = {},

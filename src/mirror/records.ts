@@ -1,4 +1,4 @@
-/** Records, current and as of a run, in a stable order: catalog order of kinds, source, scope, remote id. */
+/** Reads records, current or as of a run, in a stable order: by kind (in catalog order), source, scope, remote id. */
 import { familyKinds, scopeKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -39,7 +39,7 @@ export interface MirrorRecord extends RecordKey {
   readonly body: string;
 }
 
-/** A record with the times that its view shows. */
+/** A record with its times, as in the view of its kind. */
 interface DatedRecord extends MirrorRecord {
   /** End of the first run that found it. */
   readonly firstSeenAt: string;
@@ -50,7 +50,7 @@ interface DatedRecord extends MirrorRecord {
 /** A record without its content. */
 type MirrorKey = Omit<MirrorRecord, 'body'>;
 
-/** A record with what the mirror knows of it. */
+/** A record with its newest revision. */
 export interface RecordRow extends RecordKey {
   readonly source: string;
   /** The record's number. */
@@ -69,26 +69,26 @@ export interface Revision {
   readonly run: number;
   /** When that run ended. */
   readonly at: string;
-  /** `rewritten`: the same by comparison, other text; log and diff leave it out. */
+  /** `rewritten`: equal by comparison, but another text; log and diff leave it out. */
   readonly change: RevisionChange;
-  /** The id that the record had then: another one than today's before a restore created it again. */
+  /** The id that the record had then: another one than today if a restore created it again since. */
   readonly id: string;
-  /** Number of the collection that it was in then. */
+  /** Number of the collection in which it was then. */
   readonly collection: number;
   /** Null for a removal. */
   readonly body: string | null;
 }
 
 /**
- * As the view `changes` has it, without `rewritten`: `initial` is what the first kept run found, `first_read` what another
- * one was the first to look for, `recreated` what a restore gave a new id.
+ * As in the view `changes`, plus `rewritten`. Additions are `initial` if the first kept run found them, `first_read` if a later run
+ * was the first to look for them, `recreated` if a restore gave the record a new id.
  */
 type HistoryChange = RevisionChange | 'initial' | 'first_read' | 'recreated';
 
-/** One revision of a record, where it is. */
+/** One revision of a record, with the record's place. */
 interface HistoryRevision extends Omit<MirrorRecord, 'body'>, Pick<Revision, 'run' | 'at' | 'body'> {
   readonly change: HistoryChange;
-  /** Of a recreated record: the restore, and its last body under the id that it had before, if the mirror has one. */
+  /** For a recreated record: the restore, and its last body under its previous id, if the mirror has one. */
   readonly recreated?: { readonly restore: number; readonly before: string | null };
 }
 
@@ -100,7 +100,7 @@ interface RemovedRecord extends RecordKey {
 
 const IS_CURRENT = isNotNull(records.hash);
 
-/** Rows by remote id: those of the entire collection, or those of the requested ids in the order of the request. */
+/** Rows by remote id: all of a collection, or those of the requested ids in the order of the request. */
 function selectedRows<Row extends object>(
   build: (db: QueryBuilder, isSelected: SQL | undefined) => RowQuery<Row>,
 ): (connection: Connection, collection: SelectedCollection) => Generator<Row, undefined> {
@@ -156,13 +156,13 @@ const LATEST_OF_REMOVED = latestRevisions(isNull(records.hash));
 
 /** How bodies are read. */
 interface ReadOptions {
-  /** True for what leaves the mirror and is believed: a body that does not match its hash is an error. */
+  /** True for uses that rely on the content: a body that does not match its hash is an error. */
   readonly isChecked?: boolean;
-  /** True for people: without the members of which a state of the past has no values (`unknownMembers`). */
+  /** True for people: leaves out the members whose past values are not known (`unknownMembers`). */
   readonly isKnownOnly?: boolean;
 }
 
-/** Returns texts of a collection as of a run, without the members of which that state has no values. */
+/** Returns a function that removes from a text of a collection the members whose values as of a run are not known. */
 function knownTexts(
   connection: Connection,
   collection: SelectedCollection,
@@ -177,7 +177,7 @@ function knownTexts(
   };
 }
 
-/** Current records. @throws DamagedContent if they are checked */
+/** Current records. @throws DamagedContent if they are checked, and one is damaged */
 export function* readCurrent(
   connection: Connection,
   filter: RecordFilter = {},
@@ -191,7 +191,7 @@ export function* readCurrent(
   }
 }
 
-/** Records as they were after a run was published. Costs a look at the history for what changed since, no more. */
+/** Records as they were after a run was published. Reads the history only of records that changed since. */
 export function* readAsOf(
   connection: Connection,
   run: number,
@@ -218,9 +218,9 @@ export function* readDated(
 ): Generator<DatedRecord> {
   const times = new Map<number, string>();
   const lookUpTime = prepareTimes(connection);
-  const timeOf = (of: number): string => {
-    const time = times.get(of) ?? lookUpTime(of);
-    times.set(of, time);
+  const timeOf = (number: number): string => {
+    const time = times.get(number) ?? lookUpTime(number);
+    times.set(number, time);
     return time;
   };
   for (const collection of selectCollections(connection, filter, run ?? undefined)) {
@@ -240,7 +240,7 @@ export function* readDated(
   }
 }
 
-/** Which records there are, as `readCurrent` and in the same order; their bodies are not read. */
+/** The keys of the records of `readCurrent`, in the same order; bodies are not read. */
 export function* readCurrentKeys(connection: Connection, filter: RecordFilter = {}): Generator<MirrorKey> {
   for (const collection of selectCollections(connection, filter)) {
     const { source, kind, scope } = collection;
@@ -248,7 +248,7 @@ export function* readCurrentKeys(connection: Connection, filter: RecordFilter = 
   }
 }
 
-/** The same as of a run, as `readAsOf`. */
+/** The keys of the records of `readAsOf`, in the same order. */
 export function* readKeysAsOf(
   connection: Connection,
   run: number,
@@ -268,8 +268,8 @@ export function* readKeysAsOf(
 }
 
 /**
- * The revisions of a record up to run `until` with their texts, newest first; those under the ids that it had before a
- * restore created it again, or has had since, among them (`lineageOf`).
+ * The revisions of a record up to run `until` with their texts, newest first. Includes those under its other ids, from before or
+ * after a restore created it again (`lineageOf`).
  * @throws DamagedContent for a body that does not match its hash
  */
 export function readRevisions(connection: Connection, row: RecordRow, until = Infinity): Revision[] {
@@ -283,7 +283,7 @@ export function readRevisions(connection: Connection, row: RecordRow, until = In
   });
 }
 
-/** The same without the texts, which are not read. */
+/** The same without texts, which are not read. */
 export function readRevisionSteps(
   connection: Connection,
   row: RecordRow,
@@ -326,9 +326,8 @@ function lineage<Part extends object>(
 }
 
 /**
- * Every revision of every record, in the order of `readCurrent` and then of time. Holds the history of one record at a
- * time.
- * @param from leaves out records of which neither this run nor a later one made a revision
+ * All revisions of all records, in the order of `readCurrent`, then of time. Keeps the history of only one record in memory.
+ * @param from leaves out records without a revision of this run or a later one
  * @throws DamagedContent for a body that does not match its hash
  */
 export function* readHistory(
@@ -360,7 +359,7 @@ export function* readHistory(
   }
 }
 
-/** Returns what the view `changes` calls an addition, and of a recreated record what it was before. */
+/** Returns the name of an addition in the view `changes`, and for a recreated record what it was before. */
 function prepareAdditions(
   connection: Connection,
   source: string,
@@ -368,7 +367,7 @@ function prepareAdditions(
   const first = FIRST_KEPT(connection).get({ source })?.run;
   const keyText = (kind: Kind, scope: Scope, id: string): string =>
     JSON.stringify([kind, scopeKey(scope), id]);
-  // The last restore that gave an id counts, in each list that shows the record.
+  // For each list that shows the record: the last restore that gave the id.
   const givenBy = new Map(
     readIdMap(connection, source).flatMap((mapping) =>
       familyKinds(mapping.kind).map(
@@ -380,7 +379,7 @@ function prepareAdditions(
     if (run === first) return { change: 'initial' };
     const mapping = givenBy.get(keyText(kind, scope, id));
     if (mapping === undefined) return { change: 'added' };
-    // An id that no run has seen, between two restores, has no body: the one before it has.
+    // An id that no run has seen, between two restores, has no body: then the id before it is tried.
     let before: string | null = null;
     const passed = new Set<IdMapping>();
     for (let by: IdMapping | undefined = mapping; by !== undefined && !passed.has(by) && before === null;) {
@@ -392,7 +391,7 @@ function prepareAdditions(
   };
 }
 
-/** The newest body of a record up to a run, also if it was removed by then. */
+/** The newest body of a record up to a run, even if it was removed by then. */
 function lastBody(
   connection: Connection,
   { source, kind, scope, id }: Omit<MirrorRecord, 'body'>,
@@ -412,10 +411,10 @@ const FIRST_KEPT = prepared((db) =>
     .select({ run: sql<number | null>`min(${runs.run})` })
     .from(runs)
     .innerJoin(sources, eq(sources.id, runs.source))
-    .where(and(eq(sources.name, param('source')), isNotNull(runs.root)))
-    .prepare(),
+    .where(and(eq(sources.name, param('source')), isNotNull(runs.root))),
 );
 
+/** Removed records with the run that removed each, in the order of `readCurrent`. */
 export function* readRemoved(connection: Connection, filter: RecordFilter = {}): Generator<RemovedRecord> {
   const timeOf = prepareTimes(connection);
   for (const collection of selectCollections(connection, filter)) {
@@ -426,7 +425,7 @@ export function* readRemoved(connection: Connection, filter: RecordFilter = {}):
   }
 }
 
-/** Removed records with the last body that each of them had and the run that removed it, in the order of `readCurrent`. */
+/** Removed records with their last bodies and the runs that removed them, in the order of `readCurrent`. */
 export function* readRemovedBodies(
   connection: Connection,
   filter: RecordFilter = {},
@@ -440,10 +439,7 @@ export function* readRemovedBodies(
   }
 }
 
-/**
- * Returns when runs ended; when they began, if the end is not known.
- * @throws DamagedContent for a run without a row
- */
+/** Returns a function for when a run ended, or began if the end is not known. It throws DamagedContent for a run without a row. */
 export function prepareTimes(connection: Connection): (run: number) => string {
   return (run) => {
     const found = TIME(connection).get({ run });
@@ -456,6 +452,5 @@ const TIME = prepared((db) =>
   db
     .select({ at: sql<string>`ifnull(${runs.finishedAt}, ${runs.startedAt})` })
     .from(runs)
-    .where(eq(runs.run, param('run')))
-    .prepare(),
+    .where(eq(runs.run, param('run'))),
 );

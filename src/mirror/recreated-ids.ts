@@ -1,6 +1,6 @@
 /**
- * Records that came back under another id: a restore created them again, or recognised what somebody else had created. The
- * id map says which (old id → new id, per source); all kinds that show a record share its ids.
+ * Records that came back under another id: a restore created them again, or recognised that somebody else had. By the id map of a
+ * source (old id → new id); all kinds that show a record share its ids.
  */
 import { familyKinds } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
@@ -12,7 +12,7 @@ interface Place {
   readonly id: string;
 }
 
-/** The id map of a source. */
+/** The id map of a source, for lookups in both directions. */
 export class RecreatedIds {
   /** `kind id` → how the record got the id that replaced it. */
   readonly #next = new Map<string, IdMapping>();
@@ -55,7 +55,7 @@ export class RecreatedIds {
     return this.#same;
   }
 
-  /** Where the record has been, its own place included: the latest id first, and last what has no place in that order. */
+  /** All places of the record, `own` included: the latest id first, ids that have no place in that order last. */
   places(kind: Kind, own: Place): Place[] {
     const passed = new Set([own.id]);
     const later = this.#later(kind, own.id, passed).reverse();
@@ -73,7 +73,7 @@ export class RecreatedIds {
     return this.#earlier(kind, id, new Set([id])).map((place) => place.id);
   }
 
-  /** True where the service has an earlier id again: a restore gave `was` after `id`, and none gave `id` after that. */
+  /** True if the service has an earlier id again: a restore replaced `id` by `was`, and none gave `id` after that. */
   isReturn(kind: Kind, was: string, id: string): boolean {
     const [before, now] = [this.givenBy(kind, was), this.givenBy(kind, id)];
     const isOlder = before !== undefined && (now === undefined || now.restore < before.restore);

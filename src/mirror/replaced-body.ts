@@ -1,13 +1,13 @@
-/** How the body of a replaced revision is kept small, and how it is read again. */
+/** Stores the body of a replaced revision in few bytes, and reads it again. */
 import { constants, deflateRawSync, inflateRawSync } from 'node:zlib';
 import { TidemarkError } from '../core/errors.ts';
 
 /** `revisions.encoding`. */
 export const ENCODING = { delta: 1, deflated: 2, plain: 3 } as const;
 
-/** One in this many revisions is kept in full, so that reading an old one never follows a long chain of deltas. */
+/** One in this many revisions is stored in full, so that reading an old one never takes a long chain of deltas. */
 const WHOLE_EVERY = 64;
-/** A delta above this share of the body is compared with the deflated body. */
+/** If a delta is larger than this share of the body, the body is also deflated, and the smaller one is stored. */
 const GOOD_DELTA_SHARE = 0.3;
 
 interface ReplacedBody {
@@ -15,7 +15,7 @@ interface ReplacedBody {
   readonly bytes: Buffer;
 }
 
-/** Keeps `older`, replaced by `newer`. `ordinal` is the older revision's. */
+/** Encodes `older`, which `newer` replaced. @param ordinal of the older revision */
 export function keepAgainst(older: string, newer: string, ordinal: number): ReplacedBody {
   if (ordinal % WHOLE_EVERY === 0) return keepWhole(older);
   const bytes = Buffer.from(older, 'utf8');
@@ -25,7 +25,7 @@ export function keepAgainst(older: string, newer: string, ordinal: number): Repl
   return whole.bytes.length < delta.length ? whole : { encoding: ENCODING.delta, bytes: delta };
 }
 
-/** Keeps a body without a newer one to compute a delta against: the last one of a removed record. */
+/** Encodes a body without a newer one for a delta: the last one of a removed record. */
 export function keepWhole(text: string): ReplacedBody {
   const plain = Buffer.from(text, 'utf8');
   const deflated = deflateRawSync(plain, { level: constants.Z_DEFAULT_COMPRESSION });
@@ -35,14 +35,14 @@ export function keepWhole(text: string): ReplacedBody {
 }
 
 /**
- * The body again. `newer` is the next newer body; needed for deltas only.
- * @throws TidemarkError `mirror_corrupt` when the bytes cannot be read
+ * Decodes a body. @param newer the next newer body; needed for deltas only
+ * @throws TidemarkError `mirror_corrupt` if the bytes cannot be read
  */
 export function readReplaced(kept: ReplacedBody, newer: string | null): string {
   return replacedBytes(kept, newer === null ? null : Buffer.from(newer, 'utf8')).toString('utf8');
 }
 
-/** The same in UTF-8, for chains of deltas: each is the base of the next. */
+/** The same as UTF-8, for chains of deltas, in which each body is the base of the next. */
 export function replacedBytes(kept: ReplacedBody, newer: Buffer | null): Buffer {
   try {
     if (kept.encoding === ENCODING.plain) return kept.bytes;
@@ -56,25 +56,25 @@ export function replacedBytes(kept: ReplacedBody, newer: Buffer | null): Buffer 
 }
 
 function unreadable(cause: unknown): TidemarkError {
-  return new TidemarkError(
-    'mirror_corrupt',
-    'an earlier version of a record is damaged: what is stored of it cannot be read',
-    {
-      hint: 'run `tidemark verify` to see which record it is',
-      cause,
-    },
-  );
+  return damagedVersion('what is stored of it cannot be read', cause);
+}
+
+function damagedVersion(why: string, cause?: unknown): TidemarkError {
+  return new TidemarkError('mirror_corrupt', `an earlier version of a record is damaged: ${why}`, {
+    hint: 'run `tidemark verify` to see which record it is',
+    cause,
+  });
 }
 
 // A small copy-and-insert delta between two texts as bytes: an older body relative to the newer one that replaced it. One
 // changed field of an 800-byte record takes some 40 bytes. Format: a sequence of operations, each a varint `length * 2 +
-// isCopy`; a copy is followed by a varint offset into the base, an insert by its bytes. Varints are little-endian groups of
-// seven bits.
+// isCopy`; a copy is followed by a varint offset into the base, an insert by its bytes. A varint is little-endian, in groups
+// of seven bits.
 
-/** Bytes that must agree before a copy is considered; shorter copies cost more than they save. */
+/** Bytes that must be equal before a copy is considered; shorter copies take more bytes than they save. */
 const BLOCK = 8;
 
-/** The operations that make `target` out of `base`. @internal */
+/** The operations that make `target` from `base`. @internal */
 export function encodeDelta(base: Buffer, target: Buffer): Buffer {
   const writer = new DeltaWriter(target);
   const shorter = Math.min(base.length, target.length);
@@ -90,7 +90,7 @@ export function encodeDelta(base: Buffer, target: Buffer): Buffer {
   return writer.finish();
 }
 
-/** Finds blocks of the base's middle in the target's; the rest is inserted. */
+/** Copies blocks of the base's middle that are also in the target's; inserts the rest. */
 function encodeMiddle(
   writer: DeltaWriter,
   base: Buffer,
@@ -194,8 +194,8 @@ function varint(value: number): Buffer {
 }
 
 /**
- * Carries a delta out.
- * @throws TidemarkError `mirror_corrupt` when it does not fit the base
+ * Applies a delta to its base.
+ * @throws TidemarkError `mirror_corrupt` if it does not fit the base
  * @internal
  */
 export function applyDelta(base: Buffer, delta: Buffer): Buffer {
@@ -230,7 +230,7 @@ export function applyDelta(base: Buffer, delta: Buffer): Buffer {
   return target.subarray(0, length);
 }
 
-/** Room for `least` bytes at least, with the first `length` of them taken over. */
+/** A larger buffer, of `least` bytes or more, with the first `length` bytes of this one. */
 function grown(bytes: Buffer, length: number, least: number): Buffer {
   const larger = Buffer.allocUnsafe(Math.max(least, bytes.length * 2));
   bytes.copy(larger, 0, 0, length);
@@ -238,11 +238,5 @@ function grown(bytes: Buffer, length: number, least: number): Buffer {
 }
 
 function damaged(): TidemarkError {
-  return new TidemarkError(
-    'mirror_corrupt',
-    'an earlier version of a record is damaged: it cannot be made from the version after it',
-    {
-      hint: 'run `tidemark verify` to see which record it is',
-    },
-  );
+  return damagedVersion('it cannot be made from the version after it');
 }

@@ -1,4 +1,4 @@
-/** What the audit log says of restores: when each was begun or resumed, by whom, and what came after it. */
+/** What the audit log says about restores: when each was begun or resumed, by whom, and what happened afterwards. */
 import { and, asc, desc, eq, gt, inArray, max, min, ne, or, sql } from 'drizzle-orm';
 import type { AuditAction } from './audit-actions.ts';
 import { madeVia } from './audited-rows.ts';
@@ -7,10 +7,10 @@ import { auditLog } from './schema/retention-tables.ts';
 import { restoreSteps, restores } from './schema/restore-tables.ts';
 import { runs } from './schema/run-tables.ts';
 
-/** A time at which a restore was begun, or was continued. */
+/** The begin or resumption of a restore. */
 export interface RestoreBegin {
   readonly restore: number;
-  /** Number of its entry in the audit log: of two restores, the later one has the higher. */
+  /** Number of its entry in the audit log: the order of these events. */
   readonly entry: number;
   /** ISO 8601. */
   readonly at: string;
@@ -23,7 +23,7 @@ export const SENT_AFTER = prepared((db) => {
     .select({ entry: sql`coalesce(${runs.lastEntry}, 0)` })
     .from(runs)
     .where(eq(runs.run, param('run')));
-  // What was sent before it was resumed may be known to the run.
+  // The run may know what was sent before the restore was resumed.
   const isAfter = or(ne(action, 'resume'), gt(restoreSteps.sentAt, param('until')));
   const applied = sql<number>`max(${eq(restoreSteps.outcome, 'applied')})`;
   const endedAt = sql<string | null>`coalesce(${finishedAt}, max(${restoreSteps.sentAt}))`;
@@ -44,8 +44,7 @@ export const SENT_AFTER = prepared((db) => {
       ),
     )
     .groupBy(restore)
-    .orderBy(desc(restore))
-    .prepare();
+    .orderBy(desc(restore));
 });
 
 export const BEGINS = prepared((db) => {
@@ -58,8 +57,7 @@ export const BEGINS = prepared((db) => {
     .where(
       and(eq(about, 'restores'), inArray(action, ['restore', 'undo', 'resume']), eq(source, param('source'))),
     )
-    .orderBy(asc(entry))
-    .prepare();
+    .orderBy(asc(entry));
 });
 
 export const RESUMED_BY = prepared((db) => {
@@ -72,11 +70,10 @@ export const RESUMED_BY = prepared((db) => {
     .innerJoin(restores, and(eq(restores.restore, param('restore')), isOther))
     .where(and(eq(about, 'restores'), eq(member, sql`json_array(${restores.restore})`), eq(action, 'resume')))
     .groupBy(by, via)
-    .orderBy(asc(min(entry)))
-    .prepare();
+    .orderBy(asc(min(entry)));
 });
 
-/** The last backup restored after the last of these actions on a restore. */
+/** The latest backup that the mirror was restored from after the last of these actions on a restore. */
 const backupAfter = (...actions: AuditAction[]) =>
   prepared((db) => {
     const { entry, about, member, action, row } = auditLog;
@@ -89,8 +86,7 @@ const backupAfter = (...actions: AuditAction[]) =>
       .from(auditLog)
       .where(and(eq(action, 'restore_backup'), sql`${entry} > (${last})`))
       .orderBy(desc(entry))
-      .limit(1)
-      .prepare();
+      .limit(1);
   });
 
 export const BACKUP_SINCE = backupAfter('restore', 'undo');
@@ -102,10 +98,9 @@ export const LAST_ACTION = prepared((db) => {
     .select({ action, by, via })
     .from(auditLog)
     .where(
-      // A move of the mirror changes nothing of it.
+      // Without `move`, which changes nothing about the restore.
       and(eq(about, 'restores'), eq(member, param('member')), inArray(action, ['resume', 'end', 'abandon'])),
     )
     .orderBy(desc(entry))
-    .limit(1)
-    .prepare();
+    .limit(1);
 });

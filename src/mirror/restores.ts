@@ -1,6 +1,6 @@
 /**
- * Restores and their journal. What is written before a request and after its answer has reached the disk
- * when it returns, so that it is known after a power cut too (design.md, invariant 6).
+ * Restores and their journal. A row that is written before a request or after its answer is on the disk when the method returns, so
+ * that it survives a power cut (design.md, invariant 6).
  */
 import {
   and,
@@ -26,7 +26,7 @@ import { type JsonObject, type JsonValue, isJsonObject, parseLossless } from '..
 import type { MirrorAccess } from './access.ts';
 import { recordAction } from './audit-log.ts';
 import { contradictedRows, madeVia, requireAsRecorded } from './audited-rows.ts';
-import type { Connection } from './database.ts';
+import { type Connection, transact } from './database.ts';
 import { isAmong, param, paramsOf, prepared, unlessGiven } from './query.ts';
 import { mappingsUnlikeSealed } from './row-seals.ts';
 import { type IdMapping, readIdMap, storeMappings } from './id-map.ts';
@@ -54,16 +54,16 @@ export type RestoreOutcome = StoredRestore['outcome'];
 export interface RestoreRow extends Readonly<Omit<StoredRestore, 'fromRef' | 'approved'>> {
   /** The reference that the desired state came from. */
   readonly from: string;
-  /** What the user approved beside the plan (`maxRemovals`, `sendEmail` …). */
+  /** What the user approved in addition to the plan (`maxRemovals`, `sendEmail` …). */
   readonly approved: Readonly<Record<string, JsonValue>>;
-  /** How the program knew who started it, by the audit log: user and host, or what the dashboard let them in by. Left out where it does not say. */
+  /** How the program knew who started it, by the audit log: user and host, or how they signed in to the dashboard. Left out if the log does not say. */
   readonly via?: string;
 }
 
 /** A restore without its plan, which may be large. */
 export type PlanlessRestore = Omit<RestoreRow, 'plan'>;
 
-/** What the service keeps differently from what was sent, at one place. Secrets are left out. */
+/** A place at which the service stored something else than was sent. Secrets are left out. */
 interface StoredDifference {
   readonly path: string;
   readonly from?: JsonValue;
@@ -77,7 +77,7 @@ export interface RestoreStepRow extends Readonly<
   /** The step's number in the plan. */
   readonly n: number;
   readonly differences: readonly StoredDifference[];
-  /** The request that restores what it overwrote; null if there is nothing. */
+  /** The request that restores what the step overwrote; null if it overwrote nothing. */
   readonly inverse: JsonValue | null;
 }
 
@@ -89,7 +89,7 @@ export interface RestoreStart {
   readonly undoes?: number;
   readonly approved: Readonly<Record<string, JsonValue>>;
   readonly startedAt: string;
-  /** Records that the plan found under other ids: with it they are the same ones. */
+  /** Records that the plan found under other ids. */
   readonly mappings?: readonly Omit<IdMapping, 'restore'>[];
   /** Every step of the plan with its first outcome: `planned`, `blocked` or `manual`. */
   readonly steps: readonly Pick<RestoreStepRow, 'n' | 'outcome' | 'inverse' | 'errorCode' | 'error'>[];
@@ -100,34 +100,32 @@ interface Creation {
   readonly restore: number;
   readonly kind: Kind;
   readonly id: string;
-  /** The record that it stands for in the state that was restored: of an invite, the member. */
+  /** The record of the restored state that it was created for: for an invite, the member. */
   readonly desired: { readonly kind: Kind; readonly id: string } | null;
 }
 
-/** A step's new row, and the new id that it gave: of the record as it was desired, and as an earlier restore left it. */
+/** A step's new row, and the mappings to the id that the step gave the record: from the desired id, and from that of an earlier restore. */
 export interface JournalEntry {
   readonly row: RestoreStepRow;
   readonly mappings?: readonly IdMapping[] | undefined;
 }
 
-/**
- * `disk`: outlives a power cut; `process`: outlives the process, and a power cut once the journal has settled.
- */
+/** `disk`: survives a power cut; `process`: survives the end of the process, and a power cut once `settled` has resolved. */
 export type Durability = 'disk' | 'process';
 
-/** Of the steps that are sent: those that are blocked, or for a person to do, do not count. */
+/** Progress of a restore. Steps that are blocked, or for a person to do, do not count. */
 export interface RestoreProgress {
   readonly steps: number;
-  /** Steps that have an outcome: applied, failed or skipped. */
+  /** Steps that were applied, failed or were skipped. */
   readonly ended: number;
-  /** When the last of them was sent or ended, ISO 8601; null before the first. */
+  /** When a step was last sent or ended, ISO 8601; null before the first. */
   readonly lastAt: string | null;
   /**
-   * Steps whose result is not certain: those without an answer, applied ones that could not be read back, and creations that may exist
+   * Steps whose result is uncertain: those without an answer, applied ones that could not be read back, and creations that may exist
    * twice or are elsewhere.
    */
   readonly uncertain: number;
-  /** Those of them without an answer. */
+  /** Uncertain steps without an answer. */
   readonly unanswered: number;
 }
 
@@ -136,9 +134,9 @@ interface RestoreFilter {
   readonly limit?: number;
 }
 
-/** The log is emptied when it has grown by this many bytes: a long restore writes a page or two for each step. */
+/** The write-ahead log is emptied when it has this many bytes: a long restore writes a page or two for each step. */
 const LOG_LIMIT_BYTES = 16 * 1024 * 1024;
-/** Number of writes between two checks of its size. */
+/** Writes between two checks of the log's size. */
 const LOOK_EVERY = 500;
 
 export class RestoreStore {
@@ -159,7 +157,7 @@ export class RestoreStore {
     return this.#access.read((connection) => readRestores(connection, { restore })[0]);
   }
 
-  /** Each restore that is not as the audit log has it, also where it is gone, with a line that says so; with a number, that one only. */
+  /** A line for each restore that is not as the audit log has it, or is gone; with a number, for that one only. */
   contradictions(restore?: number): { readonly restore: number; readonly line: string }[] {
     const key = restore === undefined ? [] : [restore];
     return this.#access.read((connection) =>
@@ -171,26 +169,26 @@ export class RestoreStore {
   }
 
   /**
-   * A line for each restore that is not as the audit log has it, and one where the log itself is not as it was written: of what was
-   * deleted with its entries, nothing else is left.
+   * A line for each restore that is not as the audit log has it, and one for the log itself if it is not as it was written: restores
+   * that were deleted with their entries leave no other trace.
    */
   altered(): string[] {
     return this.#access.read((connection) => {
       const rows = contradictedRows(connection, 'restores');
       const lines = rows.map(({ line }) => line);
       const log = alteredLog(connection);
-      // A restore that rests on that entry names it already.
+      // The line of a restore that rests on that entry names it already.
       if (log === null || rows.some(({ brokenEntry }) => brokenEntry === log.entry)) return lines;
       return [...lines, auditLogLine(log.text)];
     });
   }
 
-  /** Of each row of the id map, of one source or of all, that is not as its restore wrote it, a line: which records are the same may be false. */
+  /** A line for each row of the id map, of one source or of all, that is not as its restore wrote it: it may map a wrong record. */
   alteredMappings(source?: string): string[] {
     return this.#access.read((connection) => mappingsUnlikeSealed(connection, source));
   }
 
-  /** The run that its reference was when the plan was made; null for any other state, and where the plan cannot be read. */
+  /** The run that the plan's reference resolved to; null if it was not a run, or the plan is unreadable. */
   plannedRun(restore: number): number | null {
     return this.#access.read((connection) => PLANNED_RUN(connection).get({ restore })?.run ?? null);
   }
@@ -201,7 +199,7 @@ export class RestoreStore {
     return rows.map(({ restore }) => restore);
   }
 
-  /** Those restores themselves. */
+  /** The same restores with their rows. */
   between(source: string, after: string, until: string): PlanlessRestore[] {
     return this.#access
       .read((connection) => PLANLESS_BETWEEN(connection).all({ source, after, until }))
@@ -209,9 +207,8 @@ export class RestoreStore {
   }
 
   /**
-   * Restores and undos that changed something in the service after a published run of its source had read it, or may have,
-   * newest first: by the order of the audit log, as no run reads while a restore sends. `endedAt`: when it last sent something
-   * where it has no end.
+   * Restores and undos that changed, or may have changed, the service after a published run had read it, newest first. Decided by
+   * the order of the audit log, as no run reads while a restore sends. `endedAt` of one without an end: when it last sent something.
    */
   sentAfter({ run, source, finishedAt }: RunRow): {
     readonly restore: number;
@@ -224,14 +221,14 @@ export class RestoreStore {
       .map(({ applied, ...row }) => ({ ...row, isApplied: applied > 0 }));
   }
 
-  /** Those who resumed a restore and had not started it, in the order in which they first did. */
+  /** The people who resumed a restore that somebody else had started, in the order of their first resumption. */
   resumedBy(restore: number): Actor[] {
     return this.#access.read((connection) => RESUMED_BY(connection).all({ restore }));
   }
 
   /**
-   * When the backup was made that took the place of the mirror after this restore had begun, ISO 8601: the journal lacks what was
-   * done after that. Null if none did.
+   * When the backup was made (ISO 8601) that replaced the mirror after this restore had begun: the journal lacks what the restore did
+   * after that time. Null if none did.
    */
   backupSince(restore: number): string | null {
     const row = this.#access.read((connection) =>
@@ -240,7 +237,7 @@ export class RestoreStore {
     return row?.madeAt ?? null;
   }
 
-  /** The same, and null as well where the restore was resumed after that: since then the mirror has what was done. */
+  /** The same, but also null if the restore was resumed in the mirror from the backup: the journal has what was done since then. */
   backupSinceResumed(restore: number): string | null {
     const row = this.#access.read((connection) =>
       BACKUP_SINCE_RESUMED(connection).get({ member: JSON.stringify([restore]) }),
@@ -248,7 +245,7 @@ export class RestoreStore {
     return row?.madeAt ?? null;
   }
 
-  /** Who abandoned a restore; null where it was not, or was resumed since. */
+  /** Who abandoned a restore; null if nobody did, or it was resumed since. */
   abandonedBy(restore: number): Actor | null {
     const last = this.#access.read((connection) =>
       LAST_ACTION(connection).get({ member: JSON.stringify([restore]) }),
@@ -263,12 +260,12 @@ export class RestoreStore {
       ...row,
       n: step,
       differences: storedList(differences) as unknown as StoredDifference[],
-      // As a text it is what no step overwrote: nothing is undone by it.
+      // An unreadable inverse stays a text, which undo ignores.
       inverse: inverse === null ? null : (storedValue(inverse) ?? textOf(inverse)),
     }));
   }
 
-  /** How far a restore is, as far as its journal knows. */
+  /** The progress of a restore, by its journal. */
   progress(restore: number): RestoreProgress {
     const row = this.#access.read((connection) => PROGRESS(connection).get({ restore }));
     return {
@@ -280,12 +277,12 @@ export class RestoreStore {
     };
   }
 
-  /** When each restore of a source was begun and resumed, in that order, whatever the clock said. */
+  /** When each restore of a source was begun and resumed, in the order of the audit log, whatever the clock said. */
   begins(source: string): RestoreBegin[] {
     return this.#access.read((connection) => BEGINS(connection).all({ source }));
   }
 
-  /** By which restores of a source records were created, of all ids or of these; without those whose plan cannot be read. */
+  /** The records that restores of a source created, all or only those with these ids; without restores whose plan is unreadable. */
   creations(source: string, ids: readonly string[] | null = null): Creation[] {
     return this.#access.read((connection) => {
       const rows = CREATIONS(connection).all({ source, ids: ids === null ? null : JSON.stringify(ids) });
@@ -300,7 +297,7 @@ export class RestoreStore {
     });
   }
 
-  /** Which records of a source came back under which ids, oldest first, so that a later one follows what it continues. */
+  /** The id map of a source, oldest first: which records came back under which ids. */
   idMap(source: string): IdMapping[] {
     return this.#access.read((connection) => readIdMap(connection, source));
   }
@@ -312,7 +309,7 @@ export class RestoreStore {
       const row = {
         ...rest,
         by: actor.by,
-        // It may be a path.
+        // It may be the path of a file.
         fromRef: this.#access.recordedText(from, 'the reference of the state to restore'),
         undoes: undoes ?? null,
         approved: JSON.stringify(approved),
@@ -342,7 +339,7 @@ export class RestoreStore {
     });
   }
 
-  /** Marks an ended restore as running again. @throws TidemarkError `reference_unknown`, `mirror_corrupt` for one that is not as it was recorded */
+  /** Marks an ended restore as running again. @throws TidemarkError `reference_unknown`, `mirror_corrupt` if it is not as it was recorded */
   resume(restore: number): void {
     this.#setOutcome('resume', isoTime(this.#access.clock.now()), {
       restore,
@@ -351,13 +348,13 @@ export class RestoreStore {
     });
   }
 
-  /** @throws TidemarkError `reference_unknown`, `mirror_corrupt` for one that is not as it was recorded */
+  /** Ends a running restore. @throws TidemarkError `reference_unknown`, `mirror_corrupt` if it is not as it was recorded */
   finish(restore: number, outcome: Exclude<RestoreOutcome, 'running'>, at: string): void {
     this.#setOutcome('end', at, { restore, outcome, finishedAt: at });
   }
 
   /**
-   * Ends an interrupted restore that nobody is to continue. One that had ended with steps left keeps the time of its end.
+   * Ends an interrupted restore that will not be continued. One that had ended with steps left keeps the time of its end.
    * @throws TidemarkError `reference_unknown`, `mirror_corrupt`
    */
   abandon(restore: number, outcome: 'failed' | 'partial'): void {
@@ -369,9 +366,9 @@ export class RestoreStore {
 
   /**
    * Journals what was found out about an ended restore, which stays ended: steps, new ids, outcome and the entry of the audit
-   * log in one transaction, so that no other process sees a part of it. One that was killed, and has no end yet, ends now unless
-   * it stays interrupted.
-   * @throws TidemarkError `reference_unknown`, `mirror_corrupt` for one that is not as it was recorded
+   * log in one transaction, so that no other process sees a part of it. A killed restore without an end ends now, unless it stays
+   * interrupted.
+   * @throws TidemarkError `reference_unknown`, `mirror_corrupt` if it is not as it was recorded
    */
   recordLookUp(
     restore: number,
@@ -391,16 +388,16 @@ export class RestoreStore {
   }
 
   /**
-   * Replaces steps' rows in one transaction; `mappings` go into the id map in the same one.
+   * Replaces steps' rows, and adds `mappings` to the id map, in one transaction.
    * @throws TidemarkError `reference_unknown` for a step that the restore does not have
    */
   journal(entries: readonly JournalEntry[], durability: Durability = 'disk'): void {
     const write = (writer: Connection): void => writeEntries(writer, entries);
     if (durability === 'disk') this.#durably(write);
-    else this.#access.change((writer) => writer.transaction(write).immediate(writer));
+    else this.#access.change((writer) => transact(writer, () => write(writer)));
     this.#writes += 1;
     if (this.#writes % LOOK_EVERY !== 0 || logBytes(this.#access.path) <= LOG_LIMIT_BYTES) return;
-    // Pages that no reader needs, so that the log restarts. Does not wait.
+    // Moves the pages that no reader needs, so that the log restarts. Does not wait for readers.
     this.#access.change((writer) => void writer.pragma('wal_checkpoint(PASSIVE)'));
   }
 
@@ -430,14 +427,14 @@ export class RestoreStore {
   }
 
   /**
-   * A transaction that is on the disk when it returns. Elsewhere a commit may be lost in a power failure, and is repeated by
-   * the next sync; a request that was sent cannot be.
+   * A transaction that is on the disk when this returns. Other commits may be lost in a power failure, because the next sync repeats
+   * them; a request that was sent cannot be repeated.
    */
   #durably<T>(work: (writer: Connection) => T): T {
     return this.#access.change((writer) => {
       writer.pragma('synchronous = FULL');
       try {
-        return writer.transaction(work).immediate(writer);
+        return transact(writer, () => work(writer));
       } finally {
         writer.pragma('synchronous = NORMAL');
       }
@@ -467,8 +464,7 @@ const RESTORES = prepared((db) =>
       ),
     )
     .orderBy(desc(restores.restore))
-    .limit(param('limit'))
-    .prepare(),
+    .limit(param('limit')),
 );
 
 /** Newest first. */
@@ -496,7 +492,7 @@ function restoreRow({
   };
 }
 
-// Where another program made a text unreadable, the rest of the row is shown even so: the audit log says that it was altered.
+// If another program made a text unreadable, the rest of the row is still shown: the audit log says that it was altered.
 
 /** Undefined where it is not JSON. */
 function storedValue(text: string): JsonValue | undefined {
@@ -518,7 +514,7 @@ function storedList(text: string): JsonObject[] {
   return Array.isArray(value) ? value.filter(isJsonObject) : [];
 }
 
-/** The steps of a plan as it is stored; none where it cannot be read. */
+/** The steps of a stored plan; none if it is unreadable. */
 export function storedSteps(plan: string): readonly JsonObject[] {
   const { steps } = storedObject(plan);
   return Array.isArray(steps) ? steps.filter(isJsonObject) : [];
@@ -533,12 +529,7 @@ function isBetween() {
 }
 
 const BETWEEN = prepared((db) =>
-  db
-    .select({ restore: restores.restore })
-    .from(restores)
-    .where(isBetween())
-    .orderBy(desc(restores.restore))
-    .prepare(),
+  db.select({ restore: restores.restore }).from(restores).where(isBetween()).orderBy(desc(restores.restore)),
 );
 
 const PLANLESS_BETWEEN = prepared((db) => {
@@ -547,8 +538,7 @@ const PLANLESS_BETWEEN = prepared((db) => {
     .select({ ...columns, via: VIA })
     .from(restores)
     .where(isBetween())
-    .orderBy(desc(restores.restore))
-    .prepare();
+    .orderBy(desc(restores.restore));
 });
 
 const PLANNED_RUN = prepared((db) =>
@@ -557,8 +547,7 @@ const PLANNED_RUN = prepared((db) =>
       run: sql<number | null>`iif(json_valid(${restores.plan}), ${restores.plan} ->> '$.from.run', NULL)`,
     })
     .from(restores)
-    .where(eq(restores.restore, param('restore')))
-    .prepare(),
+    .where(eq(restores.restore, param('restore'))),
 );
 
 const STEPS = prepared((db) =>
@@ -566,13 +555,12 @@ const STEPS = prepared((db) =>
     .select()
     .from(restoreSteps)
     .where(eq(restoreSteps.restore, param('restore')))
-    .orderBy(asc(restoreSteps.step))
-    .prepare(),
+    .orderBy(asc(restoreSteps.step)),
 );
 
 const PROGRESS = prepared((db) => {
   const { restore, outcome, sentAt, endedAt, verified, errorCode, attempts, newId } = restoreSteps;
-  // Of an applied step, a code is that of a warning; only creations have a new id.
+  // The error code of an applied step is a warning's; only creations have a new id.
   const isDoubtful = sql`(${verified} IS NULL OR ${errorCode} IS NOT NULL OR (${newId} IS NOT NULL AND ${attempts} > 1))`;
   return db
     .select({
@@ -583,8 +571,7 @@ const PROGRESS = prepared((db) => {
       uncertain: sql<number>`sum(${outcome} = 'sent' OR (${outcome} = 'applied' AND ${isDoubtful}))`,
     })
     .from(restoreSteps)
-    .where(and(eq(restore, param('restore')), notInArray(outcome, ['blocked', 'manual'])))
-    .prepare();
+    .where(and(eq(restore, param('restore')), notInArray(outcome, ['blocked', 'manual'])));
 });
 
 const CREATIONS = prepared((db) => {
@@ -601,11 +588,10 @@ const CREATIONS = prepared((db) => {
         unlessGiven('ids', isAmong(newId, 'ids')),
       ),
     )
-    .orderBy(asc(restore), asc(step))
-    .prepare();
+    .orderBy(asc(restore), asc(step));
 });
 
-/** Null where another program altered the step. */
+/** Null if another program altered the step. */
 function creationBy(step: JsonObject, { restore, id }: Pick<Creation, 'restore' | 'id'>): Creation | null {
   const [kind, desiredKind, desiredId] = ['/request/kind', '/kind', '/desired/id'].map((pointer) =>
     resolvePointer(step, pointer),
@@ -615,7 +601,7 @@ function creationBy(step: JsonObject, { restore, id }: Pick<Creation, 'restore' 
   return { restore, kind, id, desired: isKnown ? { kind: desiredKind, id: desiredId } : null };
 }
 
-/** Of one that another program took out, the log still has the number. */
+/** Also higher than the numbers in the audit log: another program may have deleted the latest restore. */
 const NEXT_NUMBER = prepared((db) =>
   db
     .select({
@@ -624,29 +610,35 @@ const NEXT_NUMBER = prepared((db) =>
         coalesce((SELECT max(${auditLog.member} ->> '$[0]') FROM ${auditLog}
           WHERE ${auditLog.about} = 'restores' AND json_valid(${auditLog.member})), 0))`,
     })
-    .from(sql`(SELECT 1)`)
-    .prepare(),
+    .from(sql`(SELECT 1)`),
 );
 
 const ADD_RESTORE = prepared((db) => {
   const { restore, source, planHash, plan, fromRef, undoes, startedAt, by, approved } = paramsOf(restores);
-  return db
-    .insert(restores)
-    .values({ restore, source, planHash, plan, fromRef, undoes, startedAt, by, outcome: 'running', approved })
-    .prepare();
+  return db.insert(restores).values({
+    restore,
+    source,
+    planHash,
+    plan,
+    fromRef,
+    undoes,
+    startedAt,
+    by,
+    outcome: 'running',
+    approved,
+  });
 });
 
 const ADD_STEP = prepared((db) => {
   const { restore, step, outcome, inverse, errorCode, error } = paramsOf(restoreSteps);
   return db
     .insert(restoreSteps)
-    .values({ restore, step, outcome, differences: '[]', attempts: 0, inverse, errorCode, error })
-    .prepare();
+    .values({ restore, step, outcome, differences: '[]', attempts: 0, inverse, errorCode, error });
 });
 
 const SET_OUTCOME = prepared((db) => {
   const { restore, outcome, finishedAt } = paramsOf(restores);
-  return db.update(restores).set({ outcome, finishedAt }).where(eq(restores.restore, restore)).prepare();
+  return db.update(restores).set({ outcome, finishedAt }).where(eq(restores.restore, restore));
 });
 
 const SET_LOOKED_UP = prepared((db) => {
@@ -654,33 +646,16 @@ const SET_LOOKED_UP = prepared((db) => {
   return db
     .update(restores)
     .set({ outcome, finishedAt: sql`coalesce(${restores.finishedAt}, ${finishedAt})` })
-    .where(eq(restores.restore, restore))
-    .prepare();
+    .where(eq(restores.restore, restore));
 });
 
 const SET_STEP = prepared((db) => {
-  const { restore, step, outcome, status, newId, verified, differences, digest } = paramsOf(restoreSteps);
-  const { errorCode, error, attempts, sentAt, endedAt } = paramsOf(restoreSteps);
-  return (
-    db
-      .update(restoreSteps)
-      // The inverse stays as it was when the restore began.
-      .set({
-        outcome,
-        status,
-        newId,
-        verified,
-        differences,
-        digest,
-        errorCode,
-        error,
-        attempts,
-        sentAt,
-        endedAt,
-      })
-      .where(and(eq(restoreSteps.restore, restore), eq(restoreSteps.step, step)))
-      .prepare()
-  );
+  // The inverse stays as it was when the restore began.
+  const { restore, step, inverse: _inverse, ...rest } = paramsOf(restoreSteps);
+  return db
+    .update(restoreSteps)
+    .set(rest)
+    .where(and(eq(restoreSteps.restore, restore), eq(restoreSteps.step, step)));
 });
 
 function unknownRestore(restore: number, what: string): TidemarkError {

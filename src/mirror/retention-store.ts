@@ -1,7 +1,4 @@
-/**
- * What retention would drop, does drop, and has dropped: the forgotten runs, and the kept runs that absorbed their
- * changes.
- */
+/** The store of retention: plans and drops runs, and reads which runs were dropped and into which kept runs they were merged. */
 import { and, asc, eq, gt, isNotNull, lt, lte, max, sql } from 'drizzle-orm';
 import { alias } from 'drizzle-orm/sqlite-core';
 import type { MirrorAccess } from './access.ts';
@@ -19,11 +16,11 @@ interface ForgottenRunRow {
   readonly run: number;
   /** When retention dropped it, ISO 8601. */
   readonly at: string;
-  /** The kept run that has its changes now; null where it made none. */
+  /** The kept run that has its changes now; null if it had none. */
   readonly into: number | null;
 }
 
-/** A run of another source, which a move of the mirror did not take. */
+/** A run of another source, which a move of the mirror left behind. */
 export interface MovedRunRow {
   readonly run: number;
   /** When the mirror was moved, ISO 8601. */
@@ -31,10 +28,10 @@ export interface MovedRunRow {
   readonly wasPublished: boolean;
 }
 
-/** The runs of a source that retention dropped between two that it kept: their changes are part of the later one. */
+/** The runs of a source that retention dropped between two kept ones: their changes are part of the later one. */
 export interface ForgottenBefore {
   readonly count: number;
-  /** As ranges, ascending; runs of other sources can be within them. */
+  /** As ranges, ascending; runs of other sources may be within them. */
   readonly runs: readonly (readonly [first: number, last: number])[];
   /** When retention dropped the last of them, ISO 8601. */
   readonly at: string;
@@ -54,19 +51,19 @@ export function retentionStore(access: MirrorAccess) {
     }),
 
     /**
-     * Drops local history: what forgotten runs did and saw goes into the next kept run of their source, so that every kept
-     * run shows its source exactly as before. A run that a rule, a pin or `sources` keeps shows every other source as before
-     * too: the runs that this takes are kept beside it. Those in turn may show other sources as they were earlier;
-     * `sourcesForgottenAt` lists them. One transaction; then the hash chain is recomputed and records that; then VACUUM.
-     * @throws TidemarkError `usage`, `mirror_locked` while a run is in progress, `mirror_corrupt` when the history is not
-     * what was sealed; then nothing was forgotten
+     * Drops local history: what forgotten runs did and saw is merged into the next kept run of their source, so that every kept
+     * run shows its source exactly as before. A run that a rule, a pin or `sources` keeps also shows every other source as before,
+     * because the runs that this needs are kept beside it. These in turn may show other sources in an earlier state
+     * (`sourcesForgottenAt`). The hash chain is recomputed in the same transaction; then the file is rebuilt by VACUUM.
+     * @throws TidemarkError `usage`, `mirror_locked` while a run is in progress, `mirror_corrupt` if the history is not as it was
+     * sealed; then nothing was forgotten
      */
     forget: async (options: ForgetOptions): Promise<ForgetResult> =>
       await forgetRuns(access.writerForForget(), options),
   };
 }
 
-/** When retention dropped a run, and which kept one has its changes now; undefined if it did not drop it. */
+/** When retention dropped a run, and which kept run has its changes now; undefined if it was not dropped. */
 function readForgottenRun(connection: Connection, run: number): ForgottenRunRow | undefined {
   const found = forgetsNaming(connection, run).find((each) => !isMove(each));
   if (found === undefined) return undefined;
@@ -74,8 +71,8 @@ function readForgottenRun(connection: Connection, run: number): ForgottenRunRow 
 }
 
 /**
- * When a move left a run behind, as one of another source; undefined for one that is here, or that retention dropped. Also one that
- * retention had dropped into such a run.
+ * When a move left behind a run of another source, or the run into which retention had merged it; undefined for a run that is here, or
+ * that retention dropped.
  */
 function readMovedRun(connection: Connection, run: number): MovedRunRow | undefined {
   const last = readTargets(connection)(run) ?? run;
@@ -86,7 +83,7 @@ function readMovedRun(connection: Connection, run: number): MovedRunRow | undefi
   return { run, at, wasPublished: REPLACED_ROOT(connection).get({ forget, run: last }) !== undefined };
 }
 
-/** The forgets and moves after which the run was not there any more, oldest first. */
+/** The forgets and moves that removed the run, oldest first. */
 function forgetsNaming(connection: Connection, run: number): StoredForget[] {
   return readStoredForgets(connection).filter((each) =>
     (JSON.parse(each.runs) as [number, number][]).some(([first, last]) => first <= run && run <= last),
@@ -94,12 +91,12 @@ function forgetsNaming(connection: Connection, run: number): StoredForget[] {
 }
 
 /**
- * Names of the sources whose state as of a kept run retention dropped: what changed in them up to it, and since the run
- * of theirs that is kept before it, is in a later run now. Sorted; mostly none, because the run beside is kept too.
+ * Names of the sources whose state as of a kept run retention dropped: changes before this run, and after the source's previous kept
+ * run, are part of a later run now. Sorted; mostly none, because the run beside it is kept too.
  */
 function readSourcesForgottenAt(connection: Connection, run: number): string[] {
   const target = readTargets(connection);
-  // What went before any source's kept run is in that one, or in an earlier one.
+  // Runs from before each source's kept run were merged into that one, or an earlier one.
   const later = GONE_WITHIN(connection)
     .all({ run })
     .flatMap(({ run: gone }) => target(gone) ?? [])
@@ -110,7 +107,7 @@ function readSourcesForgottenAt(connection: Connection, run: number): string[] {
   return [...new Set(sources)].sort();
 }
 
-/** The dropped runs whose changes a kept run has in addition to its own; undefined if there are none. */
+/** The dropped runs that were merged into a kept run; undefined if there are none. */
 function readForgottenBefore(connection: Connection, run: number): ForgottenBefore | undefined {
   const target = readTargets(connection);
   const gone = GONE_BEFORE(connection)
@@ -121,7 +118,7 @@ function readForgottenBefore(connection: Connection, run: number): ForgottenBefo
   return { count: gone.length, runs: rangesOf(gone.map((row) => row.run)), at };
 }
 
-/** A run may have gone into one that went later itself. */
+/** Returns a function for the run into which a dropped run was merged at last: that run may have been dropped later itself. */
 function readTargets(connection: Connection): (run: number) => number | undefined {
   const next = (run: number): number | undefined => INTO(connection).get({ run })?.into ?? undefined;
   return (run) => {
@@ -136,17 +133,15 @@ const INTO = prepared((db) =>
     .select({ into: replacedRoots.intoRun })
     .from(replacedRoots)
     .where(and(eq(replacedRoots.run, param('run')), isNotNull(replacedRoots.intoRun)))
-    .limit(1)
-    .prepare(),
+    .limit(1),
 );
 
-/** A move replaces the roots of all published runs, also of those that it does not take. */
+/** A move replaces the roots of all published runs, also of those that it leaves behind. */
 const REPLACED_ROOT = prepared((db) =>
   db
     .select({ run: replacedRoots.run })
     .from(replacedRoots)
-    .where(and(eq(replacedRoots.forget, param('forget')), eq(replacedRoots.run, param('run'))))
-    .prepare(),
+    .where(and(eq(replacedRoots.forget, param('forget')), eq(replacedRoots.run, param('run')))),
 );
 
 const SOURCE_OF = prepared((db) =>
@@ -154,11 +149,10 @@ const SOURCE_OF = prepared((db) =>
     .select({ source: sources.name })
     .from(runs)
     .innerJoin(sources, eq(sources.id, runs.source))
-    .where(eq(runs.run, param('run')))
-    .prepare(),
+    .where(eq(runs.run, param('run'))),
 );
 
-/** Runs that went, up to this one, and since the oldest of the sources' states as of it. */
+/** Dropped runs up to this one, and after the oldest of the sources' states as of it. */
 const GONE_WITHIN = prepared((db) => {
   const shown = db
     .select({ run: max(runs.run) })
@@ -174,11 +168,10 @@ const GONE_WITHIN = prepared((db) => {
         lte(replacedRoots.run, param('run')),
         gt(replacedRoots.run, oldestShown),
       ),
-    )
-    .prepare();
+    );
 });
 
-/** Runs that went since the published run of the same source before this one. */
+/** Dropped runs before this one, and after the previous published run of the same source. */
 const GONE_BEFORE = prepared((db) => {
   const [own, earlier] = [alias(runs, 'own'), alias(runs, 'earlier')];
   const previous = db
@@ -198,6 +191,5 @@ const GONE_BEFORE = prepared((db) => {
       ),
     )
     .groupBy(replacedRoots.run)
-    .orderBy(asc(replacedRoots.run))
-    .prepare();
+    .orderBy(asc(replacedRoots.run));
 });

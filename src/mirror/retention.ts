@@ -1,6 +1,6 @@
 /**
- * Which runs of the history are kept and which are forgotten: pure. Rules are restic's: a run is kept when any of them
- * keeps it. They count published runs, each source for itself, in UTC.
+ * Decides which runs of the history are kept and which are forgotten. Pure. The rules are restic's: a run is kept if any rule
+ * keeps it. They count published runs, separately for each source, in UTC.
  */
 import type { RetentionPolicy } from '../config/config.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -11,7 +11,7 @@ interface RetentionRun {
   readonly run: number;
   readonly source: string;
   readonly outcome: RunOutcome;
-  /** The kinds that it was narrowed to; null, or left out, for a run of all. */
+  /** The only kinds that it read; null, or left out, for a run of all kinds. */
   readonly kinds?: readonly Kind[] | null;
   readonly startedAt: string;
   readonly finishedAt: string | null;
@@ -24,11 +24,11 @@ interface RetentionSnapshot {
 }
 
 interface RetentionInput {
-  /** Every run of the mirror. */
+  /** All runs of the mirror. */
   readonly runs: readonly RetentionRun[];
   readonly snapshots: readonly RetentionSnapshot[];
   readonly policy: RetentionPolicy;
-  /** Only these sources' runs are looked at; all where it is missing. */
+  /** Only runs of these sources may be forgotten; by default of all. */
   readonly sources?: readonly string[];
 }
 
@@ -38,8 +38,8 @@ interface KeptRun {
   /** When it ended. */
   readonly at: string;
   /**
-   * `latest`, `complete` (the latest run that read everything), `last`, `hourly`, …, `within`, `snapshot:NAME`, `baseline`; `beside snapshot:NAME` or `beside run:N` for the
-   * run whose state of its source a kept run of another source shows.
+   * `latest`, `complete` (the latest run that read everything), `last`, `hourly`, …, `within`, `snapshot:NAME`, `baseline`;
+   * `beside snapshot:NAME` or `beside run:N` if the snapshot, or the kept run of another source, shows this run's state of its source.
    */
   readonly reasons: readonly string[];
 }
@@ -49,7 +49,7 @@ interface ForgottenRun {
   readonly source: string;
   readonly at: string;
   readonly outcome: RunOutcome;
-  /** The next kept run of its source, into which its changes go; null where it made none: it was never published. */
+  /** The next kept run of its source, into which it is merged; null if it was never published, and so has no changes. */
   readonly into: number | null;
 }
 
@@ -61,7 +61,7 @@ export interface RetentionPlan {
 
 const DAY_MS = 86_400_000;
 
-/** The hour, day, … of a time: equal for times of the same one. */
+/** The number of the hour, day, … of a time. */
 const PERIODS = {
   hourly: (at) => Math.floor(at / 3_600_000),
   daily: (at) => Math.floor(at / DAY_MS),
@@ -72,11 +72,10 @@ const PERIODS = {
 } as const satisfies Record<string, (at: number) => number>;
 
 /**
- * Sorts the runs. Always kept are each source's latest published run, its latest complete one (freshness is measured
- * from that one) and every pinned run, and with every kept run the runs of the other sources whose states it shows.
- * This is not applied again to runs that are kept only for that reason. All runs of sources that are not selected are
- * kept, so that little of one source can be dropped alone where sources take turns. Runs that were never published go
- * when nothing older is kept.
+ * Decides about all runs. Always kept are each source's latest published run, its latest complete one (from which freshness is
+ * measured), all pinned runs, and for each kept run the runs of other sources whose states it shows. The last rule is not applied
+ * again to runs that are kept only because of it. All runs of sources that are not selected are kept, so that little of one source
+ * can be dropped alone if sources take turns. A run that was never published is forgotten if nothing older is kept.
  * @throws TidemarkError `usage` for a policy that keeps nothing, or counts that are not integers
  */
 export function planRetention(input: RetentionInput): RetentionPlan {
@@ -117,7 +116,7 @@ export function planRetention(input: RetentionInput): RetentionPlan {
   return { kept, forgotten };
 }
 
-/** Why each run is kept; `published` are the runs of one source, newest first. */
+/** Why runs of one source are kept. @param published its published runs, newest first */
 function reasonsFor(
   published: readonly RetentionRun[],
   { policy, snapshots }: RetentionInput,
@@ -172,7 +171,7 @@ function newestFirst(runs: readonly RetentionRun[]): RetentionRun[] {
   return runs.toSorted((a, b) => b.run - a.run);
 }
 
-/** Adds what the kept runs of other sources show; `shown` are all kept runs and `published` those of one source. */
+/** Adds runs that snapshots and kept runs of other sources show. @param published of one source @param shown all kept runs */
 function withBeside(
   own: ReadonlyMap<number, string[]>,
   published: readonly RetentionRun[],

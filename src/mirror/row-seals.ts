@@ -1,11 +1,11 @@
 /**
- * Seals of rows that are covered neither by the root of a run nor by the audit log: the key of the drift fingerprints,
- * the rows of runs, in particular failed ones, and the id map. Such a row is sealed in the transaction that writes it;
- * `verify` compares.
+ * Seals of rows that neither the root of a run nor the audit log covers: the key of the drift fingerprints, the rows of
+ * runs (in particular failed ones) and the id map. Such a row is sealed in the transaction that writes it; `verify`
+ * compares.
  *
  * The seal of a row is stored in `row_seals`, so that it remains if the row is deleted. The seal of a set is the XOR of
- * a digest of each of its seals: it can be updated without reading the others, and a change from outside stays
- * detectable whatever the program changes afterwards.
+ * the digests of its seals: it can be updated without reading the others, and a change by another program stays
+ * detectable whatever Tidemark changes afterwards.
  */
 import { createHash } from 'node:crypto';
 import type { Connection, Statement } from './database.ts';
@@ -20,7 +20,7 @@ interface SetDefinition {
   readonly key: readonly string[];
   /** The rest of what is sealed. */
   readonly columns: readonly string[];
-  /** Rows that are not settled yet are left out. */
+  /** Leaves out rows that may still change. */
   readonly where: string;
 }
 
@@ -30,24 +30,9 @@ const SETS: Readonly<Record<SealedSet, SetDefinition>> = {
     key: ['run'],
     // Retention changes the digests and roots, and the chain covers them.
     columns: [
-      ...[
-        `(SELECT ${inJson('name')} FROM sources o WHERE o.id = source)`,
-        '"trigger"',
-        'kinds',
-        'started_at',
-        'finished_at',
-      ],
-      ...[
-        'outcome',
-        'requests',
-        'retries',
-        'added',
-        'changed',
-        'removed',
-        'unchanged',
-        'error_code',
-        'error',
-      ],
+      `(SELECT ${inJson('name')} FROM sources o WHERE o.id = source)`,
+      ...['"trigger"', 'kinds', 'started_at', 'finished_at', 'outcome', 'requests', 'retries'],
+      ...['added', 'changed', 'removed', 'unchanged', 'error_code', 'error'],
     ],
     where: `outcome <> 'running'`,
   },
@@ -58,7 +43,7 @@ const SETS: Readonly<Record<SealedSet, SetDefinition>> = {
   },
 };
 
-/** What is sealed of a row. */
+/** The sealed content of a row. */
 export interface SealedRow {
   /** JSON array of its key. */
   readonly member: string;
@@ -68,27 +53,29 @@ export interface SealedRow {
 
 type RowKey = readonly (string | number)[];
 
-/** Rows of a set; with `more` only those that meet that condition. */
+/** SQL of the rows of a set that meet the condition `more`. */
 export function sealedRowsSql(set: SealedSet, more = 'true'): string {
   const { key, columns, where } = SETS[set];
-  // The others are expressions, of which none is a BLOB.
+  // No expression (with a parenthesis) is a BLOB.
   const facts = columns.map((column) => (column.includes('(') ? column : inJson(column)));
   return `SELECT json_array(${key.map(inJson).join(', ')}) AS member, json_array(${facts.join(', ')}) AS text
     FROM ${set} WHERE ${where} AND ${more}`;
 }
 
+/** The seal of a row. */
 export function rowSeal(set: SealedSet, { member, text }: SealedRow): Buffer {
   return sha256(`row of a mirror, 1\n${set}\n${member}\n${text}`);
 }
 
-/** What a seal contributes to that of its set. */
+/** What the seal of a row contributes to the seal of its set. */
 export function setContribution(set: SealedSet, member: string, seal: Buffer): Buffer {
   return sha256(`set of a mirror, 1\n${set}\n${member}\n${seal.toString('hex')}`);
 }
 
-/** The seal of a set with no rows; each share is combined into it, and out of it, in the same way. */
+/** The seal of a set without rows. */
 export const EMPTY_SET: Buffer = Buffer.alloc(32);
 
+/** XOR: adds a contribution to the seal of a set, or removes it again. */
 export function combined(one: Buffer, other: Buffer): Buffer {
   return Buffer.from(one.map((byte, index) => byte ^ (other[index] ?? 0)));
 }
@@ -125,19 +112,19 @@ function rowFinder(connection: Connection, set: SealedSet): Statement<(string | 
   return connection.prepare(sealedRowsSql(set, SETS[set].key.map((column) => `${column} = ?`).join(' AND ')));
 }
 
-/** True for a row that has a seal and is not as it was sealed. */
+/** True for a row that has a seal but is not as it was sealed. */
 export function isUnlikeSealed(connection: Connection, set: SealedSet, key: RowKey): boolean {
   const found = rowFinder(connection, set).get(...key);
   const seal = found === undefined ? undefined : sealReader(connection, set)(found.member);
   return found !== undefined && seal?.equals(rowSeal(set, found)) === false;
 }
 
-/** True for a row that was sealed, also where another program deleted it. */
+/** True for a row that was sealed, even if another program deleted it. */
 export function isSealed(connection: Connection, set: SealedSet, key: RowKey): boolean {
   return sealReader(connection, set)(JSON.stringify(key)) !== undefined;
 }
 
-/** The row of a run that is not as it was when the run ended. */
+/** A run whose row is not as it was when the run ended. */
 export interface UnlikeSealedRun {
   readonly run: number;
   /** In one line. */
@@ -152,9 +139,9 @@ export interface SealRange {
 }
 
 /**
- * The rows of runs in a range that do not match their seals: altered, inserted, or gone. One statement, by key.
- * @param range.source leaves out runs of which the sweeps say that they are of other sources: a seal takes microseconds to compute,
- * and a source that is not synced any more has all runs of the others after its own
+ * The runs in a range whose rows do not match their seals: altered, inserted, or gone. One statement, by key.
+ * @param range.source leaves out runs that belong to other sources by their sweeps: a source that is not synced any more may have
+ * many runs of other sources after its own, and computing a seal takes microseconds
  */
 export function runsUnlikeSealed(
   connection: Connection,
@@ -180,7 +167,7 @@ export function runsUnlikeSealed(
     .all({ from, upTo, source });
   return rows.flatMap(({ member, text, seal, isUnderWay }) => {
     if (text !== null && seal?.equals(rowSeal('runs', { member, text })) === true) return [];
-    // Another program may have written anything over the key of a seal.
+    // Another program may have overwritten the key of the seal.
     const run = /^\[(\d+)\]$/.exec(member)?.[1];
     if (run === undefined)
       return [{ run: 0, line: 'the key of the seal of a run cannot be read', isGone: true }];
@@ -194,11 +181,11 @@ export function runsUnlikeSealed(
   });
 }
 
-/** Runs with sweeps of which none is of `:source`; none without it. The row is not asked whose it is: it may have been altered. */
+/** Runs whose sweeps are all of other sources than `:source`; none if that is NULL. By the sweeps, as the row may have been altered. */
 const OF_OTHERS = `SELECT run FROM sweeps WHERE :source IS NOT NULL AND run BETWEEN :from AND :upTo GROUP BY run
   HAVING max(collection IN (SELECT c.id FROM collections c JOIN sources s ON s.id = c.source WHERE s.name = :source)) = 0`;
 
-/** The rows of the id map, of one source or of all, that do not match their seals: altered, inserted, or gone; a line each. */
+/** A line for each row of the id map, of one source or of all, that does not match its seal: altered, inserted, or gone. */
 export function mappingsUnlikeSealed(connection: Connection, source?: string): string[] {
   const rows = connection
     .prepare<[], { readonly member: string; readonly text: string | null; readonly seal: Buffer | null }>(
@@ -221,12 +208,12 @@ export function mappingsUnlikeSealed(connection: Connection, source?: string): s
 
 const INSERTED = 'was inserted by another program: it has no hash';
 
-/** True also where it cannot be read whose it is. */
+/** True also if the source cannot be read. */
 function isOf(member: string, source: string): boolean {
   return !member.startsWith('["') || member.startsWith(`[${JSON.stringify(source)},`);
 }
 
-/** What is said of the row of a run whose seal is left. */
+/** What is wrong with a row whose seal is left. @param isUnderWay true if the row is there, of a run that has not ended */
 export function goneText(isUnderWay: boolean): string {
   return isUnderWay
     ? 'says that the run has not ended, though its hash says that it has'

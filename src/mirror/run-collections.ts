@@ -1,4 +1,4 @@
-/** The collections that a run touches: known ones by their number, new ones with a number of their own. */
+/** The collections that a run touches, with their numbers in the mirror; new ones get the next numbers. */
 import { and, eq, max } from 'drizzle-orm';
 import { scopeKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
@@ -12,12 +12,7 @@ import { param, prepared } from './query.ts';
 import { collections } from './schema/source-tables.ts';
 import type { SweepResult } from './sweep-result.ts';
 
-const LAST_COLLECTION = prepared((db) =>
-  db
-    .select({ id: max(collections.id) })
-    .from(collections)
-    .prepare(),
-);
+const LAST_COLLECTION = prepared((db) => db.select({ id: max(collections.id) }).from(collections));
 
 const COLLECTION_ID = prepared((db) =>
   db
@@ -29,8 +24,7 @@ const COLLECTION_ID = prepared((db) =>
         eq(collections.kind, param('kind')),
         eq(collections.scope, param('scope')),
       ),
-    )
-    .prepare(),
+    ),
 );
 
 export interface OpenCollection {
@@ -72,15 +66,10 @@ export class RunCollections {
     const known = this.#open.get(name);
     if (known !== undefined) return known;
     const stored = this.#stored(kind, key);
-    const collection: OpenCollection = {
-      id: stored ?? this.#next,
-      kind,
-      scope: key,
-      isNew: stored === undefined,
-      stage: null,
-      isRetired: false,
-    };
-    if (stored === undefined) this.#next += 1;
+    const isNew = stored === undefined;
+    const id = stored ?? this.#next;
+    const collection = { id, kind, scope: key, isNew, stage: null, isRetired: false };
+    if (isNew) this.#next += 1;
     this.#open.set(name, collection);
     this.#kinds.set(collection.id, kind);
     return collection;
@@ -90,14 +79,14 @@ export class RunCollections {
     return this.#kinds.get(collection);
   }
 
-  /** A collection of a kind that is read one by one, with that of its parents; null for other kinds. */
+  /** For a kind that is read one by one: its collection and that of the parents; null for other kinds. */
   linked(kind: Kind, scope: Scope): LinkedCollections | null {
     const own = this.of(kind, scope);
     const parent = this.#parentOf(own);
     return parent === null ? null : { own: own.id, parent: parent.id };
   }
 
-  /** The result of the run for each, by number. A sweep's collection is one of them, staged or not. */
+  /** All collections with the run's results, by number; those of the sweeps are among them, staged or not. */
   touched(sweeps: readonly SweepResult[]): TouchedCollection[] {
     const results = new Map(sweeps.map((sweep) => [this.of(sweep.kind, sweep.scope), sweep]));
     return [...this.#open.values()]
@@ -115,7 +104,7 @@ export class RunCollections {
     return translated(this.#path, () => COLLECTION_ID(this.#writer).get({ source, kind, scope })?.id);
   }
 
-  /** The collection of the parent records, for a kind that is read one by one (recordings of a sharing). */
+  /** The collection of the parent records, for a kind that is read one by one: recordings are the parents of sharing configurations. */
   #parentOf({ kind, scope }: OpenCollection): TouchedCollection['parent'] {
     const definition = this.#definitions.find((row) => row.kind === kind);
     if (definition?.reading !== 'each' || definition.discovery.from === 'root') return null;

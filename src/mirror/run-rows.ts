@@ -1,4 +1,4 @@
-/** Runs, sweeps and collections as rows: what `status` and `runs` read. None of these queries touches a record. */
+/** Reads the rows of runs, sweeps and collections, for `status` and `runs`. None of these queries reads a record. */
 import { scopeKey } from '../catalog/catalog.ts';
 import { type CollectionKey, compareCollections, compareKeys } from '../catalog/order.ts';
 import { and, asc, desc, eq, gte, inArray, isNotNull, isNull, lte, ne, or, sql } from 'drizzle-orm';
@@ -13,7 +13,7 @@ import type { RunOutcome } from './sweep-result.ts';
 
 type StoredRun = typeof runs.$inferSelect;
 
-/** What only the seal of a run is made of. */
+/** Columns that only the seal of a run needs. */
 const SEAL_COLUMNS = [
   'changeDigest',
   'sweepDigest',
@@ -46,14 +46,12 @@ export type CollectionRow = Readonly<
   }
 >;
 
-/** A text also where another program stored a BLOB: `verify` names it, and checks the rest. */
+/** Cast, because another program may have stored a BLOB: `verify` reports it, and checks the rest. */
 const SOURCE_NAME = sql<string>`CAST(${sources.name} AS TEXT)`;
 
-const SOURCES = prepared((db) =>
-  db.select({ name: SOURCE_NAME }).from(sources).orderBy(asc(sources.name)).prepare(),
-);
+const SOURCES = prepared((db) => db.select({ name: SOURCE_NAME }).from(sources).orderBy(asc(sources.name)));
 
-/** Names of all sources that ever began a run, sorted. */
+/** Names of all sources that ever started a run, sorted. */
 export function readSources(connection: Connection): string[] {
   return SOURCES(connection)
     .all()
@@ -64,16 +62,15 @@ const ADDRESS = prepared((db) =>
   db
     .select({ baseUrl: sources.baseUrl })
     .from(sources)
-    .where(eq(sources.name, param('source')))
-    .prepare(),
+    .where(eq(sources.name, param('source'))),
 );
 
-/** Where the records of a source were read; undefined before its first run. */
+/** The address at which the records of a source were read; undefined before its first run. */
 export function readAddress(connection: Connection, source: string): string | undefined {
   return ADDRESS(connection).get({ source })?.baseUrl;
 }
 
-/** A condition on a run: its state is what the mirror holds of then. */
+/** True for a run whose state the mirror has: it was published. */
 export const IS_PUBLISHED = sql`${isNotNull(runs.root)} AND ${inArray(runs.outcome, ['complete', 'partial'])}`;
 
 const MOVED = prepared((db) =>
@@ -88,8 +85,7 @@ const MOVED = prepared((db) =>
       >`(SELECT max(run) FROM runs WHERE source = ${sources.id} AND run < ${sources.movedRun} AND ${IS_PUBLISHED})`,
     })
     .from(sources)
-    .where(eq(sources.name, param('source')))
-    .prepare(),
+    .where(eq(sources.name, param('source'))),
 );
 
 /** The last change of the address at which a source was read. */
@@ -103,19 +99,19 @@ export interface SourceMove {
   readonly until: number | null;
 }
 
-/** Undefined where the address never changed. */
+/** Undefined if the address never changed. */
 export function readMove(connection: Connection, source: string): SourceMove | undefined {
   const row = MOVED(connection).get({ source });
   const { from = null, run = null } = row ?? {};
   return row === undefined || from === null || run === null ? undefined : { ...row, from, run };
 }
 
-/** What is not named is not filtered. */
+/** A member that is left out does not filter. */
 export interface RunFilter {
   readonly source?: string;
-  /** Only runs whose state the mirror holds: published as complete or partial. */
+  /** Only runs whose state the mirror has: published as complete or partial. */
   readonly isPublished?: boolean;
-  /** Only runs of all kinds: what one that was narrowed found says nothing of the others. */
+  /** Only runs of all kinds: a run of some kinds says nothing about the others. */
   readonly isOfAllKinds?: boolean;
   readonly outcome?: RunOutcome;
   /** Later runs than this one. */
@@ -128,7 +124,7 @@ export interface RunFilter {
   readonly limit?: number;
 }
 
-/** From the newest run on, each with its source (a cross join keeps that order): few are read where few are wanted. */
+/** From the newest run on, each with its source. A cross join keeps that order, so that a limit reads few rows. */
 const RUNS = prepared((db) =>
   db
     .select({
@@ -150,8 +146,7 @@ const RUNS = prepared((db) =>
       ),
     )
     .orderBy(desc(runs.run))
-    .limit(param('limit'))
-    .prepare(),
+    .limit(param('limit')),
 );
 
 /** Newest first. */
@@ -184,11 +179,10 @@ const FIRST_START = prepared((db) =>
     .crossJoin(sources)
     .where(and(eq(sources.id, runs.source), eq(sources.name, param('source')), isNull(runs.kinds)))
     .orderBy(asc(runs.run))
-    .limit(1)
-    .prepare(),
+    .limit(1),
 );
 
-/** When the oldest known run of all kinds began, ISO 8601. */
+/** When the oldest known run of all kinds started, ISO 8601; null without one. */
 export function readFirstStart(connection: Connection, source: string): string | null {
   return FIRST_START(connection).get({ source })?.startedAt ?? null;
 }
@@ -198,8 +192,7 @@ const SWEEPS = prepared((db) =>
     .select({ row: columnsWithout(sweeps, 'collection'), kind: collections.kind, scope: collections.scope })
     .from(sweeps)
     .innerJoin(collections, eq(collections.id, sweeps.collection))
-    .where(eq(sweeps.run, param('run')))
-    .prepare(),
+    .where(eq(sweeps.run, param('run'))),
 );
 
 /** In catalog order, then by scope. */
@@ -222,8 +215,7 @@ const COLLECTIONS = prepared((db) =>
     .select(COLLECTION_COLUMNS)
     .from(collections)
     .innerJoin(sources, eq(sources.id, collections.source))
-    .where(unlessGiven('source', eq(sources.name, param('source'))))
-    .prepare(),
+    .where(unlessGiven('source', eq(sources.name, param('source')))),
 );
 
 /** In catalog order, then by source and scope. */
@@ -245,11 +237,10 @@ const COLLECTION_ROW = prepared((db) =>
     .select(COLLECTION_COLUMNS)
     .from(collections)
     .innerJoin(sources, eq(sources.id, collections.source))
-    .where(HAS_KEY)
-    .prepare(),
+    .where(HAS_KEY),
 );
 
-/** One collection by its key: the others, of which there may be thousands, are not read. */
+/** One collection by its key, without reading the others: there may be thousands. */
 export function readCollection(
   connection: Connection,
   source: string,
@@ -274,9 +265,7 @@ function collectionRow({
   return { ...row, source, kind: knownKind(kind), scope: storedScope(scope) };
 }
 
-// The completeness of a source's collections, from their rows alone: no record is read or counted.
-
-/** The numbers of a collection and its source; undefined where the mirror has never seen it. */
+/** The numbers of a collection and its source; undefined if the mirror has never seen it. */
 export function collectionOf(
   connection: Connection,
   source: string,
@@ -291,18 +280,17 @@ const COLLECTION = prepared((db) =>
     .select({ id: collections.id, source: collections.source })
     .from(collections)
     .innerJoin(sources, eq(sources.id, collections.source))
-    .where(HAS_KEY)
-    .prepare(),
+    .where(HAS_KEY),
 );
 
-/** All collections of one kind of a source. */
+/** How complete all collections of a kind are, by their rows alone. */
 export interface KindStatus {
   readonly kind: Kind;
   readonly collections: number;
   readonly records: number;
   /** Collections whose latest sweep is complete. */
   readonly whole: number;
-  /** When the least recently completed one was last complete, ISO 8601; null if one never was. */
+  /** When the collection that was complete longest ago was last complete, ISO 8601; null if one never was. */
   readonly oldestWholeAt: string | null;
 }
 
@@ -328,8 +316,7 @@ const BY_KIND = prepared((db) =>
     .from(collections)
     .innerJoin(sources, eq(sources.id, collections.source))
     .where(and(unlessGiven('source', eq(sources.name, param('source'))), isNull(collections.retiredRun)))
-    .groupBy(collections.kind)
-    .prepare(),
+    .groupBy(collections.kind),
 );
 
 /** In catalog order; of one source, or of all. */
@@ -360,8 +347,7 @@ const UNREAD = prepared((db) =>
       ),
     )
     .orderBy(asc(collections.id))
-    .limit(param('limit'))
-    .prepare(),
+    .limit(param('limit')),
 );
 
 /** In catalog order; at most `limit`, the oldest collections of the mirror first. */

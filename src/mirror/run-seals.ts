@@ -1,8 +1,7 @@
 /**
- * The seal of a run. Its root hash chains it to the previous run and covers, with two digests, what the run changed
- * (with the identity of each record) and what it saw of each collection; `verify` recomputes all of it. Names are
- * hashed besides internal numbers, so that the meaning of a number cannot be changed. The SQL of the digests is text,
- * since it defines them.
+ * The seal of a run. Its root hash chains it to the previous run and covers two digests: of what the run changed (with the identity
+ * of each record) and of what it saw of each collection; `verify` recomputes all of it. Names are hashed with internal numbers, so
+ * that the meaning of a number cannot be changed. The digests are SQL as text, which defines them.
  */
 import { type Hash, createHash } from 'node:crypto';
 import { and, asc, desc, eq, sql } from 'drizzle-orm';
@@ -10,12 +9,12 @@ import { type Kind, KINDS } from '../catalog/kinds.ts';
 import { pointerTo } from '../core/json-pointer.ts';
 import type { Connection } from './database.ts';
 import { parsed, readShapes } from './field-shapes-store.ts';
-import { inJson, param, prepared } from './query.ts';
+import { inJson, param, prepared, perConnection } from './query.ts';
 import { IS_PUBLISHED } from './run-rows.ts';
 import { sealingRules } from './schema/record-tables.ts';
 import { runs } from './schema/run-tables.ts';
 import { collections, sources } from './schema/source-tables.ts';
-import { damagedRow } from './stored-names.ts';
+import { DamagedRow } from './stored-names.ts';
 
 /** Which members the stable hash of a kind leaves out, from `run` on. */
 export interface SealingRule {
@@ -23,7 +22,7 @@ export interface SealingRule {
   readonly volatileFields: ReadonlySet<string>;
 }
 
-/** As stored: equal sets give equal text. */
+/** The fields as they are stored: equal sets give equal texts. */
 export function ruleText(fields: ReadonlySet<string>): string {
   return JSON.stringify([...fields].sort());
 }
@@ -34,8 +33,7 @@ const RULES = prepared((db) => {
     .select({ run, fields: volatileFields })
     .from(sealingRules)
     .where(and(eq(source, param('source')), eq(kind, param('kind'))))
-    .orderBy(asc(run))
-    .prepare();
+    .orderBy(asc(run));
 });
 
 /** The rules of one kind of one source, oldest first. @throws TidemarkError `mirror_corrupt` */
@@ -45,7 +43,7 @@ export function readRules(connection: Connection, source: number, kind: Kind): S
     .map(({ run, fields }) => {
       const names = parsed(fields);
       if (!Array.isArray(names))
-        throw damagedRow(`which fields of ${kind} are volatile since run ${run} cannot be read`);
+        throw new DamagedRow(`which fields of ${kind} are volatile since run ${run} cannot be read`);
       return { run, volatileFields: new Set(names as string[]) };
     });
 }
@@ -62,8 +60,8 @@ export function ruleAt(rules: readonly SealingRule[], run: number): SealingRule 
 }
 
 /**
- * The members of which a revision has no value as of a run: those that a later run may have replaced in place. They are
- * volatile under the revision's rule and under one that was in force since.
+ * The members whose values in a revision are not known as of a run, because a later run may have replaced them in place: they are
+ * volatile under the revision's rule and under a later rule.
  */
 function replacedSince(rules: readonly SealingRule[], revision: number, run: number): ReadonlySet<string> {
   const since = [ruleAt(rules, run + 1), ...rules.filter((rule) => rule.run > run + 1)];
@@ -72,9 +70,8 @@ function replacedSince(rules: readonly SealingRule[], revision: number, run: num
 }
 
 /**
- * As of a run that is not the newest of the collection's source: returns the members of which a revision has no value. Null
- * for the newest run, whose state has all of them.
- * @param collection its number
+ * Returns a function for the members whose values in a revision are not known as of a run; null for the newest run of the
+ * collection's source, for which all are known.
  */
 export function unknownMembers(
   connection: Connection,
@@ -93,7 +90,7 @@ export function unknownMembers(
   };
 }
 
-/** The same of all records of a source, whose newest run it may be too, for the kinds that have such members. */
+/** By kind, the members of a source's records whose values as of a run are not known; only kinds that have some. Empty for the newest run. */
 export function readReplacedMembers(
   connection: Connection,
   source: string,
@@ -109,14 +106,14 @@ export function readReplacedMembers(
   );
 }
 
-/** The volatile fields of which records of a run that is not the newest have no values, of those that records have now. */
+/** By kind, the volatile fields of present records whose values as of a run are not known; empty for the newest run. */
 export function readUnknownFields(
   connection: Connection,
   run: number,
   selected: Iterable<{ readonly id: number; readonly source: string; readonly kind: Kind }>,
 ): { readonly kind: Kind; readonly fields: readonly string[] }[] {
   const byKind = new Map<Kind, Set<string>>();
-  // All collections of a kind of one source have the same.
+  // They are the same for all collections of a kind of one source.
   const seen = new Set<string>();
   for (const { id, source: name, kind } of selected) {
     const key = JSON.stringify([name, kind]);
@@ -135,7 +132,7 @@ export function readUnknownFields(
   );
 }
 
-/** From the newest run down, which is mostly of the source or near one: `max` would read all of its runs. */
+/** Backwards from the newest run, which is mostly of the source or close to one: `max` would read all its runs. */
 const NEWEST_RUN = prepared((db) =>
   db
     .select({ source: runs.source, newest: runs.run })
@@ -153,8 +150,7 @@ const NEWEST_RUN = prepared((db) =>
       ),
     )
     .orderBy(desc(runs.run))
-    .limit(1)
-    .prepare(),
+    .limit(1),
 );
 
 const NEWEST_OF_SOURCE = prepared((db) =>
@@ -163,8 +159,7 @@ const NEWEST_OF_SOURCE = prepared((db) =>
     .from(sources)
     .innerJoin(runs, and(eq(runs.source, sources.id), IS_PUBLISHED))
     .where(eq(sources.name, param('source')))
-    .groupBy(sources.id)
-    .prepare(),
+    .groupBy(sources.id),
 );
 
 /** What a root covers. */
@@ -180,6 +175,7 @@ interface RootFacts extends RunDigests {
   readonly lastEntryHash: Buffer | null;
 }
 
+/** The root hash of a run. */
 export function rootOf(facts: RootFacts): Buffer {
   const lines = [
     'tidemark.root/1',
@@ -201,21 +197,19 @@ export interface RunDigests {
   readonly sweepDigest: Buffer;
 }
 
-/** Revisions, or sweeps, read at a time. */
+/** Rows per slice. */
 const SLICE = { revisions: 1000, sweeps: 1000 } as const;
 
-/** Both digests of a run as the mirror has it. Hands control back after each slice. */
+/** Computes both digests of a run; yields after each slice. */
 export function* digestRun(connection: Connection, run: number): Generator<undefined, RunDigests> {
   const changeDigest = yield* digestChanges(connection, run);
   const sweepDigest = yield* digestSweeps(connection, run);
   return { changeDigest, sweepDigest };
 }
 
-// Prepared once for a connection: `verify` computes the digests of every run.
-
-/** The run's first collection after another one. */
-const NEXT_COLLECTION = prepared(({ $client }) =>
-  $client
+/** The run's next collection after another one. */
+const NEXT_COLLECTION = perConnection((connection) =>
+  connection
     .prepare<{ run: number; after: number }, number | null>(
       `SELECT min(collection) FROM (SELECT min(collection) AS collection FROM records WHERE run = :run AND collection > :after
          UNION ALL SELECT min(collection) FROM revisions WHERE run = :run AND collection > :after)`,
@@ -223,8 +217,8 @@ const NEXT_COLLECTION = prepared(({ $client }) =>
     .pluck(),
 );
 
-const IDENTITY = prepared(({ $client }) =>
-  $client
+const IDENTITY = perConnection((connection) =>
+  connection
     .prepare<[number], string>(
       `SELECT json_array(${['o.name', 'c.kind', 'c.scope'].map(inJson).join(', ')}) FROM collections c LEFT JOIN sources o ON o.id = c.source WHERE c.id = ?`,
     )
@@ -232,11 +226,11 @@ const IDENTITY = prepared(({ $client }) =>
 );
 
 /**
- * One text for a slice: a JavaScript object for every revision would cost three times as much. Both halves are in the order
+ * One text for each slice: a JavaScript object for each revision would take three times as long. Both halves are in the order
  * of the records, so that SQLite merges them.
  */
-const REVISIONS = prepared(({ $client }) =>
-  $client
+const REVISIONS = perConnection((connection) =>
+  connection
     .prepare<
       { run: number; collection: number; after: number },
       [text: string | null, last: number | null, count: number]
@@ -280,7 +274,7 @@ interface SealedRow {
   text: string;
 }
 
-/** JSON of what identifies the collection of a sweep, and of columns of its row. */
+/** SQL of a JSON array with what identifies a sweep's collection, and with columns of its row. */
 function sweepJson(what: 'sweep' | 'carried', columns: readonly string[]): string {
   const values = ['s.collection', 'o.name', 'c.kind', 'c.scope', ...columns.map((column) => `s.${column}`)];
   return `json_array('${what}', ${values.map(inJson).join(', ')})`;
@@ -295,23 +289,23 @@ const CARRIED_JSON = sweepJson('carried', [
   ...['seen_run', 'seen_at', 'is_published', 'outcome', 'mode', 'error_code', 'error'],
 ]);
 
-const SWEEPS = prepared(({ $client }) =>
-  $client.prepare<[run: number, after: number, limit: number], SealedRow>(
+const SWEEPS = perConnection((connection) =>
+  connection.prepare<[run: number, after: number, limit: number], SealedRow>(
     `SELECT s.collection AS at, ${SWEEP_JSON} AS text
      FROM sweeps s LEFT JOIN collections c ON c.id = s.collection LEFT JOIN sources o ON o.id = c.source
      WHERE s.run = ? AND s.collection > ? ORDER BY s.collection LIMIT ?`,
   ),
 );
 
-const CARRIED_SWEEPS = prepared(({ $client }) =>
-  $client.prepare<[run: number, after: number, limit: number], SealedRow>(
+const CARRIED_SWEEPS = perConnection((connection) =>
+  connection.prepare<[run: number, after: number, limit: number], SealedRow>(
     `SELECT s.collection AS at, group_concat(${CARRIED_JSON}, char(10) ORDER BY s.seen_run) AS text
      FROM carried_sweeps s LEFT JOIN collections c ON c.id = s.collection LEFT JOIN sources o ON o.id = c.source
      WHERE s.run = ? AND s.collection > ? GROUP BY s.collection ORDER BY s.collection LIMIT ?`,
   ),
 );
 
-/** SHA-256 over a run's sweeps: its own sweeps, then those that it took over from dropped runs. */
+/** SHA-256 over a run's own sweeps, then those that it took over from dropped runs. */
 export function* digestSweeps(connection: Connection, run: number): Generator<undefined, Buffer> {
   const digest = createHash('sha256');
   yield* addRows(digest, (after, limit) => SWEEPS(connection).all(run, after, limit));

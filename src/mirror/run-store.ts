@@ -1,4 +1,4 @@
-/** The runs of a mirror: their rows, sweeps and collections, and the run that is being written. */
+/** The store of runs: their rows, sweeps and collections, and the run that is being written. */
 import type { MirrorAccess } from './access.ts';
 import {
   countChangesBetween,
@@ -79,7 +79,7 @@ export function runStore(access: MirrorAccess) {
 
     get: (run: number): RunRow | undefined => reads.list({ run })[0],
 
-    /** When a run ended, also one that retention dropped; null if that is not known. */
+    /** When a run ended, even if retention dropped it since; null if that is not known. */
     endOf: (run: number): string | null => reads.list({ run })[0]?.finishedAt ?? reads.droppedEnd(run),
 
     /** The latest published (complete or partial) run of a source. */

@@ -1,4 +1,4 @@
-/** A run that is under way: its stages, its publication, its end. */
+/** Writing a run: its stages, its publication, its end. */
 import { MASK, withoutUrlSecrets } from '../catalog/masks.ts';
 import { and, eq, isNull, sql } from 'drizzle-orm';
 import { rm } from 'node:fs/promises';
@@ -6,15 +6,15 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import type { Actor } from '../core/actor.ts';
-import { type Clock, isoTime } from '../core/clock.ts';
+import { isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { ScannedRecord } from '../core/json-scan.ts';
+import type { WriterContext } from './access.ts';
 import type { AcceptedRemovals } from './audit-log.ts';
 import { checkpoint } from './write-ahead-log.ts';
 import { CollectionStage } from './collection-stage.ts';
 import { commitInSlices } from './forget.ts';
-import { type Connection, asMirrorError, damagedMirror, translated } from './database.ts';
+import { type Connection, asMirrorError, damagedMirror, translated, transact } from './database.ts';
 import { RunShapes } from './field-shapes-store.ts';
 import { countUnchecked, removeOrphans } from './absence.ts';
 import { type PublishFacts, type PublishedTotals, publishSteps } from './publish.ts';
@@ -31,7 +31,7 @@ import {
   removeStage,
   stagePath,
 } from './stage.ts';
-import { excluded, param, paramsOf, prepared } from './query.ts';
+import { excluded, param, paramsOf, prepared, perConnection } from './query.ts';
 import { records } from './schema/record-tables.ts';
 import { runs } from './schema/run-tables.ts';
 import { collections, sources } from './schema/source-tables.ts';
@@ -43,20 +43,16 @@ const PUT_SOURCE = prepared((db) => {
     db
       .insert(sources)
       .values({ name, baseUrl })
-      // Its address is that of the last run that was read there (`publish`).
+      // The address is updated when a run that found something there is published (`publish.ts`).
       .onConflictDoUpdate({ target: sources.name, set: excluded({ name: sources.name }) })
       .returning({ id: sources.id })
-      .prepare()
   );
 });
 
 const ADD_RUN = prepared((db) => {
   const { run, source, trigger, kinds, startedAt } = paramsOf(runs);
   const counts = { requests: 0, retries: 0, added: 0, changed: 0, removed: 0, unchanged: 0 };
-  return db
-    .insert(runs)
-    .values({ run, source, trigger, kinds, startedAt, outcome: 'running', ...counts })
-    .prepare();
+  return db.insert(runs).values({ run, source, trigger, kinds, startedAt, outcome: 'running', ...counts });
 });
 
 const FAIL_RUN = prepared((db) => {
@@ -64,13 +60,12 @@ const FAIL_RUN = prepared((db) => {
   return db
     .update(runs)
     .set({ outcome: 'failed', finishedAt, errorCode, error, requests, retries })
-    .where(eq(runs.run, run))
-    .prepare();
+    .where(eq(runs.run, run));
 });
 
-/** The last number that a run has, or had before another program deleted its row: its seal, or what it read, is left. */
-const LAST_RUN = prepared(({ $client }) =>
-  $client
+/** The highest number of a run, also of one whose row another program deleted: its seal, or what it read, is left. */
+const LAST_RUN = perConnection((connection) =>
+  connection
     .prepare<[], number>(
       `SELECT max(
          ifnull((SELECT max(run) FROM runs), 0),
@@ -84,7 +79,7 @@ const LAST_RUN = prepared(({ $client }) =>
 
 function lastRun(writer: Connection, path: string): number {
   const last = LAST_RUN(writer).get() ?? 0;
-  // Given by another program: none could follow.
+  // Only another program can have stored it, and no number could follow.
   if (last >= Number.MAX_SAFE_INTEGER) throw damagedMirror(path, `a run has the number ${last}`);
   return last;
 }
@@ -93,26 +88,22 @@ const ADD_LOST_RUN = prepared((db) => {
   const counts = { requests: 0, retries: 0, added: 0, changed: 0, removed: 0, unchanged: 0 };
   const ended = { trigger: 'fleet', outcome: 'failed', errorCode: 'interrupted' } as const;
   const at = sql`${param('at')}`;
-  return db
-    .insert(runs)
-    .values({
-      ...counts,
-      ...ended,
-      run: param('run'),
-      source: param('source'),
-      startedAt: at,
-      finishedAt: at,
-      error: param('error'),
-    })
-    .prepare();
+  return db.insert(runs).values({
+    ...counts,
+    ...ended,
+    run: param('run'),
+    source: param('source'),
+    startedAt: at,
+    finishedAt: at,
+    error: param('error'),
+  });
 });
 
 const COUNTED = prepared((db) =>
   db
     .select({ records: collections.records })
     .from(collections)
-    .where(eq(collections.id, param('id')))
-    .prepare(),
+    .where(eq(collections.id, param('id'))),
 );
 
 const HAS_REMOVED = prepared((db) =>
@@ -120,65 +111,60 @@ const HAS_REMOVED = prepared((db) =>
     .select({ record: records.record })
     .from(records)
     .where(and(eq(records.collection, param('id')), isNull(records.hash)))
-    .limit(1)
-    .prepare(),
+    .limit(1),
 );
 
 export interface RunOptions {
   readonly source: { readonly name: string; readonly baseUrl: string };
   /** What started it, e.g. `sync` or the schedule's name. */
   readonly trigger: string;
-  /** The kinds that it is narrowed to; null, or omitted, for every kind that the configuration includes. */
+  /** The only kinds that it reads; null, or left out, for every kind that the configuration includes. */
   readonly kinds?: readonly Kind[] | null;
-  /** Members that the stable text leaves out, per kind: exactly those that the records are scanned with. */
+  /** By kind, the members that the stable text leaves out: the same ones with which the records are scanned. */
   readonly volatileFields: ReadonlyMap<Kind, ReadonlySet<string>>;
   readonly definitions: readonly ResourceDefinition[];
-  /** The one comparison: true when two bodies of a kind are equal by value. */
+  /** The one comparison: true if two bodies of a kind are equal by value. */
   readonly isEqual: (kind: Kind, oldText: string, newText: string) => boolean;
-  /** What is staged, hashed and stored in place of a record as received; left out: the record itself. */
+  /** Returns what is staged, hashed and stored instead of the received record. */
   readonly redact?: (kind: Kind, record: ScannedRecord) => ScannedRecord;
 }
 
 /** Requests of a run so far. */
-interface RunFigures {
+interface RequestCounts {
   readonly requests: number;
   readonly retries: number;
 }
 
-interface PublishInput extends RunFigures {
-  /** What was accepted of the removals that the limits held; left out: nothing. */
+interface PublishInput extends RequestCounts {
+  /** Removals that the limits held, and that somebody accepted. */
   readonly accepted?: AcceptedRemovals;
-  /** False where the run found nothing of the source at its address: the mirror keeps that of the runs before. */
+  /** False if the run found nothing of the source at its address: then the mirror keeps the previous address. */
   readonly isAddressKnown?: boolean;
   readonly outcome: Exclude<RunOutcome, 'running'>;
   readonly sweeps: readonly SweepResult[];
   readonly error?: StoredError | null;
 }
 
-interface PublishedRun {
+interface PublishedRun extends Omit<PublishedTotals, 'root'> {
   readonly run: number;
   readonly outcome: Exclude<RunOutcome, 'running'>;
   readonly startedAt: string;
   readonly finishedAt: string;
-  readonly added: number;
-  readonly changed: number;
-  readonly removed: number;
-  readonly unchanged: number;
   /** Hex; null for a failed run. */
   readonly root: string | null;
   /**
    * What went wrong after the commit (a disk too full to empty the log): nothing of the run is lost, and the next opening
-   * for writing tidies up. Null as a rule.
+   * for writing cleans up. Normally null.
    */
   readonly cleanupError: TidemarkError | null;
 }
 
-/** Numbers of lost runs that get a row of their own; of more, only the last ones. */
+/** The most lost runs that get a row each: only the last ones. */
 const MOST_LOST = 100;
 
 /**
- * Runs of a source up to that number whose mirror was lost, though others know of them: they get rows as failed runs, so that
- * no later run has one of their numbers. Returns how many numbers there were.
+ * Writes rows of failed runs for runs of a source, up to that number, whose mirror was lost: others know their numbers, so no later
+ * run may have them. Returns how many numbers there were.
  */
 export function noteLostRuns(
   writer: Connection,
@@ -186,38 +172,29 @@ export function noteLostRuns(
   upTo: number,
   at: string,
 ): number {
-  return writer
-    .transaction((): number => {
-      const { id } = PUT_SOURCE(writer).get({ ...source });
-      const last = LAST_RUN(writer).get() ?? 0;
-      for (let run = Math.max(last + 1, upTo - MOST_LOST + 1); run <= upTo; run += 1) {
-        ADD_LOST_RUN(writer).run({
-          ...{ run, source: id, at },
-          error: 'its mirror was lost before it was stored: what it read is not here',
-        });
-        sealRow(writer, 'runs', [run]);
-      }
-      return Math.max(0, upTo - last);
-    })
-    .immediate();
+  return transact(writer, (): number => {
+    const { id } = PUT_SOURCE(writer).get({ ...source });
+    const last = LAST_RUN(writer).get() ?? 0;
+    for (let run = Math.max(last + 1, upTo - MOST_LOST + 1); run <= upTo; run += 1) {
+      ADD_LOST_RUN(writer).run({
+        ...{ run, source: id, at },
+        error: 'its mirror was lost before it was stored: what it read is not here',
+      });
+      sealRow(writer, 'runs', [run]);
+    }
+    return Math.max(0, upTo - last);
+  });
 }
 
 /** What a run uses of the mirror. */
-interface RunContext {
-  readonly writer: Connection;
-  readonly path: string;
-  readonly clock: Clock;
-  /** Who writes the mirror. */
-  readonly actor: Actor;
-  /** The write-ahead log is not emptied into the file. */
+interface RunContext extends WriterContext {
+  /** True if the write-ahead log is not emptied into the file. */
   readonly keepsLog: boolean;
-  /** Called when the run has begun and ended its publishing transaction. */
-  readonly onPublishing: (isPublishing: boolean) => void;
   /** Called once, when the run is over. */
   readonly onEnd: () => void;
 }
 
-/** Begins a run: its row says `running` until it is published or abandoned. */
+/** Begins a run: its row has the outcome `running` until it is published or abandoned. */
 export function openRun(context: RunContext, options: RunOptions): RunWriter {
   const { writer, path } = context;
   return translated(path, () => {
@@ -231,7 +208,7 @@ export function openRun(context: RunContext, options: RunOptions): RunWriter {
   });
 }
 
-/** One run from its beginning to its publication, as the sync sees it. */
+/** One run, from its begin to its publication. */
 export class RunWriter {
   readonly run: number;
   readonly startedAt: string;
@@ -263,19 +240,17 @@ export class RunWriter {
 
   #begin(writer: Connection): [source: number, run: number] {
     const { source, trigger, kinds = null } = this.#options;
-    return writer
-      .transaction((): [number, number] => {
-        const { id } = PUT_SOURCE(writer).get({ ...source });
-        const run = lastRun(writer, this.#context.path) + 1;
-        ADD_RUN(writer).run({
-          ...{ run, source: id },
-          trigger: withoutUrlSecrets(trigger, MASK),
-          kinds,
-          startedAt: this.startedAt,
-        });
-        return [id, run];
-      })
-      .immediate();
+    return transact(writer, (): [number, number] => {
+      const { id } = PUT_SOURCE(writer).get({ ...source });
+      const run = lastRun(writer, this.#context.path) + 1;
+      ADD_RUN(writer).run({
+        ...{ run, source: id },
+        trigger: withoutUrlSecrets(trigger, MASK),
+        kinds,
+        startedAt: this.startedAt,
+      });
+      return [id, run];
+    });
   }
 
   #readRules(kind: Kind): void {
@@ -321,7 +296,7 @@ export class RunWriter {
     );
   }
 
-  /** The collection went away with its parent record: its current records become tombstones. Returns how many. */
+  /** Removes all current records of a collection, which is gone with its parent record. Returns how many. */
   async retire(kind: Kind, scope: Scope): Promise<number> {
     const removed = await this.stage(kind, scope).decideAbsent('remove');
     this.#collections.of(kind, scope).isRetired = true;
@@ -329,8 +304,8 @@ export class RunWriter {
   }
 
   /**
-   * For a kind that is read one by one: its records whose parent record is not there any more, or goes in this run, go
-   * as well. Call it when the parents are settled. Returns how many; 0 for other kinds.
+   * For a kind that is read one by one: also removes its records whose parent record is gone, or is removed by this run. Call it
+   * after the parents have been decided. Returns how many; 0 for other kinds.
    */
   async removeOrphans(kind: Kind, scope: Scope): Promise<number> {
     this.#check();
@@ -350,7 +325,7 @@ export class RunWriter {
     });
   }
 
-  /** For a kind that is read one by one: how many of its parents no run has asked for yet, this one included. */
+  /** For a kind that is read one by one: for how many parents no run, including this one, has read it yet. */
   async countUnchecked(kind: Kind, scope: Scope): Promise<number> {
     this.#check();
     const linked = this.#collections.linked(kind, scope);
@@ -359,39 +334,32 @@ export class RunWriter {
   }
 
   /**
-   * Makes the run visible in one transaction, seals it, empties the log and deletes the stage. It is asynchronous only
-   * to yield to the event loop. A failed run publishes its own row and its sweeps, but no records.
+   * Makes the run visible in one transaction, seals it, empties the log and deletes the stage. Asynchronous only to yield to the
+   * event loop. A failed run publishes its own row and its sweeps, but no records.
    * @throws TidemarkError (`disk_full` and others); then nothing was published, and `abandon` is still possible
    */
   async publish(input: PublishInput): Promise<PublishedRun> {
     this.#check(input.outcome !== 'failed');
     const finishedAt = isoTime(this.#context.clock.now());
     const { root, ...totals } = await this.#commit(this.#facts(input, finishedAt));
-    const cleanupError = await this.#tidy();
+    const cleanupError = await this.#cleanUp();
     const { run, startedAt } = this;
     const { outcome } = input;
-    return {
-      run,
-      outcome,
-      startedAt,
-      finishedAt,
-      ...totals,
-      root: root?.toString('hex') ?? null,
-      cleanupError,
-    };
+    const hex = root?.toString('hex') ?? null;
+    return { run, outcome, startedAt, finishedAt, ...totals, root: hex, cleanupError };
   }
 
-  /** After the commit the run is published, whatever happens to the log and the stage: errors are returned, not thrown. */
-  async #tidy(): Promise<TidemarkError | null> {
+  /** Returns errors instead of throwing them: after the commit the run is published, whatever happens to the log and the stage. */
+  async #cleanUp(): Promise<TidemarkError | null> {
     const { writer, path, keepsLog, onPublishing, onEnd } = this.#context;
     try {
       onPublishing(false);
       await nextTurn();
       detachStage(writer);
       if (!keepsLog) await checkpoint(writer, path);
-      // What is read next has connections of its own, and the next run may be hours away.
+      // Reads use other connections, and the next run may be hours away.
       writer.pragma('shrink_memory');
-      // Deleting a large file takes long: on another thread.
+      // Asynchronous, as deleting a large file takes long.
       await rm(stagePath(path), { force: true });
       return null;
     } catch (error) {
@@ -439,10 +407,10 @@ export class RunWriter {
   }
 
   /**
-   * Ends the run as failed, deletes the stage, changes nothing else. Where even that cannot be written (a full disk),
-   * the next opening for writing ends it. `stats` are the requests sent until then.
+   * Ends the run as failed, deletes the stage, changes nothing else. If even that cannot be written (a full disk), the next opening
+   * for writing ends the run.
    */
-  abandon(error: StoredError, stats: RunFigures = { requests: 0, retries: 0 }): void {
+  abandon(error: StoredError, requestCounts: RequestCounts = { requests: 0, retries: 0 }): void {
     if (this.#state === 'over') return;
     const { writer, path, clock, onEnd } = this.#context;
     this.#state = 'over';
@@ -451,18 +419,16 @@ export class RunWriter {
     removeStage(path);
     onEnd();
     try {
-      writer
-        .transaction(() => {
-          FAIL_RUN(writer).run({
-            ...stats,
-            finishedAt: isoTime(clock.now()),
-            errorCode: error.code,
-            error: error.message,
-            run: this.run,
-          });
-          sealRow(writer, 'runs', [this.run]);
-        })
-        .immediate();
+      transact(writer, () => {
+        FAIL_RUN(writer).run({
+          ...requestCounts,
+          finishedAt: isoTime(clock.now()),
+          errorCode: error.code,
+          error: error.message,
+          run: this.run,
+        });
+        sealRow(writer, 'runs', [this.run]);
+      });
     } catch (failure) {
       const known = asMirrorError(failure, path);
       // It stays `running` until the next opening for writing ends it: the caller's error is the one to report.
@@ -479,10 +445,8 @@ export class RunWriter {
 
   #check(needsStage = true): void {
     if (this.#state !== 'open') {
-      throw new TidemarkError(
-        'internal',
-        `run ${this.run} is ${this.#state === 'over' ? 'over' : 'being published'}`,
-      );
+      const state = this.#state === 'over' ? 'over' : 'being published';
+      throw new TidemarkError('internal', `run ${this.run} is ${state}`);
     }
     if (needsStage && this.#broken !== null) throw asMirrorError(this.#broken, this.#context.path);
   }

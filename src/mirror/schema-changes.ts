@@ -1,4 +1,4 @@
-/** Fields that the service added, dropped or changed the type of, as found by runs. */
+/** Reads which fields the service added, dropped or retyped, as runs found it. */
 import { and, asc, desc, eq, gte, lte } from 'drizzle-orm';
 import { isKind } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -8,25 +8,28 @@ import { param, prepared, unlessGiven } from './query.ts';
 import { schemaChanges } from './schema/field-tables.ts';
 import { sources } from './schema/source-tables.ts';
 
-/** A field of a kind's records that is not as it was seen before. */
+/** A field of a kind's records that changed. */
 export interface SchemaChange {
   readonly run: number;
   readonly source: string;
   readonly kind: Kind;
-  /** RFC 6901 pointer to a member of the record, or of a documented object in it; `*` when `unwatched`. */
+  /** RFC 6901 pointer to a member of the record, or of a documented object in it; `*` if `unwatched`. */
   readonly field: string;
   /**
-   * `gained`: never seen before, or lost since. `lost`: no record carries it any more. `retyped`: a value of a JSON type
-   * that it never had; `before` and `after` have the types. `unwatched`: the kind has more fields than are watched.
+   * `gained`: never seen before, or lost since. `lost`: no record has it any more. `retyped`: a value has a JSON type that the field
+   * never had; `before` and `after` have the types. `unwatched`: the kind has more fields than are counted.
    */
   readonly change: 'gained' | 'lost' | 'retyped' | 'unwatched';
-  /** JSON types, sorted: `array`, `boolean`, `number`, `object`, `string`; null is not a type. Empty for a gained field; `unknown` for types that cannot be read. */
+  /**
+   * JSON types, sorted: `array`, `boolean`, `number`, `object`, `string`; null is not a type. Empty for a gained field; `unknown` for
+   * types that cannot be read.
+   */
   readonly before: readonly string[];
-  /** Likewise; empty for a lost field, and for one that was only null so far. */
+  /** The same; empty for a lost field, and for one that was only null so far. */
   readonly after: readonly string[];
 }
 
-/** What is not named is not filtered. */
+/** A member that is left out does not filter. */
 interface SchemaChangeFilter {
   readonly run?: number;
   readonly source?: string;
@@ -47,11 +50,10 @@ const CHANGES = prepared((db) => {
         unlessGiven('source', eq(sources.name, param('source'))),
       ),
     )
-    .orderBy(desc(run), asc(kind), asc(field), asc(change))
-    .prepare();
+    .orderBy(desc(run), asc(kind), asc(field), asc(change));
 });
 
-/** Newest run first, then by kind and field. Without rows of a kind that only another program can have written: `verify` names them. */
+/** Newest run first, then by kind and field. Leaves out rows of an unknown kind, which another program wrote: `verify` names them. */
 export function readSchemaChanges(connection: Connection, filter: SchemaChangeFilter = {}): SchemaChange[] {
   const { run, source = null, sinceRun = 0 } = filter;
   return CHANGES(connection)
@@ -69,7 +71,7 @@ export function readSchemaChanges(connection: Connection, filter: SchemaChangeFi
     );
 }
 
-/** Not known where another program wrote something else: `verify` names the row. */
+/** `unknown` if another program wrote something else: `verify` names the row. */
 function typesOf(text: string): readonly string[] {
   const types = parsedJson(text);
   return Array.isArray(types) && types.every((type) => typeof type === 'string') ? types : ['unknown'];

@@ -1,16 +1,16 @@
 /**
- * Whether another program replaced what the migrations made: a comparison through another view, or of another table, would say
- * that nothing changed. Checked whenever a mirror is opened. Views of kinds are for people (`kind-views.ts`).
+ * Whether another program altered the schema that the migrations made: a comparison that reads an altered view or table could say
+ * that nothing changed. Checked whenever a mirror is opened, except for the views of kinds, which only people read (`kind-views.ts`).
  */
 import { TidemarkError } from '../core/errors.ts';
 import { shellWord } from '../core/hints.ts';
 import type { Logger } from '../core/logger.ts';
-import { type Connection, damagedMirror, sqliteCode } from './database.ts';
+import { type Connection, damagedMirror, sqliteCode, transact } from './database.ts';
 import { alteredObjects, isAsMigrated } from './migrations.ts';
 
 /**
- * For readers: what they read has to be as the migrations make it. What another program added harms nobody, and an index
- * changes no answer.
+ * For readers: tables and views have to be as the migrations make them. Objects that another program added do no harm, and an index
+ * changes no result.
  * @throws TidemarkError `mirror_corrupt`
  */
 export function requireSchema(connection: Connection, path: string): void {
@@ -28,7 +28,7 @@ export function requireSchema(connection: Connection, path: string): void {
 /**
  * For writers: creates views and indexes again that are missing or not as the migrations make them.
  * @returns what was created, such as `view all_revisions`
- * @throws TidemarkError `mirror_corrupt` where a table is not as they make it: its rows are another program's
+ * @throws TidemarkError `mirror_corrupt` if a table is not as they make it: its rows cannot be restored
  */
 export function restoreSchema(connection: Connection, path: string): string[] {
   if (isAsMigrated(connection)) return [];
@@ -36,14 +36,14 @@ export function restoreSchema(connection: Connection, path: string): string[] {
   const lost = altered.find((each) => !isRestorable(connection, each));
   if (lost !== undefined) throw damagedMirror(path, `another program altered it: ${lost.message}`);
   if (altered.length === 0) return [];
-  const restore = connection.transaction(() => {
+  transact(connection, () => {
     for (const each of altered) {
       const type = typeInPlaceOf(connection, each.name);
       if (type !== undefined) connection.exec(`DROP ${type.toUpperCase()} "${each.name}"`);
       try {
         connection.exec(each.sql);
       } catch (error) {
-        // Two rows with one key.
+        // Two rows have the same key.
         if (sqliteCode(error)?.startsWith('SQLITE_CONSTRAINT') !== true) throw error;
         throw damagedMirror(
           path,
@@ -53,7 +53,6 @@ export function restoreSchema(connection: Connection, path: string): string[] {
       }
     }
   });
-  restore.immediate();
   return altered.map(({ type, name }) => `${type} ${name}`);
 }
 
@@ -62,24 +61,21 @@ interface Restored {
   takeRestored(): readonly string[];
 }
 
-/** Says in the log what opening a mirror created again. */
+/** Logs what opening a mirror created again. */
 export function warnOfRestored<T extends Restored>(mirror: T, log: Logger): T {
   const text = takeRestoredText(mirror);
   if (text !== null) log.warn({ code: 'mirror_corrupt' }, text);
   return mirror;
 }
 
-/** What a person has to know of it; null where nothing was, or it was said. */
+/** The warning about what opening a mirror created again; null if nothing, and from the second call on. */
 export function takeRestoredText(mirror: Restored): string | null {
   const restored = mirror.takeRestored();
-  return restored.length === 0 ? null : restoredText(mirror.path, restored);
+  if (restored.length === 0) return null;
+  return `another program changed ${mirror.path}: ${restored.join(', ')} was not as it should be, and was created again; what was compared, or read by SQL, until now may be wrong: run \`tidemark verify\``;
 }
 
-function restoredText(path: string, restored: readonly string[]): string {
-  return `another program changed ${path}: ${restored.join(', ')} was not as it should be, and was created again; what was compared, or read by SQL, until now may be wrong: run \`tidemark verify\``;
-}
-
-/** True where nothing is lost: the statement that makes it has all of it, and no table has its name. */
+/** True if it can be created again without losing rows: neither it nor what has its name now is a table. */
 export function isRestorable(
   connection: Connection,
   { type, name }: { readonly type: string; readonly name: string },
@@ -97,8 +93,8 @@ function typeInPlaceOf(connection: Connection, name: string): string | undefined
 }
 
 /**
- * Has a connection that verifies read through the views that the migrations make, whatever another program put in their place:
- * otherwise one altered view looks like lost rows. Until the end of the connection's transaction.
+ * Makes this connection read by the views that the migrations make, whatever another program put in their place: otherwise `verify`
+ * would report an altered view as lost rows. Lasts until the end of the connection's transaction.
  */
 export function shadowAlteredViews(connection: Connection): void {
   if (isAsMigrated(connection)) return;
@@ -106,7 +102,7 @@ export function shadowAlteredViews(connection: Connection): void {
     if (type === 'view') connection.exec(sql.replace(/^CREATE VIEW/, 'CREATE TEMP VIEW'));
 }
 
-/** What is wrong with a mirror that has a trigger, and what to do: no migration makes one, and it would change what is written. Null without. */
+/** The error for a mirror with a trigger; null if it has none. No migration makes one, and it would change what is written. */
 export function foreignTrigger(connection: Connection, path: string): TidemarkError | null {
   const names = connection
     .prepare<[], string>(`SELECT name FROM sqlite_master WHERE type = 'trigger'`)

@@ -1,4 +1,4 @@
-/** The pause and the reduced rate after a 429, which all processes share in the log beside the mirror, and the waits that follow from the log. */
+/** The pause and the reduced rate after a 429, shared by all processes in the rate log beside the mirror; and the waits that follow from that log. */
 import { existsSync } from 'node:fs';
 import type { SourceConfig } from '../config/config.ts';
 import { keyFingerprint } from '../config/source.ts';
@@ -6,15 +6,15 @@ import { type Clock, isoTime } from '../core/clock.ts';
 import { localTime } from '../core/wording.ts';
 import { limitId, rateLogPath, readLog, readStarts, SharedRateLog } from './rate-log.ts';
 
+/** As for `SharedRateLog`. */
 interface KeptThrottleOptions {
-  /** As of the log (`SharedRateLog`). */
   readonly beside: string;
   readonly before: string | null;
   readonly fingerprint: string;
   readonly clock: Clock;
 }
 
-/** With a key that has no limit of requests, of which nothing else is in the log. Implements the client's `KeptThrottle`. */
+/** For a key without a limit of requests, whose starts are not logged. Implements the client's `KeptThrottle`. */
 export class SharedThrottle {
   readonly #options: KeptThrottleOptions;
 
@@ -25,11 +25,11 @@ export class SharedThrottle {
   /** What any process wrote last; null if nothing can be read. */
   read(): string | null {
     const { beside, before, fingerprint } = this.#options;
-    const places = [before, beside].filter((each) => each !== null);
-    return readThrottle(places.find((each) => existsSync(rateLogPath(each))) ?? beside, fingerprint);
+    const isBefore = before !== null && existsSync(rateLogPath(before));
+    return readThrottle(isBefore ? before : beside, fingerprint);
   }
 
-  /** @throws TidemarkError where the file cannot be written */
+  /** @throws TidemarkError if the file cannot be written */
   write(text: string): void {
     const log = new SharedRateLog({ ...this.#options, keeps: 0 });
     try {
@@ -55,8 +55,8 @@ interface LogPlace {
 const HOUR_MS = 3_600_000;
 
 /**
- * That a request with that key would wait for longer than `mostWaitMs`, as far as the log beside that path knows: because the service
- * asked to wait (`isAsked`), or `rate.perHour` leaves none. With when it may start (epoch milliseconds). Null where it would not.
+ * Why a request with that key would wait for longer than `mostWaitMs`, by the log beside that path: the service asked to wait
+ * (`isAsked`), or `rate.perHour` is used up; with the time when it may start (epoch milliseconds). Null if it would not.
  */
 export function longWait(
   source: Pick<SourceConfig, 'baseUrl' | 'apiKey' | 'rate'>,
@@ -84,8 +84,8 @@ export function longWait(
 }
 
 /**
- * Lets requests with that key start although the service asked to wait; the rate stays as low as that made it.
- * @throws TidemarkError where the file cannot be written
+ * Ends the pause that the service asked for; the rate stays reduced.
+ * @throws TidemarkError if the file cannot be written
  */
 export function endPause(source: Pick<SourceConfig, 'baseUrl' | 'apiKey'>, place: LogPlace): void {
   const fingerprint = keyFingerprint(source);
@@ -96,11 +96,11 @@ export function endPause(source: Pick<SourceConfig, 'baseUrl' | 'apiKey'>, place
   new SharedThrottle({ ...place, before: null, fingerprint }).write(throttle);
 }
 
-/** Until when nothing may start, epoch milliseconds; 0 where the text does not say it. */
+/** The end of the pause, epoch milliseconds; 0 if the text has none. */
 function pauseIn(text: string | null, now: number): number {
   try {
     const { pausedUntil, refusedAt } = (JSON.parse(text ?? '{}') ?? {}) as Record<string, unknown>;
-    // By a clock that was set back meanwhile, the refusal is of now.
+    // If the clock was set back meanwhile, count the pause from now.
     const until = Number(pausedUntil) - Math.max(0, Number(refusedAt) - now);
     return Number.isFinite(until) ? until : 0;
   } catch (error) {

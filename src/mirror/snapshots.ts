@@ -1,4 +1,4 @@
-/** Snapshots: published runs pinned under a name, and the one of them that drift is measured from. */
+/** Snapshots: published runs that are pinned under a name. Drift is measured from one of them, the baseline. */
 import { asc, eq, sql } from 'drizzle-orm';
 import type { Actor } from '../core/actor.ts';
 import { TidemarkError } from '../core/errors.ts';
@@ -13,7 +13,7 @@ import {
   requireAsRecorded,
 } from './audited-rows.ts';
 import type { MirrorAccess } from './access.ts';
-import type { Connection } from './database.ts';
+import { type Connection, transact } from './database.ts';
 import { param, paramsOf, prepared } from './query.ts';
 import { snapshots } from './schema/retention-tables.ts';
 import { runs } from './schema/run-tables.ts';
@@ -21,39 +21,39 @@ import { textOf } from './stored-names.ts';
 import { alteredLogText } from './hidden-runs.ts';
 
 export interface SnapshotRow extends Readonly<typeof snapshots.$inferSelect> {
-  /** How the program knew who pinned it, by the audit log; left out where it does not say. */
+  /** How the program knew who pinned it, by the audit log; left out if the log does not say. */
   readonly via?: string;
 }
 
-/** What a snapshot has against the audit log. */
+/** How a snapshot contradicts the audit log. */
 export interface SnapshotContradiction {
   /** Of the snapshot. */
   readonly name: string;
-  /** What another program did with its row; `unproved`: with an entry of the log, which may have ended it. */
+  /** What another program did to its row; `unproved`: what it did to an entry of the log, which may have ended the snapshot. */
   readonly state: 'altered' | 'inserted' | 'gone' | 'unproved';
   /** In one line. */
   readonly line: string;
-  /** The run that the log has for it, for a baseline that of the baseline that the log has; null without one. */
+  /** The run that the log has for the snapshot, or for the baseline; null if it has none. */
   readonly recordedRun: number | null;
-  /** Of one that is gone: the command that pins it again, as the log has it; null for others. */
+  /** The command that pins a snapshot that is gone again, as the log has it; null for others. */
   readonly again: string | null;
 }
 
-/** Names the command that pins the run that the log has; null where it has none. An altered row stays as it is, so that takes another name. */
+/** Names the command that pins the run that the log has; null if it has none. An altered row stays, so the run needs another name. */
 export function pinningText({ recordedRun, again }: SnapshotContradiction): string | null {
   if (again !== null) return `\`${again}\` pins it again`;
   if (recordedRun === null) return null;
   return `\`tidemark snapshots pin NAME run:${recordedRun}\` pins the run that the audit log has, under another name`;
 }
 
-/** One that was compared with the audit log. */
+/** A snapshot that was compared with the audit log. */
 export interface CheckedSnapshot extends SnapshotRow {
-  /** Left out for one that is as it was pinned: nothing is measured from another one. */
+  /** Left out if it is as it was pinned. No drift is measured from a snapshot with a contradiction. */
   readonly contradiction?: SnapshotContradiction;
 }
 
 /** Who changes snapshots, and when. */
-interface Doing {
+interface Authorship {
   readonly actor: Actor;
   readonly at: string;
 }
@@ -85,8 +85,8 @@ export class SnapshotStore {
   }
 
   /**
-   * The snapshot that drift is measured from, compared with the audit log, which has to be as it was written. Where no row is marked as the baseline though the log has one: that,
-   * as the log has it.
+   * The snapshot that drift is measured from, compared with the audit log, which has to be as it was written. If no row is marked as
+   * the baseline but the log has one, it is returned as the log has it.
    */
   baseline(): CheckedSnapshot | undefined {
     return this.#access.read((connection) => {
@@ -95,65 +95,63 @@ export class SnapshotStore {
     });
   }
 
-  /** What a snapshot has against the audit log; null where nothing. */
+  /** How a snapshot contradicts the audit log; null if it does not. */
   contradiction(name: string): SnapshotContradiction | null {
     return this.#access.read((connection) => contradictionOf(connection, name));
   }
 
-  /** Of each snapshot that is not as the audit log has it, also where it is gone; of the baseline as `baseline`. */
+  /** The contradictions of all snapshots, also of those that are gone, and that of the baseline as in `baseline`. */
   contradictions(): SnapshotContradiction[] {
     return this.#access.read(readContradictions);
   }
 
   /**
    * Pins a published run under a name, so that retention keeps it. Pinning it again changes nothing.
-   * @throws TidemarkError `usage` (a name that no reference could hold, or that another run has, also where only the audit log
-   * has it still), `reference_unknown` for a run that was never published
+   * @throws TidemarkError `usage` (a name that no reference can contain, or that another run has, be it in the audit log only),
+   * `reference_unknown` for a run that was never published
    */
   pin(name: string, run: number): SnapshotRow {
     this.#requireNoSecret(name);
-    return this.#access.change((writer) => pinSnapshot(writer, { name, run }, this.#doing()));
+    return this.#access.change((writer) => pinSnapshot(writer, { name, run }, this.#authorship()));
   }
 
   /**
-   * Pins a run and measures drift from it: both, or nothing.
+   * Pins a run and makes it the baseline: both, or neither.
    * @throws TidemarkError as `pin` and `setBaseline`
    */
   pinBaseline(name: string, run: number): SnapshotRow {
     this.#requireNoSecret(name);
-    const doing = this.#doing();
+    const authorship = this.#authorship();
     return this.#access.change((writer) =>
-      writer
-        .transaction(() => {
-          pinSnapshot(writer, { name, run }, doing);
-          return markBaseline(writer, name, doing);
-        })
-        .immediate(),
+      transact(writer, () => {
+        pinSnapshot(writer, { name, run }, authorship);
+        return markBaseline(writer, name, authorship);
+      }),
     );
   }
 
   /**
-   * Unpins the run: retention may forget it from then on. Returns what was pinned.
+   * Unpins the run, so that retention may forget it. Returns what was pinned.
    * @throws TidemarkError `reference_unknown`, `mirror_corrupt` for a pin that is not as it was made, or is gone
    */
   unpin(name: string): SnapshotRow {
-    return this.#access.change((writer) => unpinSnapshot(writer, name, this.#doing()));
+    return this.#access.change((writer) => unpinSnapshot(writer, name, this.#authorship()));
   }
 
   /**
-   * Measures drift from this snapshot, and from no other one.
-   * @throws TidemarkError `reference_unknown`, `mirror_corrupt` where its pin, or that of the baseline until now, is not as it was made
+   * Makes this snapshot the only baseline.
+   * @throws TidemarkError `reference_unknown`, `mirror_corrupt` if its pin, or that of the baseline so far, is not as it was made
    */
   setBaseline(name: string): SnapshotRow {
-    return this.#access.change((writer) => markBaseline(writer, name, this.#doing()));
+    return this.#access.change((writer) => markBaseline(writer, name, this.#authorship()));
   }
 
-  /** A name with anything else that would be masked has characters that no name has. */
+  /** Other texts that are masked contain characters that a name cannot have. */
   #requireNoSecret(name: string): void {
     this.#access.recordedText(name, 'the name of the snapshot');
   }
 
-  #doing(): Doing {
+  #authorship(): Authorship {
     const { actor, clock } = this.#access;
     return { actor, at: isoTime(clock.now()) };
   }
@@ -162,7 +160,7 @@ export class SnapshotStore {
 const SNAPSHOTS = prepared((db) => {
   const { name, run, pinnedAt, by, isBaseline } = snapshots;
   const via = sql<string | null>`${sql.raw(madeVia('snapshots'))}`.as('via');
-  return db.select({ name, run, pinnedAt, by, via, isBaseline }).from(snapshots).orderBy(asc(name)).prepare();
+  return db.select({ name, run, pinnedAt, by, via, isBaseline }).from(snapshots).orderBy(asc(name));
 });
 
 /** By name. */
@@ -187,7 +185,7 @@ function withNameText<Row extends Pick<SnapshotRow, 'name'>>(row: Row): Row {
   return { ...row, name: nameText(row.name) };
 }
 
-/** Another program may have stored a BLOB, of which the audit log and its contradictions have the digits. */
+/** Another program may have stored a BLOB: then the name is its hex digits, as in the audit log. */
 function nameText(stored: unknown): string {
   if (typeof stored === 'string') return stored;
   return JSON.stringify(Buffer.isBuffer(stored) ? { blob: stored.toString('hex').toUpperCase() } : stored);
@@ -205,21 +203,21 @@ function readBaseline(connection: Connection): CheckedSnapshot | undefined {
         withoutEntry(connection, nameText(baseline.name)));
   if (baseline === undefined || contradiction === null) return marked;
   if (contradiction.state === 'unproved') return { ...baseline, contradiction };
-  // One that another program marked says nothing of the state that drift was measured from.
+  // A baseline that another program marked does not tell what drift was measured from.
   const isForged = recorded?.name === contradiction.name && contradiction.recordedRun === null;
   const recordedRun = recorded === undefined || isForged ? null : recorded.run;
   return { ...baseline, contradiction: { ...contradiction, recordedRun } };
 }
 
-/** An entry that is gone, or was altered, may have unpinned the baseline, or chosen another one. */
+/** An entry that is gone or altered may have unpinned the baseline, or chosen another one. */
 function unprovedBaseline(connection: Connection, name: string): SnapshotContradiction | null {
   const altered = alteredLogText(connection);
   return altered === null ? null : unproved(name, `a log that ${altered}`);
 }
 
 /**
- * Of another snapshot, or a restore, that the log has no entry of: where the last entries were deleted, nothing else shows
- * it, and they may have withdrawn an acceptance or chosen another baseline.
+ * A snapshot or a restore without an entry in the log shows that its last entries were deleted (nothing else may), and they could
+ * have withdrawn an acceptance or chosen another baseline.
  */
 function withoutEntry(connection: Connection, name: string): SnapshotContradiction | null {
   const rows = contradictedRows(connection, 'snapshots');
@@ -272,7 +270,7 @@ function contradictionFrom({ key, line, recorded, isGone, again }: ContradictedR
   };
 }
 
-/** The baseline that the log has, where it was not unpinned or replaced by none since. */
+/** The baseline by the log; undefined if it was unpinned since. */
 function recordedBaseline(connection: Connection): SnapshotRow | undefined {
   const row = connection
     .prepare<[], Omit<SnapshotRow, 'isBaseline' | 'via'> & { readonly via: string | null }>(
@@ -286,39 +284,37 @@ function recordedBaseline(connection: Connection): SnapshotRow | undefined {
   return row === undefined ? undefined : snapshotOf({ ...row, isBaseline: true });
 }
 
-const PIN = prepared((db) => db.insert(snapshots).values(paramsOf(snapshots)).prepare());
+const PIN = prepared((db) => db.insert(snapshots).values(paramsOf(snapshots)));
 
 function pinSnapshot(
   writer: Connection,
   { name, run }: Pick<SnapshotRow, 'name' | 'run'>,
-  { actor, at }: Doing,
+  { actor, at }: Authorship,
 ): SnapshotRow {
   checkSnapshotName(name);
-  return writer
-    .transaction((): SnapshotRow => {
-      const known = readSnapshots(writer).find((snapshot) => snapshot.name === name);
-      if (known !== undefined) {
-        if (known.run === run) return known;
-        throw new TidemarkError('usage', `${quoted(name)} is pinned to run ${known.run} already`, {
-          hint: known.isBaseline
-            ? 'it is the baseline already; to compare with a later run, pin that under another name with --baseline'
-            : 'a snapshot does not move: `tidemark snapshots unpin NAME` first, or choose another name',
-        });
-      }
-      requireRecordedRun(writer, name, run);
-      requirePublished(writer, run);
-      const pinned = { name, run, pinnedAt: at, ...actor, isBaseline: false };
-      recordAction(writer, actor, { action: 'pin', at, about: 'snapshots', key: [name] }, () => {
-        PIN(writer).run(pinned);
+  return transact(writer, (): SnapshotRow => {
+    const known = readSnapshots(writer).find((snapshot) => snapshot.name === name);
+    if (known !== undefined) {
+      if (known.run === run) return known;
+      throw new TidemarkError('usage', `${JSON.stringify(name)} is pinned to run ${known.run} already`, {
+        hint: known.isBaseline
+          ? 'it is the baseline already; to compare with a later run, pin that under another name with --baseline'
+          : 'a snapshot does not move: `tidemark snapshots unpin NAME` first, or choose another name',
       });
-      return pinned;
-    })
-    .immediate();
+    }
+    requireRecordedRun(writer, name, run);
+    requirePublished(writer, run);
+    const pinned = { name, run, pinnedAt: at, ...actor, isBaseline: false };
+    recordAction(writer, actor, { action: 'pin', at, about: 'snapshots', key: [name] }, () => {
+      PIN(writer).run(pinned);
+    });
+    return pinned;
+  });
 }
 
 /**
- * One that another program deleted is pinned again as it was, or not at all: at another run, as the baseline, it would hide
- * what drifted since.
+ * A snapshot that another program deleted may only be pinned to the same run again: at another run, it would hide what drifted since
+ * if it is the baseline.
  */
 function requireRecordedRun(connection: Connection, name: string, run: number): void {
   const contradiction = contradictionOf(connection, name);
@@ -330,27 +326,20 @@ function requireRecordedRun(connection: Connection, name: string, run: number): 
   });
 }
 
-const UNPIN = prepared((db) =>
-  db
-    .delete(snapshots)
-    .where(eq(snapshots.name, param('name')))
-    .prepare(),
-);
+const UNPIN = prepared((db) => db.delete(snapshots).where(eq(snapshots.name, param('name'))));
 
-function unpinSnapshot(writer: Connection, name: string, { actor, at }: Doing): SnapshotRow {
-  return writer
-    .transaction((): SnapshotRow => {
-      requireNotGone(writer, name);
-      const known = knownSnapshot(writer, name);
-      recordAction(writer, actor, { action: 'unpin', at, about: 'snapshots', key: [name] }, () => {
-        UNPIN(writer).run({ name });
-      });
-      return known;
-    })
-    .immediate();
+function unpinSnapshot(writer: Connection, name: string, { actor, at }: Authorship): SnapshotRow {
+  return transact(writer, (): SnapshotRow => {
+    requireNotGone(writer, name);
+    const known = knownSnapshot(writer, name);
+    recordAction(writer, actor, { action: 'unpin', at, about: 'snapshots', key: [name] }, () => {
+      UNPIN(writer).run({ name });
+    });
+    return known;
+  });
 }
 
-/** One that another program deleted: there is nothing to unpin, and no entry may say that somebody did. */
+/** Throws for a snapshot that another program deleted: there is nothing to unpin, and no entry may say that somebody did. */
 function requireNotGone(connection: Connection, name: string): void {
   const contradiction = contradictionOf(connection, name);
   if (contradiction === null || contradiction.again === null) return;
@@ -362,79 +351,67 @@ function requireNotGone(connection: Connection, name: string): void {
 
 const MARK = prepared((db) => {
   const { name, isBaseline } = paramsOf(snapshots);
-  return db.update(snapshots).set({ isBaseline }).where(eq(snapshots.name, name)).prepare();
+  return db.update(snapshots).set({ isBaseline }).where(eq(snapshots.name, name));
 });
 
-function markBaseline(writer: Connection, name: string, { actor, at }: Doing): SnapshotRow {
-  return writer
-    .transaction((): SnapshotRow => {
-      const known = knownSnapshot(writer, name);
-      const unproved = unprovedBaseline(writer, name);
-      if (unproved !== null) throw new AuditLogContradicted(`${unproved.line}: it cannot be the baseline`);
-      for (const snapshot of readSnapshots(writer)) {
-        const isBaseline = snapshot.name === name;
-        const key = [snapshot.name];
-        if (isBaseline) requireAsRecorded(writer, 'snapshots', key);
-        if (isBaseline === snapshot.isBaseline) continue;
-        const action = isBaseline ? 'baseline' : 'not_baseline';
-        recordAction(writer, actor, { action, at, about: 'snapshots', key }, () => {
-          MARK(writer).run({ name: snapshot.name, isBaseline });
-        });
-      }
-      return { ...known, isBaseline: true };
-    })
-    .immediate();
+function markBaseline(writer: Connection, name: string, { actor, at }: Authorship): SnapshotRow {
+  return transact(writer, (): SnapshotRow => {
+    const known = knownSnapshot(writer, name);
+    const unproved = unprovedBaseline(writer, name);
+    if (unproved !== null) throw new AuditLogContradicted(`${unproved.line}: it cannot be the baseline`);
+    for (const snapshot of readSnapshots(writer)) {
+      const isBaseline = snapshot.name === name;
+      const key = [snapshot.name];
+      if (isBaseline) requireAsRecorded(writer, 'snapshots', key);
+      if (isBaseline === snapshot.isBaseline) continue;
+      const action = isBaseline ? 'baseline' : 'not_baseline';
+      recordAction(writer, actor, { action, at, about: 'snapshots', key }, () => {
+        MARK(writer).run({ name: snapshot.name, isBaseline });
+      });
+    }
+    return { ...known, isBaseline: true };
+  });
 }
 
 function knownSnapshot(connection: Connection, name: string): SnapshotRow {
   const all = readSnapshots(connection);
   const known = all.find((snapshot) => snapshot.name === name);
   if (known !== undefined) return known;
-  const near = suggest(
-    name,
-    all.map((snapshot) => snapshot.name),
-  );
-  throw new TidemarkError(
-    'reference_unknown',
-    `there is no snapshot ${quoted(name)}${near === undefined ? '' : `; did you mean ${quoted(near)}?`}`,
-    { hint: '`tidemark snapshots` lists them; `tidemark snapshots pin NAME` makes one' },
-  );
+  const names = all.map((snapshot) => snapshot.name);
+  const near = suggest(name, names);
+  const question = near === undefined ? '' : `; did you mean ${JSON.stringify(near)}?`;
+  throw new TidemarkError('reference_unknown', `there is no snapshot ${JSON.stringify(name)}${question}`, {
+    hint: '`tidemark snapshots` lists them; `tidemark snapshots pin NAME` makes one',
+  });
 }
 
 /**
- * What fits after `snapshot:`, prints as what it is, and can be typed without quotes. Names that were pinned before this
- * was asked for still resolve, and can be unpinned.
+ * A name must fit after `snapshot:`, print as it is, and need no quotes. Names that were pinned before this rule still resolve, and
+ * can be unpinned.
  * @throws TidemarkError `usage`
  */
 export function checkSnapshotName(name: string): void {
-  const why =
-    name === ''
-      ? 'it is empty'
-      : name.length > MAX_NAME
-        ? `it is longer than ${MAX_NAME} characters`
-        : /[\p{C}\p{Zl}\p{Zp}]/u.test(name)
-          ? 'it contains characters that cannot be seen'
-          : name.startsWith('-')
-            ? 'it begins with a dash, as options do'
-            : /^[\p{L}\p{M}\p{N}._-]+$/u.test(name)
-              ? undefined
-              : 'it contains a character that is not allowed';
-  if (why === undefined) return;
-  throw new TidemarkError(
-    'usage',
-    `${quoted(name.slice(0, MAX_NAME))} is not a valid snapshot name: ${why}`,
-    {
-      hint: `a name has 1 to ${MAX_NAME} letters, digits, dots, dashes and underscores, like before-migration`,
-    },
-  );
+  const why = nameProblem(name);
+  if (why === null) return;
+  const shown = JSON.stringify(name.slice(0, MAX_NAME));
+  throw new TidemarkError('usage', `${shown} is not a valid snapshot name: ${why}`, {
+    hint: `a name has 1 to ${MAX_NAME} letters, digits, dots, dashes and underscores, like before-migration`,
+  });
+}
+
+function nameProblem(name: string): string | null {
+  if (name === '') return 'it is empty';
+  if (name.length > MAX_NAME) return `it is longer than ${MAX_NAME} characters`;
+  if (/[\p{C}\p{Zl}\p{Zp}]/u.test(name)) return 'it contains characters that cannot be seen';
+  if (name.startsWith('-')) return 'it begins with a dash, as options do';
+  return /^[\p{L}\p{M}\p{N}._-]+$/u.test(name) ? null : 'it contains a character that is not allowed';
 }
 
 const ROOT = prepared((db) =>
   db
     .select({ root: runs.root })
     .from(runs)
-    .where(eq(runs.run, param('run')))
-    .prepare(),
+    .where(eq(runs.run, param('run'))),
 );
 
 /** @throws TidemarkError `reference_unknown` for one that was never published */
@@ -446,8 +423,4 @@ function requirePublished(connection: Connection, run: number): void {
     row === undefined ? `there is no run ${run}` : `run ${run} was never published: it holds no state`,
     { hint: '`tidemark runs` lists them' },
   );
-}
-
-function quoted(name: string): string {
-  return JSON.stringify(name);
 }

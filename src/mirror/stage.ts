@@ -1,13 +1,13 @@
 /**
- * The stage: a second SQLite file in which a run collects what it reads, so that memory never grows with a collection.
+ * The stage: a second SQLite file in which a run collects what it reads, so that memory does not grow with a collection.
  * It is attached to the writer's connection as `stage`, created for each run and deleted after it. It is worthless once
- * the process has ended, so its journal is kept in memory and nothing is synced. What reads it is SQL as text: the query
- * builder has no name for tables of an attached file.
+ * the process has ended, so its journal is in memory and nothing is synced. Its statements are SQL as text: the query
+ * builder cannot name tables of an attached file.
  */
 import { rmSync } from 'node:fs';
 import { type Connection, createPrivateFile } from './database.ts';
 
-/** What a run found a record to be; `fresh`: the mirror never had it; `returned`: it was removed earlier. */
+/** What a record is to the run; `fresh`: the mirror never had it; `returned`: it was removed earlier. */
 export type StagedAction = 'fresh' | 'returned' | 'changed' | 'rewritten' | 'volatile';
 /** The verdict on a current record that the run did not see. */
 export type Verdict = 'keep' | 'remove' | 'hold';
@@ -48,8 +48,8 @@ export function removeStage(mirrorPath: string): void {
 }
 
 /**
- * The last pass of the run that saw each record which the mirror has or had. In memory, four bytes for each record number:
- * as rows a run without changes wrote nothing else. SQL asks by `wasSeen`.
+ * For each record that the mirror has or had, the last pass of the run that saw it. In memory, four bytes for each record number:
+ * as rows, they would be the only thing that a run without changes writes. In SQL: `wasSeen`.
  */
 export class SeenRecords {
   #passes = new Uint32Array(1024);
@@ -73,12 +73,12 @@ export class SeenRecords {
 
 const PASS_OF = 'tidemark_pass_of';
 
-/** SQL that is true if a pass of this run saw the record of this column. */
+/** SQL that is true if a pass of this run saw the record whose number is in this column. */
 export function wasSeen(record: string): string {
   return `(${PASS_OF}(${record}) IS NOT NULL)`;
 }
 
-/** SQL that is true if this run removes the current record of this column: it has the verdict, and no later pass saw it. */
+/** SQL that is true if this run removes the current record in this column: that is the verdict, and no later pass saw it. */
 export function willBeRemoved(record: string): string {
   return `(EXISTS (SELECT 1 FROM stage.verdicts v WHERE v.record = ${record} AND v.verdict = 'remove')
     AND NOT ${wasSeen(record)})`;
@@ -97,7 +97,7 @@ export function attachStage(writer: Connection, mirrorPath: string): SeenRecords
   ]) {
     writer.pragma(`stage.${setting}`);
   }
-  // Not OFF: SQLite ignores that in its defensive mode, in which better-sqlite3 opens files, and keeps a journal on disk.
+  // Not OFF: better-sqlite3 opens files in SQLite's defensive mode, which ignores OFF and keeps a journal on disk.
   const journal = writer.pragma('stage.journal_mode = MEMORY', { simple: true });
   if (journal !== 'memory') throw new Error(`the stage has the journal mode ${String(journal)}`);
   writer.exec(TABLES);
@@ -111,7 +111,7 @@ export function isStageAttached(writer: Connection): boolean {
   return attached.some(({ name }) => name === 'stage');
 }
 
-/** Detaches the stage's file; `removeStage` deletes it. */
+/** Detaches the stage; `removeStage` deletes its file. */
 export function detachStage(writer: Connection): void {
   writer.exec('DETACH stage');
   writer.function(PASS_OF, () => null);
@@ -119,11 +119,11 @@ export function detachStage(writer: Connection): void {
 
 // The prepared statements behind staging: they run once per record, a million times in a run.
 
-/** A record as the mirror has it, as far as a comparison needs it. */
+/** What a comparison needs of a record in the mirror. */
 export interface KnownRecord {
   readonly record: number;
   readonly run: number;
-  /** Null for a removed record, as its body. */
+  /** Null for a removed record, as is its body. */
   readonly hash: Buffer | null;
   readonly body: string | null;
 }
@@ -139,13 +139,13 @@ export type StageStatements = ReturnType<typeof prepareStageStatements>;
 export function prepareStageStatements(writer: Connection) {
   const isMatch = 'collection = ? AND remote_id = ? AND hash = ? AND volatile IS ?';
   return {
-    /** Number of the current record with this key and content. */
+    /** The number of the current record with this key and content. */
     matching: writer
       .prepare<[number, string, Buffer, number | null], number>(
         `SELECT record FROM main.records WHERE ${isMatch}`,
       )
       .pluck(),
-    /** The same, of those whose current revision is of that run or a later one. */
+    /** The same, if its current revision is of that run or a later one. */
     matchingSince: writer
       .prepare<[number, string, Buffer, number | null, number], number>(
         `SELECT record FROM main.records WHERE ${isMatch} AND run >= ?`,
@@ -155,9 +155,9 @@ export function prepareStageStatements(writer: Connection) {
     known: writer.prepare<[number, string], KnownRecord>(
       `SELECT record, run, hash, body FROM main.records WHERE collection = ? AND remote_id = ?`,
     ),
-    /** Whether SQLite's own functions take the text as JSON: every column of a kind's view asks them. */
+    /** Whether SQLite accepts the text as JSON: each column of a kind's view depends on that. */
     isJson: writer.prepare<[string], number>(`SELECT json_valid(?)`).pluck(),
-    /** Does nothing where one with this key is staged. */
+    /** Does nothing if a record with this key is staged already. */
     stage: writer.prepare<
       [number, string, number | null, StagedAction, number, Buffer, number | null, string]
     >(
@@ -173,7 +173,7 @@ export function prepareStageStatements(writer: Connection) {
     unstage: writer.prepare<[number, string]>(
       `DELETE FROM stage.records WHERE collection = ? AND remote_id = ?`,
     ),
-    /** Ids of records that the mirror does not have now and no pass from this one on saw. */
+    /** Ids of staged records that the mirror does not have now, and that no pass from this one on saw. */
     addedBefore: writer
       .prepare<[number, number], string>(
         `SELECT remote_id FROM stage.records
@@ -183,7 +183,7 @@ export function prepareStageStatements(writer: Connection) {
     putVerdict: writer.prepare<[number, number, Verdict]>(
       `INSERT OR REPLACE INTO stage.verdicts VALUES (?, ?, ?, NULL)`,
     ),
-    /** The current record with this key, where the run removes it. */
+    /** The current record with this key, if the run removes it. */
     going: writer
       .prepare<[number, string], number>(
         `SELECT r.record FROM main.records r WHERE r.collection = ? AND r.remote_id = ? AND ${willBeRemoved('r.record')}`,

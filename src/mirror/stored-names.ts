@@ -1,4 +1,4 @@
-/** Kinds and scopes as rows hold them. */
+/** Reads kinds, scopes and paths as rows store them. */
 import { splitPointer } from '../core/json-pointer.ts';
 import { isKind } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
@@ -6,7 +6,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { RESTORE_HINT } from '../core/hints.ts';
 
-/** Only what the catalog has was ever written. @throws TidemarkError `mirror_corrupt` */
+/** @throws TidemarkError `mirror_corrupt` for a kind that the catalog does not have: only those are ever written */
 export function knownKind(kind: string): Kind {
   if (!isKind(kind)) throw damagedName('kind', kind);
   return kind;
@@ -39,20 +39,16 @@ function isScope(value: unknown): value is Scope {
   return Object.values(value).every((id) => typeof id === 'string');
 }
 
-/** SQLite does not keep another program from storing a number or a BLOB in a column of texts. */
+/** A stored value as text: SQLite lets other programs store a number or a BLOB in a text column. */
 export function textOf(stored: unknown): string {
   return String(stored);
 }
 
 function damagedName(what: string, text: string, cause?: unknown): TidemarkError {
-  return damagedRow(`there is no ${what} ${JSON.stringify(textOf(text))}`, cause);
+  return new DamagedRow(`there is no ${what} ${JSON.stringify(textOf(text))}`, cause);
 }
 
-/** The error for a row that was altered. */
-export function damagedRow(what: string, cause?: unknown): DamagedRow {
-  return new DamagedRow(what, cause);
-}
-
+/** The error for a row that another program altered. */
 export class DamagedRow extends TidemarkError {
   /** What is wrong with it, in a few words. */
   readonly what: string;

@@ -1,4 +1,4 @@
-/** The result of a sweep as a run reports it to the mirror, and as the mirror returns it. */
+/** The result of a sweep, as a run reports it to the mirror. */
 import type { CollectionKey } from '../catalog/order.ts';
 import type { ErrorCode } from '../core/errors.ts';
 
@@ -12,10 +12,10 @@ export type SweepOutcome =
   | 'failed'
   | 'skipped';
 
-/** `full`: the entire list; `head`: from the head until known. */
+/** `full`: the entire list; `head`: only its head, up to records that are known. */
 export type SweepMode = 'full' | 'head';
 
-/** Why something failed, fit to store: a `TidemarkError` is one. */
+/** Why something failed, as it is stored: a `TidemarkError` is one. */
 export interface StoredError {
   readonly code: ErrorCode;
   readonly message: string;
@@ -24,14 +24,14 @@ export interface StoredError {
 /** One sweep with the sync's verdict. The mirror counts the changes itself. */
 export interface SweepResult extends CollectionKey {
   readonly outcome: SweepOutcome;
-  /** Null where nothing was walked. */
+  /** Null if no list was walked. */
   readonly mode: SweepMode | null;
   readonly pages: number;
-  /** `count` as the service said it. */
+  /** `count` as the service gave it. */
   readonly count: number | null;
   /** Distinct records received. */
   readonly records: number;
-  /** Largest page that the service gave; remembered for the next run. */
+  /** Size of the largest page that the service gave; stored for the next run. */
   readonly pageCap?: number | null;
   readonly error: StoredError | null;
 }

@@ -1,4 +1,4 @@
-/** What had been read of each collection up to a run, and when its entire list was last read. */
+/** What had been read of each collection as of a run, and when its entire list was last read. */
 import type { Kind } from '../catalog/kinds.ts';
 import type { CollectionKey } from '../catalog/order.ts';
 import {
@@ -28,7 +28,7 @@ import type { SweepOutcome } from './sweep-result.ts';
 import type { RunTime } from './record-page.ts';
 
 export interface SeenCollection extends CollectionKey {
-  /** The last run up to that one which tried; null for none, or where retention dropped it. */
+  /** The last run up to that one which tried to read it; null if none did, or retention dropped it. */
   readonly lastRun: number | null;
   readonly outcome: SweepOutcome | null;
   readonly errorCode: ErrorCode | null;
@@ -36,9 +36,9 @@ export interface SeenCollection extends CollectionKey {
   readonly wasRead: boolean;
   /** The last published run up to that one which read it, completely or not. */
   readonly readRun: number | null;
-  /** The same for complete sweeps, also those whose removals are held; null if none is known. */
+  /** The last one that read it completely, even if removals were held; null if none is known. */
   readonly completeRun: number | null;
-  /** True where it had gone with its parent record by then. */
+  /** True if it was gone with its parent record by then. */
   readonly isRetired: boolean;
 }
 
@@ -46,13 +46,13 @@ export interface SeenCollection extends CollectionKey {
 export const READ: readonly SweepOutcome[] = ['complete', 'incomplete', 'held'];
 
 /**
- * Of each collection of a source, in catalog order, then by scope. For a run that retention kept the answer is the same as
- * before: what a dropped run was the last to see is in `carried_sweeps`.
+ * For each collection of a source, in catalog order, then by scope. Retention does not change the result for the runs that it keeps:
+ * `carried_sweeps` has the last sweeps of dropped runs.
  */
 export function readSweepsAsOf(connection: Connection, source: string, run: number): SeenCollection[] {
   const rows = readCollections(connection, source);
   const isLast = ({ lastRun }: CollectionRow): boolean => lastRun === null || lastRun <= run;
-  // Without a later sweep the collections' own rows say it all, and a long history need not be read.
+  // If no collection has a later sweep, their own rows have everything, and a long history need not be read.
   const earlier = rows.every(isLast) ? [] : AS_OF(connection).all({ source, run });
   const byCollection = new Map(earlier.map(({ collection, ...seen }) => [collection, seen]));
   return rows.map((row): SeenCollection => {
@@ -69,7 +69,7 @@ export function readSweepsAsOf(connection: Connection, source: string, run: numb
       };
     }
     const found = byCollection.get(id);
-    // Retention drops the sweeps of forgotten runs; the collection still knows its last complete reading.
+    // Retention drops sweeps of forgotten runs, but the collection's row still has the last complete one.
     const known = lastCompleteRun !== null && lastCompleteRun <= run ? lastCompleteRun : null;
     if (found !== undefined)
       return {
@@ -84,18 +84,17 @@ export function readSweepsAsOf(connection: Connection, source: string, run: numb
   });
 }
 
-/** A collection that the newest run of all kinds did not ask for, although it is there: the configuration had left it out. */
+/** A collection that the newest run of all kinds did not try to read although it exists: the configuration left it out. */
 export interface UnaskedCollection extends CollectionKey {
-  /** What leaves it out: its kind, the parent in its path of which that run asked for nothing, or its project's organization. */
+  /** Why it was left out: its kind, a parent in its path of which that run read nothing, or its project's organization. */
   readonly by: 'kind' | 'organization_id' | 'project_id' | 'organization_of_project';
   /** The last published run that read it; null if none did. */
   readonly readRun: number | null;
 }
 
 /**
- * As of a run, in catalog order, then by scope. A run of all kinds asks for every collection that it knows of, and records
- * why it could not read one; so one without a sweep of that run was not to be read. Runs of some kinds say nothing of
- * the others.
+ * As of a run, in catalog order, then by scope. A run of all kinds records a sweep of every collection that it knows of, even if it
+ * could not read it; so a collection without one was left out. A run of some kinds says nothing about the others.
  */
 export function readUnaskedCollections(
   connection: Connection,
@@ -110,7 +109,7 @@ export function readUnaskedCollections(
     upTo: run,
     limit: 1,
   });
-  // Mostly nothing is left out: then one query says so.
+  // Mostly nothing is left out, which one query shows.
   if (
     newest === undefined ||
     MAY_BE_UNASKED(connection).get({ source, newest: newest.run, run }) === undefined
@@ -129,7 +128,7 @@ export function readUnaskedCollections(
   const ofProjects = unasked.some(({ scope }) => scope.project_id !== undefined)
     ? readOrganizationsOfProjects(connection, source, run)
     : undefined;
-  // By their own lists: a run that asked for none of any organization may have had no need to.
+  // By the organizations' own lists: a run without any of them may just not have needed one.
   const organizations = new Set(asked.flatMap(({ scope }) => scope.organization_id ?? []));
   const isOfLeftOut = ({ scope: { project_id: project } }: SeenCollection): boolean => {
     const own = project === undefined ? [] : (ofProjects?.get(project) ?? []);
@@ -146,7 +145,7 @@ export function readUnaskedCollections(
   }));
 }
 
-/** What a run of all kinds read of a list's records by their ids. */
+/** A sweep of a run of all kinds that read records by their ids instead of the list. */
 interface NamedSweep {
   readonly run: number;
   readonly records: number;
@@ -155,8 +154,8 @@ interface NamedSweep {
 }
 
 /**
- * As of a run, of the kind's list at the root: null where the newest run of all kinds read the list itself, or missed one that
- * it named, or a later run read the list.
+ * As of a run, for the kind's list at the root. Null if the newest run of all kinds read the list itself, or did not find one of the
+ * records, or a later run read the list.
  */
 export function readNamedSweep(
   connection: Connection,
@@ -203,8 +202,7 @@ const LAST_LISTED_OR_IN = prepared((db) =>
       ),
     )
     .orderBy(desc(runs.run))
-    .limit(1)
-    .prepare(),
+    .limit(1),
 );
 
 const LAST_WIDER = prepared((db) =>
@@ -224,8 +222,7 @@ const LAST_WIDER = prepared((db) =>
       ),
     )
     .orderBy(desc(runs.run))
-    .limit(1)
-    .prepare(),
+    .limit(1),
 );
 
 const MAY_BE_UNASKED = prepared((db) =>
@@ -240,8 +237,7 @@ const MAY_BE_UNASKED = prepared((db) =>
         or(lt(collections.lastRun, param('newest')), gt(collections.lastRun, param('run'))),
       ),
     )
-    .limit(1)
-    .prepare(),
+    .limit(1),
 );
 
 const AS_OF = prepared((db) => {
@@ -252,7 +248,7 @@ const AS_OF = prepared((db) => {
         collection: sweeps.collection,
         run: sweeps.run,
         outcome: sweeps.outcome,
-        // What a run saw that was never published does not count as read.
+        // Sweeps of runs that were never published do not count as read.
         isPublished: sql<number>`${runs.root} IS NOT NULL`.as('is_published'),
       })
       .from(sweeps)
@@ -309,14 +305,12 @@ const AS_OF = prepared((db) => {
     .innerJoin(sources, eq(sources.id, collections.source))
     .leftJoin(sweeps, and(eq(sweeps.run, latest.run), eq(sweeps.collection, latest.collection)))
     .leftJoin(last, and(eq(last.collection, latest.collection), eq(last.seenRun, latest.run)))
-    .where(eq(sources.name, param('source')))
-    .prepare();
+    .where(eq(sources.name, param('source')));
 });
 
 /**
- * The last published run before `before` whose sweep of the collection was complete and of the entire list; undefined
- * if none is known. A walk from the head does not read the rest of the list, and a held sweep does not settle what it
- * held.
+ * The last published run before `before` that read the entire list of the collection completely; undefined if none is known. A head
+ * read does not count, because it does not read the rest of the list, nor does a sweep whose removals were held.
  */
 export function readLastFullSweep(
   connection: Connection,
@@ -328,7 +322,7 @@ export function readLastFullSweep(
   return carried !== undefined && (kept === undefined || carried.run > kept.run) ? carried : kept;
 }
 
-/** From the latest full sweep backwards, a look-up by key for each run: mostly the first one is it. */
+/** From the latest full sweep backwards, with a look-up by key for each run: mostly the first one is found. */
 const LAST_FULL = prepared((db) =>
   db
     .select({ run: runs.run, at: sql<string>`${runs.finishedAt}` })
@@ -348,11 +342,10 @@ const LAST_FULL = prepared((db) =>
       ),
     )
     .orderBy(desc(runs.run))
-    .limit(1)
-    .prepare(),
+    .limit(1),
 );
 
-/** Sweeps of runs that retention dropped: the latest for which the condition holds. */
+/** The latest sweep of a dropped run that meets the condition. */
 function lastCarried(condition: SQL | undefined) {
   return prepared((db) =>
     db
@@ -360,8 +353,7 @@ function lastCarried(condition: SQL | undefined) {
       .from(carriedSweeps)
       .where(condition)
       .orderBy(desc(carriedSweeps.seenRun))
-      .limit(1)
-      .prepare(),
+      .limit(1),
   );
 }
 
@@ -370,7 +362,7 @@ const IS_CARRIED_READING = and(
   eq(carriedSweeps.isPublished, true),
 );
 
-/** From a kept run before. */
+/** Merged into a kept run before `before`. */
 const LAST_FULL_CARRIED = lastCarried(
   and(
     lt(carriedSweeps.run, param('before')),
@@ -381,8 +373,8 @@ const LAST_FULL_CARRIED = lastCarried(
 );
 
 /**
- * The last of the published runs which retention dropped into a kept one that read the collection, completely or not; undefined where
- * the kept run read it itself, or none is known.
+ * The last published run that retention merged into a kept run and that read the collection, completely or not; undefined if the
+ * kept run read it itself, or none is known.
  */
 export function readDroppedReading(
   connection: Connection,
@@ -405,12 +397,12 @@ const LAST_READ_INTO = lastCarried(
   ),
 );
 
-/** When a run ended that retention dropped, if it is the last that read some list. */
+/** When a dropped run ended, if it was the last one to read some list; otherwise null. */
 export function readDroppedEnd(connection: Connection, run: number): string | null {
   return END_OF_DROPPED(connection).get({ run })?.at ?? null;
 }
 
-/** It is beside the next kept run of its source: mostly the first that is looked at. */
+/** Its sweep is stored for the next kept run of its source, which is mostly the first row here. */
 const END_OF_DROPPED = lastCarried(
   and(gt(carriedSweeps.run, param('run')), eq(carriedSweeps.seenRun, param('run'))),
 );

@@ -1,18 +1,18 @@
-/** Restores that have not ended: one that is running, or one that was stopped or killed. */
+/** Restores that have not ended: running, stopped or killed ones. */
 import { type LockHolder, withWriter, writerOf } from './lock.ts';
 import type { Mirror } from './mirror.ts';
 import type { RestoreProgress, RestoreRow } from './restores.ts';
 
 /**
- * The source's latest restore, if its process died or was stopped before all was sent; null too while one applies it. Not to
- * be called within `atOnce`, which would not see that it has just ended.
+ * The source's latest restore, if its process died or was stopped before everything was sent; null also while a process applies it.
+ * Do not call it within `atOnce`, which would hide that the restore has just ended.
  */
 export function interruptedRestore(mirror: Mirror, source: string): UnendedRestore | null {
   const { row, isAtWork } = latestUnfinished(mirror, source);
   return isAtWork ? null : row;
 }
 
-/** The source's latest restore, if it has not ended (null otherwise), and whether a process applies it now. */
+/** The source's latest restore if it has not ended (otherwise null), and whether a process applies it now. */
 export function latestUnfinished(
   mirror: Mirror,
   source: string,
@@ -20,7 +20,7 @@ export function latestUnfinished(
   const found = newestUnfinished(mirror, source);
   if (found === null) return { row: null, isAtWork: false };
   const { row, isAtWork } = readRestoreStatus(mirror, found);
-  // Where the lock cannot be tried, nobody can continue it either.
+  // If the lock cannot be tried, nobody can continue the restore either.
   if (isAtWork === undefined || !isUnended(row)) return { row: null, isAtWork: false };
   return { row: { ...row, backupMadeAt: mirror.restores.backupSinceResumed(row.restore) }, isAtWork };
 }
@@ -34,7 +34,7 @@ export interface RunningRestore extends RestoreProgress {
   readonly process: Pick<LockHolder, 'pid' | 'host'>;
 }
 
-/** @param unfinished the source's, as of `latestUnfinished`. Null where no process applies it */
+/** The restore with its progress and process; null if no process applies it. @param unfinished from `latestUnfinished` */
 export function runningRestore(
   mirror: Mirror,
   { row, isAtWork }: ReturnType<typeof latestUnfinished>,
@@ -47,7 +47,7 @@ export function runningRestore(
   return { source, restore, since, process: { pid, host }, ...mirror.restores.progress(restore) };
 }
 
-/** A restore as it is now, and whether a process applies it: undefined if that is not known. Not to be called within `atOnce`. */
+/** A restore as it is now, and whether a process applies it (undefined if not known). Do not call it within `atOnce`. */
 export function readRestoreStatus(
   mirror: Mirror,
   found: RestoreRow,
@@ -59,15 +59,15 @@ export function readRestoreStatus(
   return { row, isAtWork: writer === undefined ? undefined : isApplier(writer) };
 }
 
-/** A restore with its outcome as it is now: a process that was killed could not journal its end. Not to be called within `atOnce`. */
+/** A restore with its present outcome: a process that was killed could not journal its end. Do not call it within `atOnce`. */
 export function restoreNow(mirror: Mirror, found: RestoreRow): RestoreRow {
   const { row, isAtWork } = readRestoreStatus(mirror, found);
   return row.outcome === 'running' && isAtWork === false ? { ...row, outcome: 'interrupted' } : row;
 }
 
 /**
- * The source's latest restore, the one that was begun or resumed last, if it has not ended; it may still be running. Where that is
- * an undo that undid an undo, the restore that is in effect again with it.
+ * The source's latest restore (the one that was begun or resumed last) if it has not ended; it may be running. If the latest one is
+ * the undo of an undo, the restore that is in effect again counts instead.
  */
 export function newestUnfinished(mirror: Mirror, source: string): UnendedRestore | null {
   const last = mirror.restores.begins(source).at(-1);
@@ -77,7 +77,7 @@ export function newestUnfinished(mirror: Mirror, source: string): UnendedRestore
   return { ...found, backupMadeAt: mirror.restores.backupSinceResumed(found.restore) };
 }
 
-/** The restore whose undo a complete restore undid; undefined where it did not, or where other restores came in between. */
+/** The restore whose undo this complete restore undid; undefined if there is none, or other restores came in between. */
 function againInEffect(
   { restores }: Mirror,
   { restore, outcome, undoes, source }: RestoreRow,
@@ -100,8 +100,8 @@ export interface UnendedRestore extends RestoreRow {
 }
 
 /**
- * What is to be said of a restore that has not ended: of one in a backup, which is older than the service, only what is known.
- * @param name how the restore is called, such as `restore 3`
+ * The text about a restore that has not ended. In a mirror from a backup, it may have ended after the backup was made.
+ * @param name of the restore, such as `restore 3`
  */
 export function unendedText(
   name: string,
@@ -119,7 +119,7 @@ function isUnended({ outcome }: RestoreRow): boolean {
 /** Commands that apply a plan, as the writer's lock names them. */
 const APPLIERS: ReadonlySet<string> = new Set(['restore', 'apply', 'undo']);
 
-/** True while a process holds the mirror at this path to apply a plan. */
+/** True while a process holds the mirror's lock to apply a plan. */
 export function isApplied(path: string): boolean {
   return isApplier(writerOf(path));
 }

@@ -1,4 +1,4 @@
-/** The audit log against itself, against the runs, and against the rows that it recorded. */
+/** Verifies the audit log: its chain, against the runs, and against the rows that it recorded. */
 import { whoText } from '../core/actor.ts';
 import { plural } from '../core/wording.ts';
 import type { AuditAction } from './audit-actions.ts';
@@ -40,7 +40,7 @@ export function* verifyAudit(connection: Connection, findings: Findings): Genera
   verifyJournals(connection, findings);
 }
 
-/** Rows of the journal whose restore is not there, and was not as far as the log goes back: inserted, or the rest was deleted. */
+/** Rows of the journal whose restore is neither in the mirror nor in the log: they were inserted, or all else was deleted. */
 function verifyJournals(connection: Connection, findings: Findings): void {
   const inserted = connection
     .prepare<[], { restore: number; rows: number }>(
@@ -105,7 +105,7 @@ function* verifyEntries(
 interface RemovedIn {
   readonly source: string;
   readonly lastEntry: number | null;
-  /** How many records it removed of a collection; by kind and scope. */
+  /** How many records of a collection it removed, by kind and scope. */
   readonly removed: (kind: string, scope: string) => number;
 }
 
@@ -125,12 +125,12 @@ function removedIn(connection: Connection, run: number): RemovedIn | undefined {
     : { ...row, removed: (kind, scope) => removed.get(run, kind, scope) ?? 0 };
 }
 
-/** What an entry on accepted removals says, and the run that carried them out does not. */
+/** How an entry about accepted removals contradicts the run that carried them out. */
 function unlikeTheRun(connection: Connection, { entry, member, row }: AuditEntry): string[] {
   const key = parsedJson(member);
   const run: unknown = Array.isArray(key) ? key[0] : undefined;
   const said = parsedJson(row) as Partial<RecordedRemovals> | null | undefined;
-  // What cannot be read was damaged: its hash shows that.
+  // Its hash shows that an entry that cannot be read is damaged.
   if (typeof run !== 'number' || !Array.isArray(said?.collections)) return [];
   const collections = said.collections as RecordedRemovals['collections'];
   const found = removedIn(connection, run);
@@ -148,7 +148,7 @@ function unlikeTheRun(connection: Connection, { entry, member, row }: AuditEntry
   });
 }
 
-/** Facts in which an entry may differ from the one before about the same row; of actions that are not here, all. */
+/** Facts in which an entry may differ from the previous one about the same row; for actions that are not here, in all. */
 const PROGRESS = ['finished_at', 'outcome', 'steps'];
 const MAY_CHANGE: Readonly<Partial<Record<AuditAction, readonly string[]>>> = {
   unaccept: [WITHDRAWAL_REASON],
@@ -161,7 +161,7 @@ const MAY_CHANGE: Readonly<Partial<Record<AuditAction, readonly string[]>>> = {
   look_up: PROGRESS,
 };
 
-/** How an entry contradicts the one before about the same row; null where it does not. */
+/** How an entry contradicts the previous one about the same row; null if it does not. */
 function disagreement(entry: AuditEntry, earlier: AuditEntry | undefined): string | null {
   const free = MAY_CHANGE[entry.action];
   if (free === undefined) return null;
@@ -175,7 +175,7 @@ function disagreement(entry: AuditEntry, earlier: AuditEntry | undefined): strin
   return `contradicts entry ${earlier.entry} (${earlier.action} by ${whoText(earlier)}): ${other.join(', ')}`;
 }
 
-/** Empty where it was damaged: the hash shows that. */
+/** Empty for a damaged entry: its hash shows that. */
 function factsOf({ row }: AuditEntry): Readonly<Record<string, unknown>> {
   return (parsedJson(row) ?? {}) as Readonly<Record<string, unknown>>;
 }

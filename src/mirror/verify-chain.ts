@@ -1,10 +1,10 @@
-/** The chain of seals: every published run's digest and root, computed again from what the mirror holds. */
+/** Verifies the chain of seals: computes the digests and root of each published run again from the mirror's rows. */
 import { createHash } from 'node:crypto';
 import { whoText } from '../core/actor.ts';
 import type { Connection } from './database.ts';
 import { type StoredForget, digestReplaced, linkOf, readStoredForgets } from './forget-records.ts';
 import type { RetentionPolicy } from '../config/config.ts';
-import { prepared } from './query.ts';
+import { perConnection } from './query.ts';
 import type { SealRange } from './row-seals.ts';
 import { type RunDigests, digestChanges, digestRun, digestSweeps, rootOf } from './run-seals.ts';
 import type { Findings } from './verify-records.ts';
@@ -22,48 +22,29 @@ export interface SealedRun extends RunDigests {
   readonly root: Buffer;
 }
 
+/** Checks all published runs, forgets and moves; yields after each slice. */
 export function* verifyChain(connection: Connection, findings: Findings): Generator<undefined> {
   const runs = readSealed(connection);
-  // Where something was forgotten, the first run follows what says so.
+  // The first run follows the latest forget, if any.
   let previous: Buffer | null = verifyForgets(connection, runs, findings);
   const unlikeSealed = new Map(entriesUnlikeSealed(connection).map((entry) => [entry.run, entry]));
   for (const sealed of runs) {
     findings.checked.runs += 1;
-    const { run } = sealed;
+    const { run, changeDigest, sweepDigest } = sealed;
+    const problem = (message: string): void => findings.add({ kind: 'chain', message, run });
     const found = yield* digestRun(connection, run);
-    if (!found.changeDigest.equals(sealed.changeDigest)) {
-      findings.add({
-        kind: 'chain',
-        message: sealed.changeDigest.length === 0 ? missingDigestText(run) : unlikeChangesText(run),
-        run,
-      });
-    }
-    if (!found.sweepDigest.equals(sealed.sweepDigest)) {
-      findings.add({
-        kind: 'chain',
-        message:
-          sealed.sweepDigest.length === 0
-            ? missingDigestText(run)
-            : `what is stored of the collections that run ${run} read was changed after the run`,
-        run,
-      });
-    }
+    if (!found.changeDigest.equals(changeDigest))
+      problem(changeDigest.length === 0 ? missingDigestText(run) : unlikeChangesText(run));
+    if (!found.sweepDigest.equals(sweepDigest))
+      problem(
+        sweepDigest.length === 0
+          ? missingDigestText(run)
+          : `what is stored of the collections that run ${run} read was changed after the run`,
+      );
     const unlike = unlikeSealed.get(run);
-    if (unlike !== undefined) findings.add({ kind: 'chain', message: unlikeSealedText(unlike), run });
-    if (!isSame(previous, sealed.previousRoot)) {
-      findings.add({
-        kind: 'chain',
-        message: discontinuousText(run),
-        run,
-      });
-    }
-    if (!rootOf(sealed).equals(sealed.root)) {
-      findings.add({
-        kind: 'chain',
-        message: unlikeRootText(run),
-        run,
-      });
-    }
+    if (unlike !== undefined) problem(unlikeSealedText(unlike));
+    if (!isSame(previous, sealed.previousRoot)) problem(discontinuousText(run));
+    if (!rootOf(sealed).equals(sealed.root)) problem(unlikeRootText(run));
     previous = sealed.root;
     yield undefined;
   }
@@ -94,7 +75,7 @@ function unlikeRootText(run: number): string {
   return `the root hash of run ${run} does not match what is stored of the run`;
 }
 
-/** How the row of a run contradicts its root hash; null where it does not. */
+/** How the row of a run contradicts its root hash; null if it does not. */
 function unlikeRowText(sealed: SealedRun): string | null {
   const { run, root, changeDigest, sweepDigest } = sealed;
   if (rootOf(sealed).equals(root)) return null;
@@ -102,8 +83,8 @@ function unlikeRowText(sealed: SealedRun): string | null {
 }
 
 /**
- * The published runs in a range whose rows do not match their root hashes, oldest first: nothing that such a row says is proved, such as
- * the entry with which the audit log ended then.
+ * The published runs in a range whose rows do not match their root hashes, oldest first. Such a row proves nothing, for example not
+ * the latest entry of the audit log at that time.
  */
 export function runsUnlikeRoot(
   connection: Connection,
@@ -116,10 +97,9 @@ export function runsUnlikeRoot(
 }
 
 /**
- * What is wrong with the changes of the runs after this one, up to another: of the oldest whose records or revisions are not those it sealed.
- * Null where all are, so that the state as of that run, and what changed since, are as they were found. Bodies are not read.
- * @param among numbers of the collections that it is about: no others count where what the run saw of each proves that these are
- *   as it sealed them
+ * What is wrong with the changes of the first run after `after` and up to `upTo` whose records or revisions are not those that it
+ * sealed. Null if there is none: then the state as of `after`, and the changes since, are as they were found. Bodies are not read.
+ * @param among numbers of the collections that matter: a run is left out if its sweeps prove that these are as it sealed them
  */
 export function alteredChangesText(
   connection: Connection,
@@ -129,7 +109,7 @@ export function alteredChangesText(
     among,
   }: { readonly after: number; readonly upTo?: number; readonly among: ReadonlySet<number> | null },
 ): string | null {
-  // As of one moment: a run that another process publishes meanwhile would be half there.
+  // In one transaction, so that no run is published meanwhile.
   const first = connection.transaction(() =>
     unlikeAfter(connection, after).find(
       ({ run, concerns }) => run <= upTo && (among === null || concerns(among)),
@@ -141,7 +121,7 @@ export function alteredChangesText(
 interface UnlikeRun {
   readonly run: number;
   readonly text: string;
-  /** False where others than these collections (their numbers) explain it. */
+  /** False if other collections than these (by number) explain it. */
   readonly concerns: (collections: ReadonlySet<number>) => boolean;
 }
 
@@ -176,20 +156,20 @@ const UNLIKE = new WeakMap<
 >();
 
 /**
- * A run that made revisions and was not published, or never was: another program may have moved a version to it, out of the time in
- * question. Empty for a run of which only the row is gone: what it changed is shown, and `runs` says so.
+ * A run with revisions that was not published, or never existed: another program may have moved a version to it, out of the time that
+ * is compared. Empty for a run of which only the row is gone: its changes are still shown, and `runs` reports it.
  */
 function neverPublished(connection: Connection, run: number): UnlikeRun[] {
   const numbers = new Set(COLLECTIONS_OF_UNSEALED(connection).all({ run }));
   if (numbers.size === 0) return [];
   const concerns: UnlikeRun['concerns'] = (collections) => !collections.isDisjointFrom(numbers);
   if (typeof run === 'number') return [{ run, text: ownerlessText(connection, run), concerns }];
-  // Another program may have stored a text, which is after all numbers.
+  // Another program may have stored a text, which sorts after all numbers.
   return [{ run: Number.MAX_SAFE_INTEGER, text: 'the run of a revision is not a number', concerns }];
 }
 
-const COLLECTIONS_OF_UNSEALED = prepared(({ $client }) =>
-  $client
+const COLLECTIONS_OF_UNSEALED = perConnection((connection) =>
+  connection
     .prepare<{ run: number }, number>(
       `SELECT collection FROM (SELECT collection FROM records WHERE run = :run UNION SELECT collection FROM revisions WHERE run = :run)
        WHERE EXISTS (SELECT 1 FROM runs WHERE run = :run) OR NOT EXISTS (SELECT 1 FROM sweeps WHERE run = :run)
@@ -199,8 +179,8 @@ const COLLECTIONS_OF_UNSEALED = prepared(({ $client }) =>
 );
 
 /**
- * True where other collections explain that a run's changes differ: in some of these it has other numbers of changes than it
- * sealed, in the given ones it has those.
+ * True if other collections explain that a run's changes differ: some of them have other numbers of changes than the run's sweeps
+ * say, and the given ones do not.
  */
 function isAsCounted(
   connection: Connection,
@@ -212,9 +192,9 @@ function isAsCounted(
   return found.length > 0 && found.every((collection) => !collections.has(collection));
 }
 
-/** Collections in which a run has other changes than it says, or some that it does not count (4, rewritten). */
-const MISCOUNTED = prepared(({ $client }) =>
-  $client
+/** Collections in which a run has other numbers of changes than its sweeps say, or changes that they do not count (4, rewritten). */
+const MISCOUNTED = perConnection((connection) =>
+  connection
     .prepare<{ run: number }, number>(
       `WITH found AS (SELECT collection, count(*) FILTER (WHERE change = 1) AS added, count(*) FILTER (WHERE change = 2) AS changed,
            count(*) FILTER (WHERE change = 3) AS removed, count(*) FILTER (WHERE change = 4) AS rewritten
@@ -232,22 +212,23 @@ const MISCOUNTED = prepared(({ $client }) =>
 /** The digest of a run without changes. */
 const NO_CHANGES = createHash('sha256').digest();
 
-const CHANGING_AFTER = prepared(({ $client }) =>
-  $client
+const CHANGING_AFTER = perConnection((connection) =>
+  connection
     .prepare<{ after: number }, number>(
       `SELECT DISTINCT run FROM records WHERE run > :after UNION SELECT DISTINCT run FROM revisions WHERE run > :after`,
     )
     .pluck(),
 );
 
-function toEnd<T>(steps: Generator<undefined, T>): T {
+/** Runs a generator to its end without yielding; returns its result. */
+export function toEnd<T>(steps: Generator<undefined, T>): T {
   for (;;) {
     const step = steps.next();
     if (step.done === true) return step.value;
   }
 }
 
-/** Rows that say what a run did, or saw, without the run that covers them. */
+/** Reports rows of runs that are gone or were not published. */
 function verifyOwners(connection: Connection, findings: Findings): void {
   const owners = [
     [MADE_REVISIONS, `SELECT DISTINCT run FROM all_revisions`, 'root IS NOT NULL'],
@@ -274,7 +255,10 @@ function ownerlessText(connection: Connection, run: number, what = MADE_REVISION
   return `run ${run} ${what}, but ${hasRow ? 'was not published' : 'its row is gone'}`;
 }
 
-/** Of the runs after this one (up to another), or of all; oldest first. One that another program gave to no source has an empty name: no root covers it. A digest that another program removed is empty: no digest equals it. */
+/**
+ * The published runs after `after` and up to `upTo`, oldest first. A run without a source, as another program may leave it, has an
+ * empty name, which no root covers. A digest that another program removed is empty, so that no digest equals it.
+ */
 export function readSealed(connection: Connection, after = 0, upTo = Number.MAX_SAFE_INTEGER): SealedRun[] {
   return connection
     .prepare<[number, number], SealedRun>(
@@ -287,14 +271,14 @@ export function readSealed(connection: Connection, after = 0, upTo = Number.MAX_
     .all(after, upTo);
 }
 
-/** The latest entry of the audit log when a run was sealed, which the log has not, or has otherwise. */
+/** A run whose root covers an entry of the audit log that is gone or altered: the latest one when it was sealed. */
 export interface EntryUnlikeSealed {
   readonly run: number;
   readonly entry: number | null;
   readonly isGone: boolean;
 }
 
-/** Of each run whose root covers an entry that is not in the audit log as it was sealed; oldest first. */
+/** All of these, oldest run first. */
 export function entriesUnlikeSealed(connection: Connection): EntryUnlikeSealed[] {
   return connection
     .prepare<[], Omit<EntryUnlikeSealed, 'isGone'> & { readonly isGone: number }>(
@@ -306,9 +290,9 @@ export function entriesUnlikeSealed(connection: Connection): EntryUnlikeSealed[]
     .map(({ isGone, ...sealed }) => ({ ...sealed, isGone: isGone === 1 }));
 }
 
-/** Another one after each change: `data_version` after those of other connections, `total_changes()` after its own. */
+/** A text that changes with each change: `data_version` with those of other connections, `total_changes()` with this one's own. */
 export function fileState(connection: Connection): string {
-  // One that only reads writes to temporary tables at most.
+  // A read-only connection changes temporary tables at most.
   const own = connection.readonly
     ? 0
     : connection.prepare<[], number>('SELECT total_changes()').pluck().get();
@@ -324,12 +308,12 @@ function isSame(one: Buffer | null, other: Buffer | null): boolean {
   return one === null || other === null ? one === other : one.equals(other);
 }
 
-// What retention did, as covered by the chain of seals.
+// What retention and moves did, as covered by the chain of seals.
 
-/** In `forgets.policy`: the row is of a move of the mirror, not of retention. */
+/** In `forgets.policy` of a row that a move of the mirror wrote, not retention. */
 export const MOVED_POLICY = '{"moved":1}';
 
-/** The entry of the latest move, after which runs may have other numbers; 0 without one. */
+/** The entry of the latest move, since which runs may have other numbers; 0 without one. */
 export function lastMove(connection: Connection): number {
   const latest = connection.prepare<[], number | null>(
     `SELECT max(entry) FROM audit_log WHERE action = 'move'`,
@@ -337,12 +321,12 @@ export function lastMove(connection: Connection): number {
   return latest.pluck().get() ?? 0;
 }
 
-/** True for the row that `mirror move` left. */
+/** True for a row of `mirror move`. */
 export function isMove({ policy }: Pick<StoredForget, 'policy'>): boolean {
   return policy === MOVED_POLICY;
 }
 
-/** Checks every forget, notes what it did, and returns what the first sealed run has to follow. */
+/** Checks all forgets, notes what they did, and returns the link that the first sealed run has to follow. */
 function verifyForgets(
   connection: Connection,
   runs: readonly SealedRun[],
@@ -360,7 +344,7 @@ function verifyForgets(
     if (!digestReplaced(connection, forget).equals(row.replacedDigest)) {
       problem(`the root hashes that forget ${forget} replaced do not match its hash`);
     }
-    // One move leaves a row for each mirror that it made a file of, or took into one.
+    // A move writes a row for each mirror that the new file was made from.
     const last = noted.at(-1);
     const shown = { ...row, via: viaOf(connection, row) };
     if (last !== undefined && isSameMove(row, last[0])) last.push(shown);
@@ -374,7 +358,7 @@ function verifyForgets(
       const message = isMove(rows[0]) ? moveNote(rows, { isLatest: rows === latestMove }) : noteOf(rows[0]);
       findings.note({ message, run: tipRun, at });
     } catch (error) {
-      // JSON that is none, or of another form, was altered: its link shows that.
+      // The link shows that unreadable JSON was altered.
       if (!(error instanceof SyntaxError || error instanceof TypeError)) throw error;
     }
   }
@@ -394,7 +378,7 @@ interface NotedForget extends StoredForget {
   readonly via: string | null;
 }
 
-/** How the program knew who had it done, by the audit log's entry; null where it has none of that name. */
+/** How the program knew who did it, by the audit log's entry; null if there is none with that name. */
 function viaOf(connection: Connection, { forget, by }: Pick<StoredForget, 'forget' | 'by'>): string | null {
   const via = connection.prepare<[string, string], string>(
     `SELECT via FROM audit_log WHERE about = 'forgets' AND member = ? AND "by" = ? ORDER BY entry LIMIT 1`,
@@ -406,7 +390,7 @@ function isSameMove(one: StoredForget, other: StoredForget): boolean {
   return isMove(one) && isMove(other) && one.at === other.at && one.by === other.by;
 }
 
-/** @param isLatest false for a move before the one that made this file */
+/** @param isLatest true for the move that made this file */
 function moveNote(
   rows: readonly [NotedForget, ...NotedForget[]],
   { isLatest }: { readonly isLatest: boolean },
@@ -414,14 +398,14 @@ function moveNote(
   const [{ at, by }] = rows;
   const via = rows.find((row) => row.via !== null)?.via ?? null;
   const before = rootsText(rows, ({ rootBefore }) => rootBefore);
-  // Of mirrors that became one, the last row has the root that it got.
+  // If several mirrors became one, the last row has the new root.
   const sealed = rows.filter(({ rootBefore, rootAfter }) => !rootAfter.equals(rootBefore));
   const after = rootsText(sealed.length === 0 ? rows.slice(-1) : sealed, ({ rootAfter }) => rootAfter);
   const what = isLatest ? 'this file was made' : 'a file from which this one comes was made';
   return `${what} by \`mirror move\` on ${at} by ${whoText({ by, via })}; the root hash of the mirror until then was ${before}, from then on ${after}`;
 }
 
-/** One root, or each with its sources; of a mirror that was split, every row has all of them, which says nothing. */
+/** The roots, each with its sources, unless all rows have the same sources, as after a split. */
 function rootsText(rows: readonly StoredForget[], rootOf: (row: StoredForget) => Buffer): string {
   const byRoot = [...Map.groupBy(rows, (row) => rootOf(row).toString('hex'))];
   if (new Set(rows.map(({ sources }) => sources)).size === 1) return byRoot.map(([root]) => root).join(', ');
@@ -444,8 +428,6 @@ function noteOf(row: NotedForget): string {
   );
 }
 
-// A retention policy in words.
-
 const UNITS = [
   ['d', 86_400_000],
   ['h', 3_600_000],
@@ -453,7 +435,7 @@ const UNITS = [
   ['s', 1000],
 ] as const;
 
-/** `last 7, daily 30, within 12 h`. @internal */
+/** A retention policy in words: `last 7, daily 30, within 12 h`. @internal */
 export function policyText(policy: RetentionPolicy): string {
   const { withinMs = 0, ...counts } = policy;
   const rules = Object.entries(counts).filter(([, count]) => count > 0);
@@ -468,8 +450,7 @@ function spanText(ms: number): string {
   return `${ms / length} ${unit}`;
 }
 
-// A seal that somebody noted, or that a backup's manifest has.
-
+/** What has a seal that somebody noted, or that is in a backup's manifest. */
 export type FoundSeal =
   | { readonly status: 'run'; readonly run: number }
   | {
@@ -482,18 +463,18 @@ export type FoundSeal =
   | {
       readonly status: 'replaced';
       readonly run: number;
-      /** The run that has its changes now; null where it stayed. */
+      /** The run that has its changes now; null if the run itself stayed. */
       readonly into: number | null;
       readonly forget: number;
       /** What replaced it. */
       readonly how: 'forget' | 'move';
       readonly at: string;
       readonly by: string;
-      /** Null where the audit log has no entry of it. */
+      /** Null if the audit log has no entry for it. */
       readonly via: string | null;
     };
 
-/** Of which run, or entry of the audit log, a hash is the seal, or was until a forget; undefined for none. */
+/** As `Mirror.findSeal`. */
 export function findSeal(connection: Connection, seal: Buffer): FoundSeal | undefined {
   const run = connection.prepare<[Buffer], number>(`SELECT run FROM runs WHERE root = ?`).pluck().get(seal);
   if (run !== undefined) return { status: 'run', run };

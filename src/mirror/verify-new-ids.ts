@@ -1,8 +1,8 @@
 /**
- * The ids that restores gave to records, or found them under, against the id map. The seals of the map's rows show what was
- * taken out of it, but have no key: whoever takes out rows, their seals and the seal of the set leaves an empty map that is as
- * good as new. The journals and plans of restores, which the audit log covers, have the same ids. Nothing that the program does
- * drops either: `forget` keeps both, and `mirror move` takes both or none of a source.
+ * Verifies that the id map has all ids that restores gave to records, or under which they found them. Seals show that single rows of
+ * the map are missing, but they have no key: whoever removes the rows with their seals and the seal of the set leaves an empty map that
+ * looks new. The journals and plans of restores, which the audit log covers, have the same ids. Tidemark never drops just one of the
+ * two: `forget` keeps both, and `mirror move` takes both of a source, or none.
  */
 import { isKind } from '../catalog/catalog.ts';
 import type { Connection } from './database.ts';
@@ -10,13 +10,13 @@ import { inJson } from './query.ts';
 import type { Findings } from './verify-records.ts';
 
 interface GivenId {
-  /** With the source, as below. */
+  /** JSON array of source, kind and id. */
   readonly key: string;
   readonly kind: string;
   readonly id: string;
 }
 
-/** Those of one restore. As in the journal (`restore/apply`): what a step creates of another kind than its own is not mapped. */
+/** The ids of one restore. As in `restore/apply`: a record of another kind than the step's own is not mapped. */
 const GIVEN = `
   WITH restored AS (SELECT restore, source, iif(json_valid(plan), plan, '{}') AS plan FROM restores WHERE restore = ?)
   SELECT json_array(${inJson('r.source')}, p.value ->> '$.kind', ${inJson('s.new_id')}) AS key, p.value ->> '$.kind' AS kind, s.new_id AS id
@@ -28,7 +28,7 @@ const GIVEN = `
   SELECT json_array(${inJson('r.source')}, a.value ->> '$.kind', a.value ->> '$.live_id'), a.value ->> '$.kind', a.value ->> '$.live_id'
   FROM restored r JOIN json_each(r.plan, '$.adopted') a WHERE a.value ->> '$.by' <> 'id_map'`;
 
-/** A line for each id without a row; one whose seal is left is reported by that seal. */
+/** Reports each id that has neither a row nor a seal in the map; one with a seal is reported by that. */
 export function* verifyNewIds(connection: Connection, findings: Findings): Generator<undefined> {
   const known = new Set(
     connection

@@ -1,7 +1,7 @@
 /**
- * Checks the mirror: the file's own structure, the schema, every body against its hash, every revision, and the chain
- * of seals from the first run to the last. It reads one snapshot and changes nothing. SQL as text, also in the other files of
- * the verification: rows are read as they are stored, without the decoders of the schema.
+ * Verifies the mirror: the structure of the file, the schema, each body against its hash, each revision, and the chain of seals from
+ * the first run to the last. Reads one snapshot and changes nothing. SQL as text, as in the other files of the verification, so that
+ * rows are read as they are stored, without the decoders of the schema.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isKind } from '../catalog/catalog.ts';
@@ -49,14 +49,14 @@ export interface VerifyResult {
 
 export interface VerifyProgress {
   readonly records: number;
-  /** Records that the mirror counts. */
+  /** Records in the mirror, by its counts. */
   readonly of: number;
 }
 
-/** Problems listed at most; a damaged mirror could have one per record. */
+/** The most problems that are listed: a damaged mirror could have one for each record. */
 const MAX_PROBLEMS = 1000;
 
-/** The caller ends the connection's transaction afterwards. */
+/** Verifies in a transaction of the connection, which the caller ends afterwards. */
 export async function verifySnapshot(
   connection: Connection,
   onProgress: (progress: VerifyProgress) => void,
@@ -72,7 +72,6 @@ export async function verifySnapshot(
       notes.push(note);
     },
   };
-  // One snapshot.
   connection.exec('BEGIN');
   shadowAlteredViews(connection);
   const wrongTypes = valuesOfWrongType(connection);
@@ -83,8 +82,8 @@ export async function verifySnapshot(
 }
 
 /**
- * A part that reads a damaged page ends there; the others continue.
- * @param isMisread true where values of another type than expected were found: then they may make any part fail
+ * Runs a part of the verification. A part that reads a damaged page ends there; the others continue.
+ * @param isMisread true if values of an unexpected type were found, and reported: any part may fail because of them
  */
 async function run(part: Iterator<unknown>, findings: Findings, isMisread: boolean): Promise<void> {
   for (;;) {
@@ -99,7 +98,7 @@ async function run(part: Iterator<unknown>, findings: Findings, isMisread: boole
 }
 
 /**
- * Errors that damage causes: SQLite's own, unknown names, invalid JSON.
+ * The text of an error that damage caused: SQLite's own, unknown names, invalid JSON.
  * @throws any other error
  */
 function unreadable(thrown: unknown): string {
@@ -115,7 +114,6 @@ function collectionsOf(connection: Connection, findings: Findings): CollectionRo
   try {
     return readCollections(connection);
   } catch (error) {
-    // The other parts continue.
     findings.add({ kind: 'index', message: `collections ${unreadable(error)}` });
     return [];
   }
@@ -162,10 +160,8 @@ function* verifyFile(connection: Connection, findings: Findings): Generator<unde
     const remedy = isRestorable(connection, each) ? { remedy: MADE_AGAIN } : {};
     findings.add({ kind: 'schema', message: each.message, ...remedy });
   }
-  for (const each of addedByOthers(connection)) {
-    const remedy = remedyOf(each);
-    findings.add({ kind: 'schema', message: each.message, ...(remedy === undefined ? {} : { remedy }) });
-  }
+  for (const each of addedByOthers(connection))
+    findings.add({ kind: 'schema', message: each.message, ...remedyOf(each) });
   for (const message of kindViewProblems(connection))
     findings.add({ kind: 'schema', message, remedy: MADE_AGAIN });
   yield undefined;
@@ -175,10 +171,8 @@ function* verifyFile(connection: Connection, findings: Findings): Generator<unde
   }
   const broken = connection.pragma('foreign_key_check') as { table: string; parent: string }[];
   for (const { table, parent } of broken) {
-    findings.add({
-      kind: 'index',
-      message: `a row of ${table} refers to a row of ${parent} that is not there`,
-    });
+    const message = `a row of ${table} refers to a row of ${parent} that is not there`;
+    findings.add({ kind: 'index', message });
   }
 }
 
@@ -200,9 +194,9 @@ function rulesOf(
   }
 }
 
-// The rows of collections against the sweeps, which the runs have sealed.
+// The rows of collections against the sweeps, which the runs' seals cover.
 
-/** Every sweep that is known. */
+/** All known sweeps. */
 const SEEN = `seen AS (
   SELECT s.collection, s.run, r.finished_at AS at, s.outcome, s.mode, s.error_code, s.error, r.root IS NOT NULL AS is_published
   FROM sweeps s JOIN runs r ON r.run = s.run
@@ -243,8 +237,8 @@ function* verifySweeps(connection: Connection, findings: Findings): Generator<un
 }
 
 /**
- * Collections that are marked as gone with their parent. Such a one has no records, and no published run has tried to read it
- * since: that would have taken the mark away. The run that set it walked no list.
+ * Checks collections that are marked as gone with their parent: they have no records, the run that set the mark walked no list, and no
+ * published run has tried to read them since, as that would have cleared the mark.
  */
 function* verifyRetired(connection: Connection, findings: Findings): Generator<undefined> {
   const contradicted = connection
@@ -271,7 +265,7 @@ function* verifyRetired(connection: Connection, findings: Findings): Generator<u
   yield undefined;
 }
 
-/** A condition on a column: true unless it holds a JSON array of texts. */
+/** SQL that is true unless the column has a JSON array of texts. */
 function isNoList(column: string): string {
   return `CASE WHEN NOT json_valid(${column}) THEN true WHEN json_type(${column}) <> 'array' THEN true
     ELSE EXISTS (SELECT 1 FROM json_each(${column}) WHERE type <> 'text') END`;
@@ -287,17 +281,15 @@ function* verifyRunKinds(connection: Connection, findings: Findings): Generator<
     const unknown = isUnreadable === 1 ? [] : (JSON.parse(kinds) as string[]).filter((each) => !isKind(each));
     if (isUnreadable === 1)
       findings.add({ kind: 'index', message: `the column kinds of run ${run} cannot be read`, run });
-    for (const kind of unknown)
-      findings.add({
-        kind: 'index',
-        message: `run ${run} was narrowed to ${kind}: there is no such kind`,
-        run,
-      });
+    for (const kind of unknown) {
+      const message = `run ${run} was narrowed to ${kind}: there is no such kind`;
+      findings.add({ kind: 'index', message, run });
+    }
   }
   yield undefined;
 }
 
-/** Rows whose types are not a list of texts, and those of an unknown kind. */
+/** Reports rows whose types are not a list of texts, and rows of an unknown kind. */
 function* verifySchemaChanges(connection: Connection, findings: Findings): Generator<undefined> {
   const rows = connection
     .prepare<[], { run: number; kind: string; field: string; isUnreadable: number }>(
@@ -323,7 +315,7 @@ function placeOf(kind: string, scope: string): Pick<VerifyProblem, 'recordKind' 
   return isKind(kind) ? { recordKind: kind, scope: JSON.parse(scope) as Scope } : {};
 }
 
-// The counts of fields against the bodies that a verification reads anyway.
+// The counts of fields, against the bodies that a verification reads anyway.
 
 interface CountedKind {
   readonly source: string;
@@ -332,11 +324,11 @@ interface CountedKind {
   readonly found: KindShapes;
 }
 
-/** Counts what is stored once more; kinds that were never counted are left out. */
+/** Counts the fields of all bodies again, without kinds that were never counted. */
 class ShapeCheck {
   readonly #kinds = new Map<string, CountedKind>();
 
-  /** Reads what is stored. */
+  /** Reads the stored counts. */
   *open(connection: Connection): Generator<undefined> {
     const rows = connection
       .prepare<[], { id: number; source: string; kind: string }>(
@@ -351,14 +343,14 @@ class ShapeCheck {
     }
   }
 
-  /** A current body. */
+  /** Counts a current body. */
   see(source: string, kind: Kind, text: string): void {
     const counted = this.#kinds.get(`${source} ${kind}`);
     const body = counted === undefined ? undefined : parsed(text);
     if (body !== undefined) counted?.found.add(body);
   }
 
-  /** Once every body was seen. */
+  /** Reports the differences, after all bodies were counted. */
   *report(findings: Findings): Generator<undefined> {
     for (const counted of this.#kinds.values()) {
       for (const message of differences(counted))
@@ -386,12 +378,12 @@ function* differences({ source, kind, stored, found }: CountedKind): Generator<s
   }
 }
 
-// Rows that are sealed one by one, against their seals: a line for each altered, added and deleted row.
+// Rows that are sealed one by one, against their seals.
 
-/** Rows between two turns of the event loop. */
+/** Rows per slice. */
 const SLICE = 1000;
 
-/** Each separately, so that a damaged page in one does not affect the others. */
+/** Separate parts, so that a damaged page in one does not affect the others. */
 function rowParts(connection: Connection, findings: Findings): Iterator<undefined>[] {
   return [
     ...SEALED_SETS.map((set) => verifyRows(connection, set, findings)),
@@ -422,7 +414,7 @@ function* verifyRows(connection: Connection, set: SealedSet, findings: Findings)
     if (index % SLICE === SLICE - 1) yield undefined;
   }
   let count = 0;
-  // All at once: no statement is left open between two turns.
+  // Not iterated: no statement may be open while others use the connection.
   for (const row of connection.prepare<[], SealedRow>(sealedRowsSql(set)).all()) {
     const seal = seals.get(row.member);
     seals.delete(row.member);
@@ -434,11 +426,11 @@ function* verifyRows(connection: Connection, set: SealedSet, findings: Findings)
   }
   const isRun = connection.prepare<[number], number>('SELECT 1 FROM runs WHERE run = ?').pluck();
   for (const member of seals.keys()) {
-    // One under way has no seal yet, and one that has is not under way.
+    // A seal without a settled row: a run that is under way has no seal yet.
     const { run = 0 } = named(set, member);
     add(findings, set, member, goneText(set === 'runs' && isRun.get(run) === 1));
   }
-  // A set that never had a row may have no seal.
+  // A set that never had a row has no seal.
   if (!(whole ?? EMPTY_SET).equals(combinedSeal))
     findings.add({
       kind: 'chain',
@@ -463,7 +455,7 @@ function add(findings: Findings, set: SealedSet, member: string, what: string): 
   findings.add({ kind: 'chain', message: `${name} ${what}`, ...place });
 }
 
-/** Nothing where the member itself was damaged. */
+/** The name and place of a row; only a name if its member was damaged. */
 function named(
   set: SealedSet,
   member: string,
@@ -474,7 +466,7 @@ function named(
   return Number.isInteger(run) ? { name: `the row of run ${run}`, run } : { name: 'the row of a run' };
 }
 
-/** The id apart from the name: it may be a secret. */
+/** The id is separate from the name, as it may be a secret. */
 function namedMapping(member: string): Omit<VerifyProblem, 'kind' | 'message'> & { readonly name: string } {
   const key = parsed(member);
   const [source = '', kind = '', scope = '', id = ''] = Array.isArray(key) ? key.map(String) : [];
@@ -485,9 +477,10 @@ function namedMapping(member: string): Omit<VerifyProblem, 'kind' | 'message'> &
 const MADE_AGAIN =
   'the views are created again when this result is recorded, or else by the next command that writes, such as `tidemark sync`';
 
-/** What ends it, where nothing that was recorded is touched; undefined for a table, whose contents are another program's. */
-function remedyOf({ type, name }: { readonly type: string; readonly name: string }): string | undefined {
-  if (type === 'view' && isNameOfKindView(name)) return MADE_AGAIN;
-  if (type === 'table') return undefined;
-  return `drop what another program added: \`DROP ${type.toUpperCase()} "${name.replaceAll('"', '""')}"\``;
+/** How to remove an object that another program added, if that loses no rows: nothing for a table. */
+function remedyOf({ type, name }: { readonly type: string; readonly name: string }): { remedy?: string } {
+  if (type === 'view' && isNameOfKindView(name)) return { remedy: MADE_AGAIN };
+  if (type === 'table') return {};
+  const drop = `DROP ${type.toUpperCase()} "${name.replaceAll('"', '""')}"`;
+  return { remedy: `drop what another program added: \`${drop}\`` };
 }

@@ -1,6 +1,6 @@
 /**
- * The columns of a kind's view as SQL: the values of a record, from its body. Other programs can decode what they show: half of a
- * surrogate pair has no UTF-8, and U+0000 ends a text.
+ * The columns of a kind's view as SQL: the values of a record, from its body. They contain no half of a surrogate pair, which has no
+ * UTF-8, and no U+0000, which ends a text: other programs cannot decode these.
  */
 import { definitionOf } from '../catalog/catalog.ts';
 import type { FieldDefinition, ScopeKey } from '../catalog/definition.ts';
@@ -11,7 +11,7 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { splitPointer } from '../core/json-pointer.ts';
 import type { Connection, Statement } from './database.ts';
 
-/** The body as received; `r.body` has no half of a surrogate pair. */
+/** The body as received; in `r.body`, halves of surrogate pairs are replaced. */
 export const RECEIVED = 'r.received';
 
 /** The columns of a kind's view, each with its value in SQL. */
@@ -53,8 +53,8 @@ function ownValue(definition: ResourceDefinition, value: Exclude<KindColumn['val
 }
 
 /**
- * Booleans are 1 and 0, objects and arrays JSON text. Absent and null are NULL, and but for columns of text so is what is of
- * another type than documented: a plain CAST would make a number of any text.
+ * Booleans are 1 and 0, objects and arrays JSON text. Absent and null are NULL; so is a value of another type than documented, except
+ * in text columns: a plain CAST would make a number of any text.
  */
 function fieldValue({ name, type }: FieldDefinition, secrets: readonly string[]): string {
   const path = jsonPath([name]);
@@ -78,9 +78,9 @@ function fieldValue({ name, type }: FieldDefinition, secrets: readonly string[])
 }
 
 /**
- * A view that the others read for a time that is given to it as JSON. A time with another offset (`+02:00`, `+0200`, `+02`) is
- * shown in UTC, so that times compare as text; its milliseconds are cut as in Parquet, where SQLite would round. Which texts
- * are times: `timeOfField` of core/parse-time.ts. What is of another type than text has no row.
+ * A view that the others read to convert a time, given as JSON. A time with an offset (`+02:00`, `+0200`, `+02`) is shown in UTC, so
+ * that times compare as text; more than milliseconds are cut off, as in Parquet, where SQLite would round. `timeOfField` of
+ * core/parse-time.ts decides which texts are times. A value of another type than text has no row.
  */
 export const TIMES = 'utc_times';
 
@@ -91,7 +91,7 @@ export const TIMES_QUERY = `SELECT json, CASE WHEN t GLOB '*[0-9][+-][0-9][0-9]:
       WHEN u GLOB '*:*[+-][0-9][0-9]' THEN u || ':00' ELSE u END AS t, v
     FROM (SELECT json, value AS v, replace(upper(value), ',', '.') AS u FROM json_each WHERE key IS NULL AND type = 'text'))`;
 
-/** A list of objects without these members; as received where it is of another type. A name that is there twice is removed twice. */
+/** A list of objects without these members; a value of another type as received. Removes a member twice, as its name may be there twice. */
 function listValue(name: string, without: readonly string[]): string {
   const path = jsonPath([name]);
   const paths = [...without, ...without].map((each) => jsonPath([each])).join(', ');
@@ -107,7 +107,7 @@ const FIRST_SEEN = `(SELECT n.finished_at FROM runs n
 const LAST_CHANGED = `(SELECT n.finished_at FROM runs n WHERE n.run = iif(r.change = 4,
     (SELECT max(v.run) FROM revisions v WHERE v.record = r.record AND v.change <> 4), r.run))`;
 
-/** The first of these members that holds a text or a number, as `nameIn` of `diff`. */
+/** The first of these members that has a text or a number, as `nameIn` of `diff`. */
 export function nameValue(pointers: readonly string[], body: string): string {
   return nameAt(
     pointers.map((pointer) => jsonPath(splitPointer(pointer))),
@@ -115,7 +115,7 @@ export function nameValue(pointers: readonly string[], body: string): string {
   );
 }
 
-/** The same, by JSON paths in SQL. */
+/** The same by JSON paths, as SQL. */
 export function nameAt(paths: readonly string[], body: string): string {
   const values = paths.map(
     (path) =>
@@ -124,7 +124,7 @@ export function nameAt(paths: readonly string[], body: string): string {
   return `CAST(${values.length > 1 ? `coalesce(${values.join(', ')})` : (values[0] ?? 'NULL')} AS TEXT)`;
 }
 
-/** Of another type than text, the JSON as received: as SQL's own value, `1.10` would be `1.1` and `true` be 1. */
+/** The value of a text; other types as the received JSON, since as SQL values `1.10` would be `1.1` and `true` would be 1. */
 function textValue(names: readonly string[]): string {
   return `CAST((SELECT iif(x GLOB '"*', x ->> '$', nullif(x, 'null')) FROM (SELECT r.body -> ${jsonPath(names)} AS x)) AS TEXT)`;
 }
@@ -133,19 +133,17 @@ function jsonPath(names: readonly string[]): string {
   return textLiteral(memberPath(names));
 }
 
-/** As a JSON path. */
+/** The JSON path to a member. */
 export function memberPath(names: readonly string[]): string {
   return `$${names.map((name) => `."${name}"`).join('')}`;
 }
 
+/** A text as an SQL literal. */
 export function textLiteral(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
 }
 
-/**
- * A function that returns the name in a body, as the views show it; null where it has none. It keeps one statement per kind
- * prepared.
- */
+/** Returns a function for the name in a body, as the views show it; null if there is none. Prepares one statement for each kind. */
 export function bodyNames(connection: Connection): (kind: Kind, body: string) => string | null {
   const statements = new Map<Kind, Statement<[string], string | null>>();
   return (kind, body) => {
@@ -162,7 +160,7 @@ export function bodyNames(connection: Connection): (kind: Kind, body: string) =>
   };
 }
 
-/** The next escape that may be half of a surrogate pair; those of Hangul begin so too. */
+/** The next escape that may be half of a surrogate pair (escapes of Hangul begin in the same way). */
 const NEXT = String.raw`instr(t,'\ud')`;
 
 const PAIR = String.raw`substr(t,${NEXT},12) GLOB '\ud[89abAB]??\ud[c-fC-F]??'`;
@@ -170,8 +168,8 @@ const PAIR = String.raw`substr(t,${NEXT},12) GLOB '\ud[89abAB]??\ud[c-fC-F]??'`;
 const HALF = String.raw`GLOB '*\u[dD][89a-fA-F]*'`;
 
 /**
- * JSON with U+FFFD in place of half a surrogate pair: SQLite makes bytes of it that are not UTF-8, and programs then fail for
- * the entire query. The same for U+0000, behind which `LIKE` and programs see nothing. In `t` no backslash is escaped.
+ * JSON with U+FFFD in place of half a surrogate pair, for which SQLite makes bytes that are not UTF-8, so that programs fail for the
+ * entire query. The same for U+0000, after which `LIKE` and programs see nothing. In `t` no backslash is escaped.
  */
 function withoutHalves(json: string): string {
   return String.raw`iif(${json} ${HALF} OR instr(${json},'\u0000'),(WITH RECURSIVE h(d,t) AS (SELECT '',replace(replace(replace(${json},'\\',char(1)),'\uD','\ud'),'\u0000','\ufffd') UNION ALL
@@ -179,14 +177,14 @@ function withoutHalves(json: string): string {
       substr(t,${NEXT}+iif(${PAIR},12,6)) FROM h WHERE ${NEXT}) SELECT replace(d||t,char(1),'\\') FROM h WHERE NOT ${NEXT}),${json})`;
 }
 
-/** What is read as text from the body of record `r`. SQLite repeats the expression of a column wherever that is named, but not that of a subquery without FROM. */
+/** Reads a text from the body of record `r`. In a subquery, as SQLite would repeat the expression of `r.body` wherever it is used. */
 export function fromBody(read: (body: string) => string): string {
   return `CAST((SELECT ${read('x')} FROM (SELECT r.body AS x)) AS TEXT)`;
 }
 
 /**
- * A view that the others read: SQLite parses all views for each connection, so the text is in one of them. It takes the view apart, so
- * that indexes are used as for the table.
+ * A view that the others read instead of `records`. SQLite parses all views for each connection, so the long expression is in one of
+ * them only. SQLite flattens it, so that indexes are used as for the table.
  */
 export const RECORDS = 'decodable_records';
 

@@ -1,5 +1,5 @@
 /** The write-ahead log: synced to disk off the event loop, and emptied into the mirror's file. */
-import { close, existsSync, fdatasync, open, statSync } from 'node:fs';
+import { close, fdatasync, open, statSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { asFileError } from '../core/file-errors.ts';
 import type { Connection } from './database.ts';
@@ -11,16 +11,16 @@ const syncFile = promisify(fdatasync);
 /**
  * Syncs the write-ahead log to disk for commits that must survive a power failure: with `synchronous = FULL`, SQLite
  * would block the event loop at each commit. With `synchronous = NORMAL`, a commit is in the log when it returns. After
- * a power failure, checksums limit the log to its last complete commit, and SQLite syncs the log itself before it moves
- * pages out of it or restarts it. So a commit is durable once the log was synced after it.
+ * a power failure, checksums limit the log to its last complete commit; SQLite itself syncs the log before it moves
+ * pages out of it or restarts it. So a commit is durable once the log has been synced after it.
  */
 export class LogSync {
   readonly #path: string;
-  /** The log's descriptor. SQLite holds its locks on other files, so that closing this one frees none of them. */
+  /** The log's descriptor. Closing it frees no lock: SQLite holds its locks on other files. */
   #file: Promise<number> | null = null;
   #running: Promise<void> = Promise.resolve();
   #next: Promise<void> | null = null;
-  /** A failed sync may have thrown away what it should have written: no later one makes up for it. */
+  /** Permanent: a failed sync may have discarded what it should have written, and no later one makes up for it. */
   #failure: Error | null = null;
 
   constructor(mirrorPath: string) {
@@ -29,7 +29,7 @@ export class LogSync {
 
   /**
    * Resolves once everything committed before the call is on disk. Calls that arrive during a sync share the next one.
-   * @throws TidemarkError `disk_full`, `read_only`, `file_system`: from then on always
+   * @throws TidemarkError `disk_full`, `read_only`, `file_system`; after the first failure, every call throws it
    */
   settled(): Promise<void> {
     if (this.#next === null) {
@@ -49,7 +49,7 @@ export class LogSync {
     this.#file = null;
     file?.then(
       (descriptor) => close(descriptor),
-      // It was never open: those who waited for it got the error.
+      // It was never opened: `settled` threw the error.
       () => undefined,
     );
   }
@@ -67,14 +67,14 @@ export class LogSync {
   }
 }
 
-// Checkpoints: moves committed pages from the write-ahead log into the mirror's file. After a large publish that is a
-// hundred megabytes, so a worker thread does it; for a small log, starting one is not worth it.
+// Checkpoints move committed pages from the write-ahead log into the mirror's file. After a large publish that is a hundred
+// megabytes, so a worker thread does it; for a small log, starting a thread is not worth it.
 
-/** Above this many bytes of log the work would be felt (some 10 ms per 4 MB). */
+/** A checkpoint of a larger log would block the event loop noticeably (some 10 ms per 4 MB). */
 const INLINE_LIMIT_BYTES = 4 * 1024 * 1024;
 
 /**
- * Empties the log as far as readers allow; a reader that still needs it only delays that.
+ * Empties the log as far as readers allow; the next checkpoint does the rest.
  * @throws what SQLite throws
  */
 export async function checkpoint(writer: Connection, path: string): Promise<void> {
@@ -82,17 +82,17 @@ export async function checkpoint(writer: Connection, path: string): Promise<void
   else await inWorker(path, 'checkpoint');
 }
 
+/** The same on this connection: blocks the event loop, and does not wait for readers. */
 export function checkpointNow(connection: Connection): void {
   performTaskNow(connection, 'checkpoint');
 }
 
 /** Bytes of the write-ahead log. */
 export function logBytes(path: string): number {
-  const log = `${path}-wal`;
-  return existsSync(log) ? statSync(log).size : 0;
+  return statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
 }
 
-/** When the mirror's file and its log were last written, and their sizes: moves with whatever a writer does, of any program. */
+/** When the mirror's file and its log were last written, and their sizes: changes with every write of any program. */
 export function fileStamp(mirrorPath: string): string {
   return [mirrorPath, `${mirrorPath}-wal`]
     .map((file) => {

@@ -125,7 +125,7 @@ describe('a disk that fills up', () => {
     const env = environment(service.url, disk.directory);
     expectClear(await disk.run(['sync'], env), /^tidemark: the disk is full/);
     const status = await disk.run(['status'], env);
-    expectClear(status, /mirror\.db was begun, and nothing was ever stored in it$/);
+    expectClear(status, /mirror\.db was created, but nothing was ever stored in it$/);
     expect(status.stderr).toMatch(/→ free some space.* run `tidemark sync` again/);
     disk.free();
     expect((await tidemark(['sync'], { env })).code).toBe(0);

@@ -48,7 +48,7 @@ describe('a file that was planted', () => {
       'a symbolic link',
     ],
     ['a hard link', (victim: string, path: string) => linkSync(victim, path), 'a hard link'],
-    ['a directory', (_victim: string, path: string) => mkdirSync(path), 'no regular file'],
+    ['a directory', (_victim: string, path: string) => mkdirSync(path), 'not a regular file'],
   ])('%s in the place of the lock is refused and left as it is', (_name, plant, why) => {
     const directory = temporaryDirectory();
     const victim = victimIn(directory);

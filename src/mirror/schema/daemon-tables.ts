@@ -1,4 +1,4 @@
-/** What the daemon must remember across restarts: when what is due, what its jobs did, and which notices are pending. */
+/** What the daemon must remember across restarts: due times, what its jobs did, and pending notices. */
 import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core';
 import type { JsonValue } from '../../core/json.ts';
 
@@ -8,35 +8,35 @@ type JsonObject = Readonly<Record<string, JsonValue>>;
 export const schedules = sqliteTable('schedules', {
   /** `sync`, `drift`, `verify`, `forget` or `drill`. */
   schedule: text('schedule').primaryKey(),
-  /** The cron expression and zone that `due_at` was computed from: another one is computed again. */
+  /** The cron expression and zone from which `due_at` was computed: if they change, it is computed again. */
   cron: text('cron').notNull(),
   zone: text('zone').notNull(),
-  /** When it is to start next, jitter included. In the past: it is overdue. */
+  /** When it starts next, jitter included. It is overdue if that is in the past. */
   dueAt: text('due_at').notNull(),
   /** Due times skipped because the same schedule was still running, since the mirror was created. */
   skippedTicks: integer('skipped_ticks').notNull(),
-  /** Due times while no daemon ran, since the mirror was created; one start makes up for all of them. */
+  /** Due times missed while no daemon ran, since the mirror was created; one start makes up for all of them. */
   missedTicks: integer('missed_ticks').notNull(),
 });
 
-/** How often syncs and backups are to be made, and since when: what was in time before a change is not late at once after it. */
+/** How often syncs and backups are to be made, and since when: nothing becomes late just because the setting changed. */
 export const intervals = sqliteTable('intervals', {
   /** `sync` or `backup`. */
   interval: text('interval').primaryKey(),
-  /** What it follows from, such as the cron expression and zone: another one is a change. `off since TIME` where it is turned off. */
+  /** The setting that it follows from, such as the cron expression and zone; `off since TIME` if it is turned off. */
   setting: text('setting').notNull(),
   intervalMs: integer('interval_ms').notNull(),
-  /** When the daemon took this setting in place of another one; NULL for the first one that it knew. */
+  /** When this setting replaced another one; NULL for the first one that the daemon knew. */
   changedAt: text('changed_at'),
-  /** The allowed age until then; NULL for no limit. */
+  /** The allowed age before that; NULL for no limit. */
   beforeMs: integer('before_ms'),
 });
 
-/** What sends notices and calls pings, as the daemon or the last `daemon --once` had it: another process may have other variables. */
+/** The channels of notices and pings as the daemon, or the last `daemon --once`, had them: another process may have other variables. */
 export const noticeChannels = sqliteTable('notice_channels', {
   /** `channel NAME` or `pings`. */
   channel: text('channel').primaryKey(),
-  /** Why nothing is sent through it, such as a variable that is not set; NULL if it can send. */
+  /** Why it cannot send, such as a variable that is not set; NULL if it can. */
   problem: text('problem'),
   /** `daemon`, or `once` for a call of `daemon --once`. */
   readBy: text('read_by').notNull().$type<'daemon' | 'once'>(),
@@ -66,9 +66,9 @@ export const jobs = sqliteTable(
       .$type<'running' | 'done' | 'partial' | 'failed' | 'refused' | 'interrupted'>(),
     /** `runs.run` of a sync; NULL for the others. */
     run: integer('run'),
-    /** What came out, as a JSON object that depends on `name`; without secrets and without names of people. */
+    /** The result, as a JSON object that depends on `name`; without secrets and without names of people. */
     summary: text('summary', { mode: 'json' }).notNull().$type<JsonObject>(),
-    /** Why it failed: a code and a line for people; NULL where it did not. */
+    /** Why it failed: a code and a line for people; NULL if it did not. */
     errorCode: text('error_code'),
     error: text('error'),
   },
@@ -82,8 +82,8 @@ export const noticeStates = sqliteTable(
     /** Name of the source; empty for the mirror as a whole. */
     source: text('source').notNull(),
     /**
-     * What it is about: `run`, `removals`, `verify`, `audit_log`, `drill`, or `drift:` and the finding's fingerprint. After `perhaps:`
-     * one of which nobody knows: the mirror was restored from a backup, or the daemon was killed.
+     * `run`, `removals`, `verify`, `audit_log`, `drill`, or `drift:` and the finding's fingerprint. Preceded by `perhaps:` if it is not
+     * known whether it was reported: the mirror was restored from a backup, or the daemon was killed.
      */
     subject: text('subject').notNull(),
     /** E.g. `failed`, `partial`, `ok`, `open`. */
@@ -116,12 +116,12 @@ export const noticeDeliveries = sqliteTable(
     /** Name of the channel in the configuration. */
     channel: text('channel').notNull(),
     attempts: integer('attempts').notNull(),
-    /** Not before then. */
+    /** The earliest time of the next attempt. */
     nextAttemptAt: text('next_attempt_at').notNull(),
     deliveredAt: text('delivered_at'),
-    /** When it was given up after too many attempts, or because it was over before it was sent; NULL until then. */
+    /** When it was given up: after too many attempts, or because the problem was over before it was sent. NULL until then. */
     givenUpAt: text('given_up_at'),
-    /** Why the last attempt failed; NULL for what was over before it was sent. */
+    /** Why the last attempt failed; NULL if the problem was over before it was sent. */
     error: text('error'),
   },
   (table) => [

@@ -14,26 +14,26 @@ export const records = sqliteTable(
     remoteId: text('remote_id').notNull(),
     /** `runs.run` of the newest revision. */
     run: integer('run').notNull(),
-    /** What that revision is: 1 added, 2 changed, 3 removed (the tombstone), 4 rewritten: equal by comparison, other text. */
+    /** What that revision is: 1 added, 2 changed, 3 removed (the tombstone), 4 rewritten (equal by comparison, but another text). */
     change: integer('change').notNull(),
     /** 1 for a record's first revision, and so on. */
     ordinal: integer('ordinal').notNull(),
     /** `runs.run` of the revision before it; NULL for the first. */
     previous: integer('previous'),
-    /** SHA-256 of the body without its volatile members (`sealing_rules` says which), as received; NULL where removed. */
+    /** SHA-256 of the body without its volatile members (`sealing_rules` says which), as received; NULL if removed. */
     hash: blob('hash', { mode: 'buffer' }),
     /** A 53-bit mark of the volatile members' text, to notice that they changed; NULL if there are none. */
     volatile: integer('volatile'),
-    /** The record, exactly as received; NULL where removed. */
+    /** The record, exactly as received; NULL if removed. */
     body: text('body'),
     /** The name of a removed record, which SQL cannot read from its older bodies; NULL for others, and without a name. */
     lastName: text('last_name'),
   },
   (table) => [
-    // What recognizes an unchanged record, so that a run without changes reads nothing else. A key is unique, which the stage
-    // sees to and `verify` checks: an index that says so as well would be a tenth more to write and to keep.
+    // Recognizes an unchanged record, so that a run without changes reads nothing else. Keys are unique: the stage ensures it and
+    // `verify` checks it, as a unique index would be a tenth more to write and to store.
     index('records_key').on(table.collection, table.remoteId, table.hash, table.volatile),
-    // The revisions of a run; those that were replaced are in `revisions`.
+    // Finds the newest revisions of a run; replaced ones are in `revisions`.
     index('records_run').on(table.run, table.collection),
     index('records_removed').on(table.collection, table.remoteId).where(sql.raw('"hash" IS NULL')),
   ],
@@ -57,13 +57,13 @@ export const revisions = sqliteTable(
     ordinal: integer('ordinal').notNull(),
     previous: integer('previous'),
     hash: blob('hash', { mode: 'buffer' }),
-    /** How `body` is kept: 1 delta against the next newer body, 2 deflated, 3 plain; NULL in tombstones. */
+    /** How `body` is stored: 1 delta against the next newer body, 2 deflated, 3 plain; NULL in tombstones. */
     encoding: integer('encoding'),
     body: blob('body', { mode: 'buffer' }),
   },
   (table) => [
     primaryKey({ columns: [table.run, table.collection, table.record] }),
-    // A record's history in order of time: any revision is found without following links.
+    // Orders a record's history by time, so that any revision is found without following links.
     index('revisions_of').on(table.record, table.run),
   ],
 );
@@ -107,7 +107,7 @@ export const sealingRules = sqliteTable(
   (table) => [primaryKey({ columns: [table.source, table.kind, table.run] })],
 );
 
-/** When each parent record of a kind that is read one by one was last asked for (sharing of recordings). */
+/** For kinds that are read one by one (sharing of recordings): when they were last read for each parent record. */
 export const checks = sqliteTable(
   'checks',
   {
@@ -115,7 +115,7 @@ export const checks = sqliteTable(
     collection: integer('collection').notNull(),
     /** Number of the parent record. */
     record: integer('record').notNull(),
-    /** `runs.run` of the latest answer: for the order. Retention may have dropped that row. */
+    /** `runs.run` of the latest answer, for ordering: retention may have dropped the run's row. */
     run: integer('run').notNull(),
   },
   (table) => [

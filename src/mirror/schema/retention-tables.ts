@@ -4,8 +4,8 @@ import { blob, index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm
 import type { AuditAction } from '../audit-actions.ts';
 
 /**
- * Who did what: an entry for each acceptance, pin, restore and forget, and for their ends, for each backup that the mirror
- * was restored from, and for each run in which removals were accepted. Entries are only added. The rows that they are about must be as the latest entry has them.
+ * Who did what: an entry for each acceptance, pin, restore and forget, for their ends, for each backup that the mirror was restored
+ * from, and for each run in which removals were accepted. Append-only. A row must be as its latest entry has it.
  */
 export const auditLog = sqliteTable(
   'audit_log',
@@ -18,20 +18,20 @@ export const auditLog = sqliteTable(
     /** How the program knew them: user and host of the command, `token@dashboard`, `proxy@dashboard` … */
     via: text('via').notNull(),
     action: text('action').notNull().$type<AuditAction>(),
-    /**
-     * The table of the row. There is none for `backups`, where what is recorded is the backup that became this mirror, and for
-     * `removals`: those that somebody accepted in a run.
-     */
+    /** The table of the row; `backups` (a backup that became this mirror) and `removals` (accepted in a run) have no table. */
     about: text('about')
       .notNull()
       .$type<'acceptances' | 'snapshots' | 'restores' | 'forgets' | 'backups' | 'removals'>(),
-    /** The key of the row, as a JSON array; of a backup, its name; of removals, their run. */
+    /** The key of the row, as a JSON array: for a backup its name, for removals their run. */
     member: text('member').notNull(),
-    /** What else was in the row, as a JSON object; for `unaccept` and `unpin`, what was in it until then. Of an acceptance, also what was accepted (`measured`), and of its withdrawal why (`withdrawal_reason`), if that was said. */
+    /**
+     * The other values of the row, as a JSON object; for `unaccept` and `unpin`, those before. For an acceptance also what was accepted
+     * (`measured`), and for its withdrawal why (`withdrawal_reason`), if that was said.
+     */
     row: text('row').notNull(),
     /** Root of the latest published run at that time; NULL before the first. */
     root: blob('root', { mode: 'buffer' }),
-    /** SHA-256 over the previous entry's hash and this entry's other facts. */
+    /** SHA-256 over the previous entry's hash and this entry's other values. */
     hash: blob('hash', { mode: 'buffer' }).notNull(),
   },
   (table) => [index('audit_log_row').on(table.about, table.member)],
@@ -41,9 +41,9 @@ export const auditLog = sqliteTable(
 export const snapshots = sqliteTable('snapshots', {
   /** What follows `snapshot:` in a reference. */
   name: text('name').primaryKey(),
-  /** `runs.run`, a published one: the state of every source as of it. */
+  /** `runs.run` of a published run: the snapshot is the state of all sources as of it. */
   run: integer('run').notNull(),
-  /** When it was pinned; the state's own time is its run's. */
+  /** When it was pinned; the time of the state is that of the run. */
   pinnedAt: text('pinned_at').notNull(),
   /** Who pinned it. */
   by: text('pinned_by').notNull(),
@@ -52,8 +52,8 @@ export const snapshots = sqliteTable('snapshots', {
 });
 
 /**
- * Drift that somebody accepted: one row per place, and only for the value of its fingerprint. The value itself is not
- * here; the audit log has it, with its secrets masked.
+ * Drift that somebody accepted: a row for each place, valid only for the value with its fingerprint. The value itself is in
+ * the audit log, with its secrets masked.
  */
 export const acceptances = sqliteTable(
   'acceptances',
@@ -64,16 +64,16 @@ export const acceptances = sqliteTable(
     /** As in `collections.scope`. */
     scope: text('scope').notNull(),
     remoteId: text('remote_id').notNull(),
-    /** RFC 6901 pointer to the field, `[id=…]` for an element with an id; empty for a record that came or went as a whole. */
+    /** RFC 6901 pointer to the field, `[id=…]` for an element with an id; empty for a record that was added or removed. */
     path: text('path').notNull(),
-    /** Keyed digest (`fingerprint_key`) of the place and the accepted value: another value has another one, and is drift again. */
+    /** Keyed digest (`fingerprint_key`) of the place and the accepted value: another value is drift again. */
     fingerprint: text('fingerprint').notNull(),
     /** Why, as the user gave it. */
     reason: text('reason').notNull(),
     acceptedAt: text('accepted_at').notNull(),
     /** Who accepted it. */
     by: text('accepted_by').notNull(),
-    /** From then on it no longer holds; NULL for no end. */
+    /** When it expires; NULL if it does not. */
     until: text('until'),
   },
   (table) => [
@@ -83,8 +83,8 @@ export const acceptances = sqliteTable(
 );
 
 /**
- * The one key under which this mirror's drift fingerprints are made: they are in reports, and without it nobody finds
- * a short secret value by trying. Made when the mirror is first opened for writing, never changed.
+ * The key with which this mirror's drift fingerprints are computed: these are in reports, and without the key nobody can
+ * find a short secret by trying. Made when the mirror is first opened for writing, never changed.
  */
 export const fingerprintKey = sqliteTable('fingerprint_key', {
   /** Always 1. */
@@ -94,39 +94,39 @@ export const fingerprintKey = sqliteTable('fingerprint_key', {
 });
 
 /**
- * What retention dropped, and what it did to the chain of seals: a row per forget, each chained to the one before, and
- * the first run that is left to the last of them. Whoever noted a root from before finds it in `replaced_roots`.
+ * What retention dropped, and how that changed the chain of seals: a row for each forget, chained to the previous one; the first
+ * remaining run is chained to the last row. Roots from before are in `replaced_roots`.
  */
 export const forgets = sqliteTable('forgets', {
-  /** 1 for the first, and so on. */
+  /** Numbered from 1. */
   forget: integer('forget').primaryKey(),
   at: text('at').notNull(),
-  /** Who had it done. */
+  /** Who did it. */
   by: text('forgotten_by').notNull(),
   /** What was to be kept, as JSON: `{"last":7,"daily":30}`. */
   policy: text('policy').notNull(),
-  /** JSON array of the names of the sources that it looked at. */
+  /** JSON array of the names of the sources that it processed. */
   sources: text('sources').notNull(),
-  /** Numbers of the runs that went, published or not, as a JSON array of ranges: `[[1,40],[42,42]]`. */
+  /** Numbers of the dropped runs, published or not, as a JSON array of ranges: `[[1,40],[42,42]]`. */
   runs: text('runs').notNull(),
-  /** How many they are. */
+  /** The number of dropped runs. */
   runCount: integer('run_count').notNull(),
-  /** `runs.run` of the latest sealed run at that time: it stayed. */
+  /** `runs.run` of the latest sealed run at that time, which was kept. */
   tipRun: integer('tip_run').notNull(),
-  /** Its root until then. */
+  /** Its root before. */
   rootBefore: blob('root_before', { mode: 'buffer' }).notNull(),
-  /** Its root from then on. */
+  /** Its root after. */
   rootAfter: blob('root_after', { mode: 'buffer' }).notNull(),
   /** SHA-256 over the rows of `replaced_roots` of this forget in order of runs. */
   replacedDigest: blob('replaced_digest', { mode: 'buffer' }).notNull(),
   /**
-   * SHA-256 over the previous forget's `link` and `root_after` and this row's other facts but `root_after`. The first
+   * SHA-256 over the previous forget's `link` and `root_after`, and this row's other values except `root_after`. The first
    * sealed run has the latest `link` as its `previous_root`.
    */
   link: blob('link', { mode: 'buffer' }).notNull(),
 });
 
-/** Every root that a forget replaced by another: of the runs that went, and of those that stayed. */
+/** All roots that a forget replaced: of the dropped runs, and of the kept ones. */
 export const replacedRoots = sqliteTable(
   'replaced_roots',
   {
@@ -134,22 +134,22 @@ export const replacedRoots = sqliteTable(
     forget: integer('forget').notNull(),
     /** Number of the run that had it. */
     run: integer('run').notNull(),
-    /** The root until then. */
+    /** The root before. */
     root: blob('root', { mode: 'buffer' }).notNull(),
-    /** `runs.run` of the run into which this one went at that time; NULL for one that stayed. */
+    /** `runs.run` of the run into which this one was merged then; NULL if it was kept. */
     intoRun: integer('into_run'),
   },
   (table) => [
     primaryKey({ columns: [table.forget, table.run] }),
-    // Where the runs that went are now: a few of many rows.
+    // Finds the dropped runs: a few of many rows.
     index('replaced_roots_gone').on(table.run, table.intoRun).where(sql.raw('"into_run" IS NOT NULL')),
   ],
 );
 
 /**
- * Seals of rows that neither a run's root nor the audit log covers: the key of the fingerprints, the rows of runs, failed
- * ones too, and the id map. Each is stored apart from its row, so that the seal of a deleted row remains; and each set has a seal
- * over its seals, so that deleting a row with its seal is detected.
+ * Seals of rows that neither a run's root nor the audit log covers: the key of the fingerprints, the rows of runs (failed ones
+ * too) and the id map. Each is stored apart from its row, so that the seal of a deleted row remains. Each set has a seal over its
+ * seals, so that deleting a row with its seal is detected.
  */
 export const rowSeals = sqliteTable(
   'row_seals',
@@ -158,7 +158,7 @@ export const rowSeals = sqliteTable(
     set: text('set').notNull(),
     /** What identifies the row, as a JSON array; empty for the set as a whole. */
     member: text('member').notNull(),
-    /** SHA-256 over the row; of a set: its members' combined. */
+    /** SHA-256 over the row; for a set, its members' seals combined. */
     seal: blob('seal', { mode: 'buffer' }).notNull(),
   },
   (table) => [primaryKey({ columns: [table.set, table.member] })],

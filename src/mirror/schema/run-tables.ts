@@ -1,11 +1,11 @@
-/** Runs, and what each found of each collection. */
+/** Runs, and what each run found in each collection. */
 import { blob, customType, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import type { RunOutcome, SweepMode, SweepOutcome } from '../sweep-result.ts';
 import { sources } from './source-tables.ts';
 
-/** A JSON array; where another program wrote something else, none of the catalog's kinds: `verify` names the row. */
+/** A JSON array; if another program wrote something else, a kind that does not exist: `verify` names the row. */
 const kindList = customType<{ data: readonly Kind[]; driverData: string }>({
   dataType: () => 'text',
   toDriver: (kinds) => JSON.stringify(kinds),
@@ -14,7 +14,7 @@ const kindList = customType<{ data: readonly Kind[]; driverData: string }>({
       const kinds = JSON.parse(text) as unknown;
       if (Array.isArray(kinds)) return kinds as Kind[];
     } catch {
-      // As for any other text that is no list.
+      // The same as for JSON that is no array.
     }
     return ['unknown' as Kind];
   },
@@ -28,9 +28,12 @@ export const runs = sqliteTable('runs', {
   source: integer('source')
     .notNull()
     .references(() => sources.id),
-  /** What started it: `command of NAME (VIA)`, `request of NAME (VIA)` (to the daemon), `after_restore`, or the schedule's name. VIA, how NAME was known, is left out where it is the same. */
+  /**
+   * What started it: `command of NAME (VIA)`, `request of NAME (VIA)` (to the daemon), `after_restore`, or the schedule's name. VIA (how
+   * NAME was known) is left out if it is the same.
+   */
   trigger: text('trigger').notNull(),
-  /** The kinds that it was narrowed to, as a JSON array; NULL for a run of every kind that the configuration includes. */
+  /** The only kinds that it read, as a JSON array; NULL for all kinds that the configuration includes. */
   kinds: kindList('kinds'),
   startedAt: text('started_at').notNull(),
   /** NULL while it runs, and for a run that died. */
@@ -41,13 +44,13 @@ export const runs = sqliteTable('runs', {
   requests: integer('requests').notNull(),
   /** How many of them were retries. */
   retries: integer('retries').notNull(),
-  /** Records that appeared, returning ones included. */
+  /** Records that were added, returning ones included. */
   added: integer('added').notNull(),
   /** Records whose content changed. */
   changed: integer('changed').notNull(),
-  /** Records that left. */
+  /** Records that were removed. */
   removed: integer('removed').notNull(),
-  /** Records read and found as they were. */
+  /** Records that were read and had not changed. */
   unchanged: integer('unchanged').notNull(),
   /** Why the run failed: a code. */
   errorCode: text('error_code').$type<ErrorCode>(),
@@ -57,12 +60,12 @@ export const runs = sqliteTable('runs', {
   changeDigest: blob('change_digest', { mode: 'buffer' }),
   /** SHA-256 over the run's rows of `sweeps` and `carried_sweeps`; NULL unless published. */
   sweepDigest: blob('sweep_digest', { mode: 'buffer' }),
-  /** `root` of the run published before it; for the first, `link` of the latest forget, NULL where nothing was. */
+  /** `root` of the previous published run; for the first run, `link` of the latest forget, or NULL without one. */
   previousRoot: blob('previous_root', { mode: 'buffer' }),
-  /** `audit_log.entry` of the latest entry when it was published, and its hash; NULL where there was none. */
+  /** `audit_log.entry` of the latest entry when it was published, and its hash; NULL if there was none. */
   lastEntry: integer('last_entry'),
   lastEntryHash: blob('last_entry_hash', { mode: 'buffer' }),
-  /** SHA-256 over the previous root, this row's facts, its digests and the latest entry: seals the entire history up to here. */
+  /** SHA-256 over the previous root, this row's values, its digests and the latest entry: seals the entire history up to here. */
   root: blob('root', { mode: 'buffer' }),
 });
 
@@ -76,11 +79,11 @@ export const sweeps = sqliteTable(
     collection: integer('collection').notNull(),
     /** `complete`, `incomplete`, `held`, `denied`, `missing`, `failed` or `skipped`. */
     outcome: text('outcome').notNull().$type<SweepOutcome>(),
-    /** `full` or `head`; NULL where nothing was walked. */
+    /** `full` or `head`; NULL if no list was walked. */
     mode: text('mode').$type<SweepMode>(),
     /** Pages read. */
     pages: integer('pages').notNull(),
-    /** `count` as the service said it; NULL where it did not. */
+    /** `count` as the service gave it; NULL if it did not. */
     count: integer('count'),
     /** Distinct records received. */
     records: integer('records').notNull(),
@@ -88,7 +91,7 @@ export const sweeps = sqliteTable(
     changed: integer('changed').notNull(),
     removed: integer('removed').notNull(),
     unchanged: integer('unchanged').notNull(),
-    /** Removals found and held back. */
+    /** Removals that were held. */
     held: integer('held').notNull(),
     errorCode: text('error_code').$type<ErrorCode>(),
     error: text('error'),
@@ -97,8 +100,8 @@ export const sweeps = sqliteTable(
 );
 
 /**
- * Sweeps of runs that retention dropped, where they are the last sweep of their collection as of the kept run that
- * took their changes over: it reports each collection as before.
+ * Sweeps of dropped runs that are the last ones of their collection as of the kept run into which the dropped runs were merged, so
+ * that it reports each collection as before.
  */
 export const carriedSweeps = sqliteTable(
   'carried_sweeps',
@@ -111,7 +114,7 @@ export const carriedSweeps = sqliteTable(
     seenRun: integer('seen_run').notNull(),
     /** When that run ended; NULL for one that died. */
     seenAt: text('seen_at'),
-    /** 1 where that run was published: what another one read does not count. */
+    /** 1 if that run was published: what other runs read does not count. */
     isPublished: integer('is_published', { mode: 'boolean' }).notNull(),
     /** As in `sweeps`. */
     outcome: text('outcome').notNull().$type<SweepOutcome>(),

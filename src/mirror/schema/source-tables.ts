@@ -13,11 +13,11 @@ import type { SweepOutcome } from '../sweep-result.ts';
 /** One configured remote. */
 export const sources = sqliteTable('sources', {
   id: integer('id').primaryKey(),
-  /** Its name in the configuration: what identifies it. */
+  /** Its name in the configuration, which identifies it. */
   name: text('name').notNull().unique(),
-  /** Where its records were read: a run that finds none of the known organizations at another address leaves it as it was. */
+  /** The address at which its records were read. A run that finds none of the known organizations at another address does not change it. */
   baseUrl: text('base_url').notNull(),
-  /** Where they were read before, and the first run that read them at `base_url`; NULL if that never changed. */
+  /** The previous address, and the first run that read the records at `base_url`; NULL if it never changed. */
   movedFrom: text('moved_from'),
   movedRun: integer('moved_run'),
 });
@@ -35,29 +35,29 @@ export const collections = sqliteTable(
     kind: text('kind').notNull(),
     /** The parent path values as a JSON object with its keys in fixed order; `{}` for organizations. */
     scope: text('scope').notNull(),
-    /** From `scope`; NULL where the path has no organization. */
+    /** From `scope`; NULL if the path has no organization. */
     organizationId: text('organization_id').generatedAlwaysAs(
       sql.raw(`json_extract("scope", '$.organization_id')`),
       { mode: 'virtual' },
     ),
-    /** From `scope`; NULL where the path has no project. */
+    /** From `scope`; NULL if the path has no project. */
     projectId: text('project_id').generatedAlwaysAs(sql.raw(`json_extract("scope", '$.project_id')`), {
       mode: 'virtual',
     }),
-    /** From `scope`; NULL where the path has no role. */
+    /** From `scope`; NULL if the path has no role. */
     roleId: text('role_id').generatedAlwaysAs(sql.raw(`json_extract("scope", '$.role_id')`), {
       mode: 'virtual',
     }),
-    /** Current records, so that nobody has to count them. */
+    /** The number of current records. */
     records: integer('records').notNull(),
-    /** `runs.run` of the latest sweep, a skipped one included; NULL before the first. Retention may have dropped that row. */
+    /** `runs.run` of the latest sweep, even a skipped one; NULL before the first. Retention may have dropped that row. */
     lastRun: integer('last_run'),
-    /** When that run ended: known even when its row is gone. */
+    /** When that run ended, even if its row is gone. */
     lastAt: text('last_at'),
-    /** `runs.run` of the latest complete sweep, a walk from the head included; its row may be gone likewise. */
+    /** `runs.run` of the latest complete sweep, head reads included; its row may be gone too. */
     lastCompleteRun: integer('last_complete_run'),
     lastCompleteAt: text('last_complete_at'),
-    /** `runs.run` of the latest complete sweep of the entire list: the last time that absence could be known. */
+    /** `runs.run` of the latest complete sweep of the entire list: the last one that could show that records are absent. */
     lastFullRun: integer('last_full_run'),
     lastFullAt: text('last_full_at'),
     /** Outcome of the latest sweep, as in `sweeps`. */
@@ -66,9 +66,9 @@ export const collections = sqliteTable(
     lastErrorCode: text('last_error_code').$type<ErrorCode>(),
     /** The same for people. */
     lastError: text('last_error'),
-    /** Largest page that the service gave; NULL while unknown. */
+    /** Size of the largest page that the service gave; NULL if unknown. */
     pageCap: integer('page_cap'),
-    /** `runs.run` in which it went away with its parent record; NULL while it is there. */
+    /** `runs.run` in which it was gone with its parent record; NULL if it is not. */
     retiredRun: integer('retired_run'),
   },
   (table) => [uniqueIndex('collections_key').on(table.source, table.kind, table.scope)],
