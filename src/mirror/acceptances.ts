@@ -80,75 +80,28 @@ export interface CheckedAcceptance extends DriftAcceptance {
 
 const FINGERPRINT_KEY_BYTES = 32;
 
-export class AcceptanceStore {
-  readonly #access: MirrorAccess;
+/** An acceptance to store. */
+interface NewAcceptance {
+  readonly acceptance: Omit<DriftAcceptance, 'by' | 'via'>;
+  /** The fingerprint of another acceptance that it replaces: of the record under another id. */
+  readonly earlier?: string | undefined;
+  /** What was accepted, for the audit log. */
+  readonly measured?: Measured | undefined;
+}
 
-  constructor(access: MirrorAccess) {
-    this.#access = access;
-  }
+export type AcceptanceStore = ReturnType<typeof acceptanceStore>;
 
-  /** Accepted drift of one source or of all, by source, kind, scope, id and path. */
-  list(source?: string): DriftAcceptance[] {
-    return this.#access.read((connection) => readAcceptances(connection, source));
-  }
-
-  /** As `list`, each compared with the audit log; then those that are gone although the log has them. */
-  checked(source?: string): CheckedAcceptance[] {
-    return this.#access.read((connection) => checkAcceptances(connection, source));
-  }
-
-  /** A line for each row, of one source or of all, whose kind, scope or path is unreadable. The other methods leave these rows out. */
-  unreadable(source?: string): string[] {
-    return this.#access.read((connection) => unreadableLines(connection, source));
-  }
-
-  /** What was accepted, as in `measuredIn`; null also if its entry was altered. */
-  measured(acceptance: DriftAcceptance): Measured | null {
-    return this.#access.read((connection) => {
-      const latest = latestEntry(connection, 'acceptances', keyOf(acceptance));
-      return latest === undefined || !isAsWritten(connection, latest)
-        ? null
-        : measuredIn(latest, lastMove(connection));
-    });
-  }
-
-  /** The random key of this mirror's fingerprints; it never changes. */
-  fingerprintKey(): Uint8Array {
-    return this.#access.read(readFingerprintKey);
-  }
-
-  /**
-   * Replaces the acceptance of the same source, kind, scope, id and path. Ends those that are gone although the log has them under
-   * another id of the record. Returns it with who accepted it.
-   * @param earlier the fingerprint of another acceptance that it replaces: of the record under another id
-   * @param measured what was accepted, for the audit log
-   * @throws TidemarkError `mirror_corrupt` if one of them is not as it was accepted
-   */
-  add(
-    acceptance: Omit<DriftAcceptance, 'by' | 'via'>,
-    earlier?: string,
-    measured?: Measured,
-  ): DriftAcceptance {
-    const [added] = this.addAll([{ acceptance, earlier, measured }]);
-    if (added === undefined) throw new TypeError('one was given');
-    return added;
-  }
-
-  /** As `add`, for several: all or none. */
-  addAll(
-    given: readonly {
-      readonly acceptance: Omit<DriftAcceptance, 'by' | 'via'>;
-      readonly earlier?: string | undefined;
-      readonly measured?: Measured | undefined;
-    }[],
-  ): DriftAcceptance[] {
-    const { actor } = this.#access;
+export function acceptanceStore(access: MirrorAccess) {
+  const { actor, clock } = access;
+  const recordedReason = (why: string | undefined): string | undefined =>
+    why === undefined ? undefined : access.recordedText(why, 'the reason');
+  const addAll = (given: readonly NewAcceptance[]): DriftAcceptance[] => {
     const all = given.map(({ acceptance, ...rest }) => {
       // The log is append-only: a secret in it could not be masked later.
-      const reason = this.#access.recordedText(acceptance.reason, 'the reason');
+      const reason = access.recordedText(acceptance.reason, 'the reason');
       return { ...rest, added: { ...acceptance, reason, by: actor.by, via: actor.via } };
     });
-    this.#access.change((writer) =>
+    access.change((writer) =>
       transact(writer, () => {
         for (const { added, earlier, measured } of all) {
           const { source, acceptedAt: at } = added;
@@ -159,39 +112,65 @@ export class AcceptanceStore {
       }),
     );
     return all.map(({ added }) => added);
-  }
+  };
+  return {
+    ...access.reads({
+      /** Accepted drift of one source or of all, by source, kind, scope, id and path. */
+      list: readAcceptances,
+      /** As `list`, each compared with the audit log; then those that are gone although the log has them. */
+      checked: checkAcceptances,
+      /** A line for each row, of one source or of all, whose kind, scope or path is unreadable. The other methods leave these rows out. */
+      unreadable: unreadableLines,
+      /** What was accepted, as in `measuredIn`; null also if its entry was altered. */
+      measured: (connection, acceptance: DriftAcceptance): Measured | null => {
+        const latest = latestEntry(connection, 'acceptances', keyOf(acceptance));
+        const isIntact = latest !== undefined && isAsWritten(connection, latest);
+        return isIntact ? measuredIn(latest, lastMove(connection)) : null;
+      },
+      /** The random key of this mirror's fingerprints; it never changes. */
+      fingerprintKey: readFingerprintKey,
+    }),
 
-  /**
-   * Returns the acceptance that was withdrawn; undefined if there was none.
-   * @param why for the audit log
-   * @throws TidemarkError `mirror_corrupt` if it is not as it was accepted, or nobody accepted it
-   */
-  withdraw(source: string, fingerprint: string, why?: string): DriftAcceptance | undefined {
-    const { actor, clock } = this.#access;
-    const at = isoTime(clock.now());
-    const reason = this.#recordedReason(why);
-    const dropped = this.#access.change((writer) =>
-      transact(writer, () => dropAcceptances(writer, { source, fingerprint }, { actor, at, reason })),
-    );
-    return dropped[0];
-  }
+    /**
+     * Replaces the acceptance of the same source, kind, scope, id and path. Ends those that are gone although the log has them under
+     * another id of the record. Returns it with who accepted it.
+     * @throws TidemarkError `mirror_corrupt` if one of them is not as it was accepted
+     */
+    add: (
+      acceptance: NewAcceptance['acceptance'],
+      earlier?: string,
+      measured?: Measured,
+    ): DriftAcceptance => {
+      const [added] = addAll([{ acceptance, earlier, measured }]);
+      if (added === undefined) throw new TypeError('one was given');
+      return added;
+    },
 
-  /** As `withdraw`, for one that is gone although the log has it: writes an entry only. Returns false if it wrote none. */
-  withdrawGone(acceptance: Omit<DriftAcceptance, 'fingerprint'>, why?: string): boolean {
-    const reason = this.#recordedReason(why);
-    const { actor, clock } = this.#access;
-    const key = keyOf(acceptance);
-    const at = isoTime(clock.now());
-    return this.#access.change((writer) =>
-      transact(writer, () =>
-        recordEndOfGone(writer, actor, { action: 'unaccept', at, about: 'acceptances', key, reason }),
-      ),
-    );
-  }
+    /** As `add`, for several: all or none. */
+    addAll,
 
-  #recordedReason(why: string | undefined): string | undefined {
-    return why === undefined ? undefined : this.#access.recordedText(why, 'the reason');
-  }
+    /**
+     * Returns the acceptance that was withdrawn; undefined if there was none.
+     * @param why for the audit log
+     * @throws TidemarkError `mirror_corrupt` if it is not as it was accepted, or nobody accepted it
+     */
+    withdraw: (source: string, fingerprint: string, why?: string): DriftAcceptance | undefined => {
+      const facts = { actor, at: isoTime(clock.now()), reason: recordedReason(why) };
+      const dropped = access.change((writer) =>
+        transact(writer, () => dropAcceptances(writer, { source, fingerprint }, facts)),
+      );
+      return dropped[0];
+    },
+
+    /** As `withdraw`, for one that is gone although the log has it: writes an entry only. Returns false if it wrote none. */
+    withdrawGone: (acceptance: Omit<DriftAcceptance, 'fingerprint'>, why?: string): boolean => {
+      const reason = recordedReason(why);
+      const ended = { action: 'unaccept', at: isoTime(clock.now()), about: 'acceptances', reason } as const;
+      return access.change((writer) =>
+        transact(writer, () => recordEndOfGone(writer, actor, { ...ended, key: keyOf(acceptance) })),
+      );
+    },
+  };
 }
 
 /**

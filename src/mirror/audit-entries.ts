@@ -1,6 +1,5 @@
 /** The audit log as people read it: each entry with what it is about. `audit-log.ts` writes it, `verify-audit.ts` checks it. */
 import { and, desc, eq, lte } from 'drizzle-orm';
-import type { RecordKey } from '../catalog/order.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { RESTORE_HINT } from '../core/hints.ts';
 import {
@@ -9,7 +8,7 @@ import {
   type RestoredBackup,
   runOfBackup,
 } from './audit-log.ts';
-import { type Measured, measuredIn } from './acceptances.ts';
+import { type DriftAcceptance, type Measured, measuredIn } from './acceptances.ts';
 import {
   AUDITED_TABLES,
   type AuditedTable,
@@ -21,21 +20,16 @@ import {
 import type { MirrorAccess } from './access.ts';
 import type { Connection } from './database.ts';
 import { param, prepared } from './query.ts';
+import type { RestoreRow } from './restores.ts';
+import type { SnapshotRow } from './snapshots.ts';
 import { isMove, lastMove } from './verify-chain.ts';
 import { knownKind, storedScope, textOf } from './stored-names.ts';
 import { auditLog } from './schema/retention-tables.ts';
 
 /** What an entry is about, as it was after the entry; for `unaccept` and `unpin`, as it was before. */
 export type AuditSubject =
-  | (RecordKey & {
+  | (Omit<DriftAcceptance, 'until' | 'via'> & {
       readonly about: 'acceptance';
-      readonly source: string;
-      /** As in `acceptances.path`. */
-      readonly path: string;
-      readonly fingerprint: string;
-      readonly reason: string;
-      readonly acceptedAt: string;
-      readonly by: string;
       /** How the program knew who accepted it; undefined if no entry says so. */
       readonly via?: string | undefined;
       readonly until: string | null;
@@ -44,30 +38,17 @@ export type AuditSubject =
       /** What was accepted; null if the entry does not have it. */
       readonly measured: Measured | null;
     })
-  | {
-      readonly about: 'snapshot';
-      readonly name: string;
-      readonly run: number;
-      readonly pinnedAt: string;
-      readonly by: string;
-      readonly via?: string | undefined;
-      readonly isBaseline: boolean;
-    }
-  | {
+  | (Omit<SnapshotRow, 'via'> & { readonly about: 'snapshot'; readonly via?: string | undefined })
+  | (Pick<
+      RestoreRow,
+      'restore' | 'source' | 'planHash' | 'from' | 'undoes' | 'startedAt' | 'by' | 'finishedAt'
+    > & {
       readonly about: 'restore';
-      readonly restore: number;
-      readonly source: string;
-      readonly planHash: string;
-      readonly from: string;
+      readonly via?: string | undefined;
+      readonly outcome: string;
       /** True if the mirror was moved since the restore began: runs that its plan names may have other numbers now. */
       readonly isRenumbered: boolean;
-      readonly undoes: number | null;
-      readonly startedAt: string;
-      readonly by: string;
-      readonly via?: string | undefined;
-      readonly finishedAt: string | null;
-      readonly outcome: string;
-    }
+    })
   | {
       readonly about: 'forget';
       readonly forget: number;

@@ -1,6 +1,6 @@
 /** The mirror: one SQLite file with every record, its history and its runs. Each topic has a store. */
 import type { TidemarkError } from '../core/errors.ts';
-import { AcceptanceStore } from './acceptances.ts';
+import { type AcceptanceStore, acceptanceStore } from './acceptances.ts';
 import type { AccessOptions, MirrorAccess } from './access.ts';
 import {
   type AcceptedRemovalsEntry,
@@ -20,7 +20,7 @@ import { RestoreStore } from './restores.ts';
 import { type RetentionStore, retentionStore } from './retention-store.ts';
 import { type RunStore, runStore } from './run-store.ts';
 import { foreignTrigger } from './schema-check.ts';
-import { SnapshotStore } from './snapshots.ts';
+import { type SnapshotStore, snapshotStore } from './snapshots.ts';
 import { type EntryUnlikeSealed, type FoundSeal, entriesUnlikeSealed, findSeal } from './verify-chain.ts';
 import { type VerifyProgress, type VerifyResult, verifySnapshot } from './verify.ts';
 
@@ -53,8 +53,8 @@ export class Mirror {
     this.#access = access;
     this.runs = runStore(access);
     this.records = recordStore(access);
-    this.snapshots = new SnapshotStore(access);
-    this.acceptances = new AcceptanceStore(access);
+    this.snapshots = snapshotStore(access);
+    this.acceptances = acceptanceStore(access);
     this.restores = new RestoreStore(access);
     this.retention = retentionStore(access);
     this.daemon = daemonStore(access);

@@ -27,12 +27,7 @@ const COLLECTION_ID = prepared((db) =>
     ),
 );
 
-export interface OpenCollection {
-  readonly id: number;
-  readonly kind: Kind;
-  /** As in `collections.scope`. */
-  readonly scope: string;
-  readonly isNew: boolean;
+export interface OpenCollection extends Pick<TouchedCollection, 'id' | 'kind' | 'scope' | 'isNew'> {
   stage: CollectionStage | null;
   isRetired: boolean;
 }

@@ -60,101 +60,79 @@ interface Authorship {
 
 const MAX_NAME = 100;
 
-export class SnapshotStore {
-  readonly #access: MirrorAccess;
+export type SnapshotStore = ReturnType<typeof snapshotStore>;
 
-  constructor(access: MirrorAccess) {
-    this.#access = access;
-  }
+export function snapshotStore(access: MirrorAccess) {
+  const authorship = (): Authorship => ({ actor: access.actor, at: isoTime(access.clock.now()) });
+  const requireNoSecret = (name: string): void => {
+    // Other texts that are masked contain characters that a name cannot have.
+    access.recordedText(name, 'the name of the snapshot');
+  };
+  return {
+    ...access.reads({
+      /** Pinned runs, by name. */
+      list: (connection): SnapshotRow[] => readSnapshots(connection).map(withNameText),
+      /** The same, compared with the audit log. */
+      checked: (connection): CheckedSnapshot[] => {
+        const contradictions = new Map(readContradictions(connection).map((each) => [each.name, each]));
+        return readSnapshots(connection).map((stored) => {
+          const row = withNameText(stored);
+          const contradiction = contradictions.get(row.name);
+          return contradiction === undefined ? row : { ...row, contradiction };
+        });
+      },
+      /**
+       * The snapshot that drift is measured from, compared with the audit log, which has to be as it was written. If no row is marked
+       * as the baseline but the log has one, it is returned as the log has it.
+       */
+      baseline: (connection): CheckedSnapshot | undefined => {
+        const baseline = readBaseline(connection);
+        return baseline === undefined ? undefined : withNameText(baseline);
+      },
+      /** How a snapshot contradicts the audit log; null if it does not. */
+      contradiction: contradictionOf,
+      /** The contradictions of all snapshots, also of those that are gone, and that of the baseline as in `baseline`. */
+      contradictions: readContradictions,
+    }),
 
-  /** Pinned runs, by name. */
-  list(): SnapshotRow[] {
-    return this.#access.read((connection) => readSnapshots(connection).map(withNameText));
-  }
+    /**
+     * Pins a published run under a name, so that retention keeps it. Pinning it again changes nothing.
+     * @throws TidemarkError `usage` (a name that no reference can contain, or that another run has, be it in the audit log only),
+     * `reference_unknown` for a run that was never published
+     */
+    pin: (name: string, run: number): SnapshotRow => {
+      requireNoSecret(name);
+      return access.change((writer) => pinSnapshot(writer, { name, run }, authorship()));
+    },
 
-  /** The same, compared with the audit log. */
-  checked(): CheckedSnapshot[] {
-    return this.#access.read((connection) => {
-      const contradictions = new Map(readContradictions(connection).map((each) => [each.name, each]));
-      return readSnapshots(connection).map((stored) => {
-        const row = withNameText(stored);
-        const contradiction = contradictions.get(row.name);
-        return contradiction === undefined ? row : { ...row, contradiction };
-      });
-    });
-  }
+    /**
+     * Pins a run and makes it the baseline: both, or neither.
+     * @throws TidemarkError as `pin` and `setBaseline`
+     */
+    pinBaseline: (name: string, run: number): SnapshotRow => {
+      requireNoSecret(name);
+      const by = authorship();
+      return access.change((writer) =>
+        transact(writer, () => {
+          pinSnapshot(writer, { name, run }, by);
+          return markBaseline(writer, name, by);
+        }),
+      );
+    },
 
-  /**
-   * The snapshot that drift is measured from, compared with the audit log, which has to be as it was written. If no row is marked as
-   * the baseline but the log has one, it is returned as the log has it.
-   */
-  baseline(): CheckedSnapshot | undefined {
-    return this.#access.read((connection) => {
-      const baseline = readBaseline(connection);
-      return baseline === undefined ? undefined : withNameText(baseline);
-    });
-  }
-
-  /** How a snapshot contradicts the audit log; null if it does not. */
-  contradiction(name: string): SnapshotContradiction | null {
-    return this.#access.read((connection) => contradictionOf(connection, name));
-  }
-
-  /** The contradictions of all snapshots, also of those that are gone, and that of the baseline as in `baseline`. */
-  contradictions(): SnapshotContradiction[] {
-    return this.#access.read(readContradictions);
-  }
-
-  /**
-   * Pins a published run under a name, so that retention keeps it. Pinning it again changes nothing.
-   * @throws TidemarkError `usage` (a name that no reference can contain, or that another run has, be it in the audit log only),
-   * `reference_unknown` for a run that was never published
-   */
-  pin(name: string, run: number): SnapshotRow {
-    this.#requireNoSecret(name);
-    return this.#access.change((writer) => pinSnapshot(writer, { name, run }, this.#authorship()));
-  }
-
-  /**
-   * Pins a run and makes it the baseline: both, or neither.
-   * @throws TidemarkError as `pin` and `setBaseline`
-   */
-  pinBaseline(name: string, run: number): SnapshotRow {
-    this.#requireNoSecret(name);
-    const authorship = this.#authorship();
-    return this.#access.change((writer) =>
-      transact(writer, () => {
-        pinSnapshot(writer, { name, run }, authorship);
-        return markBaseline(writer, name, authorship);
-      }),
-    );
-  }
-
-  /**
-   * Unpins the run, so that retention may forget it. Returns what was pinned.
-   * @throws TidemarkError `reference_unknown`, `mirror_corrupt` for a pin that is not as it was made, or is gone
-   */
-  unpin(name: string): SnapshotRow {
-    return this.#access.change((writer) => unpinSnapshot(writer, name, this.#authorship()));
-  }
-
-  /**
-   * Makes this snapshot the only baseline.
-   * @throws TidemarkError `reference_unknown`, `mirror_corrupt` if its pin, or that of the baseline so far, is not as it was made
-   */
-  setBaseline(name: string): SnapshotRow {
-    return this.#access.change((writer) => markBaseline(writer, name, this.#authorship()));
-  }
-
-  /** Other texts that are masked contain characters that a name cannot have. */
-  #requireNoSecret(name: string): void {
-    this.#access.recordedText(name, 'the name of the snapshot');
-  }
-
-  #authorship(): Authorship {
-    const { actor, clock } = this.#access;
-    return { actor, at: isoTime(clock.now()) };
-  }
+    ...access.changes({
+      /**
+       * Unpins the run, so that retention may forget it. Returns what was pinned.
+       * @throws TidemarkError `reference_unknown`, `mirror_corrupt` for a pin that is not as it was made, or is gone
+       */
+      unpin: (writer, name: string): SnapshotRow => unpinSnapshot(writer, name, authorship()),
+      /**
+       * Makes this snapshot the only baseline.
+       * @throws TidemarkError `reference_unknown`, `mirror_corrupt` if its pin, or that of the baseline so far, is not as it was made
+       */
+      setBaseline: (writer, name: string): SnapshotRow => markBaseline(writer, name, authorship()),
+    }),
+  };
 }
 
 const SNAPSHOTS = prepared((db) => {
