@@ -25,7 +25,8 @@ import { filterParts, type StateFilter } from '../state/filter.ts';
 import { openMirrorState } from '../state/mirror-diff.ts';
 import { resolvedStateOf, resolveState } from '../state/resolved-state.ts';
 import { LATEST } from '../state/reference.ts';
-import type { LoadedState, NamedRecord } from '../state/state.ts';
+import type { NamedRecord } from '../state/intact.ts';
+import type { LoadedState } from '../state/state.ts';
 
 export interface ParentOptions {
   readonly organization?: readonly string[];

@@ -119,3 +119,10 @@ export function localMinute(at: string): string {
 function twoDigits(value: number): string {
   return String(value).padStart(2, '0');
 }
+
+/** `a, b and 3 more`. @param of how many there are, if `words` are only the first ones */
+export function firstWords(words: readonly string[], most: number, of = words.length): string {
+  const shown = words.slice(0, most);
+  const more = of - shown.length;
+  return `${shown.join(', ')}${more > 0 ? ` and ${count(more)} more` : ''}`;
+}

@@ -1,10 +1,11 @@
-/** Two sources compared (`diff --source A --to-source B`): counterparts by natural key, since every id differs. */
+/** Compares two sources (`diff --source A --to-source B`), whose records are matched by natural key: every id differs. */
 import type { CollectionKey } from '../catalog/order.ts';
 import { CATALOG, definitionOf } from '../catalog/catalog.ts';
 import { kindsAbove } from '../catalog/lineage.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { TidemarkError } from '../core/errors.ts';
+import { groupsBy } from '../core/group.ts';
 import { plural } from '../core/wording.ts';
 import type { DiffDocument, LeftOut, RecordChange, Skipped } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
@@ -26,21 +27,22 @@ import { EXCLUDED } from './unasked.ts';
 interface SourceComparisonRequest {
   readonly from: LoadedState;
   readonly to: LoadedState;
-  /** Kinds and organizations; ids of both sources' organizations, since neither side knows the other's. */
+  /** Kinds, and ids of organizations of both sources. */
   readonly filter: StateFilter;
   readonly mode: ComparisonMode;
   readonly fields: readonly string[];
   readonly definitions: (kind: Kind) => ResourceDefinition;
   /** Kinds that the configuration of each side's source excludes. */
   readonly excluded: { readonly from: ReadonlySet<Kind>; readonly to: ReadonlySet<Kind> };
-  /** The key of fingerprints in both; asked for where a side has some. Null for two mirrors, each with its own. */
+  /** Reads the key of the fingerprints of both; called if a side has some. Null for two mirrors, which have different keys. */
   readonly fingerprintKey: (() => Uint8Array) | null;
 }
 
 /**
- * Compares the two. A kind of which one side could not read a collection is skipped entirely: which collection of the other
- * side is its counterpart is not known.
- * @throws TidemarkError as `compareStates` and `fingerprintKey`; `usage` when the filter names projects or ids, or organizations of one side only
+ * Compares the two. If one side could not read a collection, the entire kind is skipped: it is unknown which collection of
+ * the other side is its counterpart.
+ * @throws TidemarkError as `compareStates` and `fingerprintKey`; `usage` if the filter names projects or ids, or
+ * organizations of one side only
  */
 export function compareSources(request: SourceComparisonRequest): DiffDocument {
   const { from, to, filter, fields } = request;
@@ -51,23 +53,22 @@ export function compareSources(request: SourceComparisonRequest): DiffDocument {
       hint: 'narrow a comparison of two sources with --kind, --field, or --organization of both',
     });
   }
-  const left = CATALOG.filter(
-    ({ kind, reading }) => reading !== 'list' && filter.kinds?.includes(kind) !== true,
-  );
-  // They may be the parents of others: they are read, and not reported.
+  const isActivity = ({ kind, reading }: ResourceDefinition): boolean =>
+    reading !== 'list' && filter.kinds?.includes(kind) !== true;
+  // They may be the parents of others: they are read, but not reported.
   const unmanaged = unmanagedKinds(mode, definitions);
+  const isKnown = (kind: Kind): boolean => hasKind(from, kind) || hasKind(to, kind);
   const leftOut: LeftOut[] = [...unmanaged]
-    .filter(([kind]) => filter.kinds?.includes(kind) ?? (hasKind(from, kind) || hasKind(to, kind)))
+    .filter(([kind]) => filter.kinds?.includes(kind) ?? isKnown(kind))
     .map(([kind, reason]) => ({ kind, scope: {}, reason }));
-  const feeds: LeftOut[] = left
-    .filter(({ kind }) => !unmanaged.has(kind))
-    .filter(({ kind }) => filter.kinds === undefined && (hasKind(from, kind) || hasKind(to, kind)))
+  const feeds: LeftOut[] = CATALOG.filter(isActivity)
+    .filter(({ kind }) => !unmanaged.has(kind) && filter.kinds === undefined && isKnown(kind))
     .map(({ kind, title }) => ({
       kind,
       scope: {},
       reason: `each source has its own ${title.many}; --kind ${kind} compares them`,
     }));
-  const kinds = CATALOG.map(({ kind }) => kind).filter((kind) => !left.some((each) => each.kind === kind));
+  const kinds = CATALOG.filter((definition) => !isActivity(definition)).map(({ kind }) => kind);
   const sides = [
     sideOf(from, { ...filter, kinds }, request.excluded.from),
     sideOf(to, { ...filter, kinds }, request.excluded.to),
@@ -99,7 +100,7 @@ export function compareSources(request: SourceComparisonRequest): DiffDocument {
     records,
     collections,
   });
-  // As in a comparison of one source: what the user asks for by its kind is reported there.
+  // As in a comparison of one source: components are reported under `plugins` if the filter names that kind.
   const isOnce = filter.kinds?.some((kind) => definitionOf(kind).isUnionOfFamily === true) !== true;
   const { fingerprintKey } = request;
   const isRedactedIn = ({ records }: Side): boolean =>
@@ -111,9 +112,7 @@ export function compareSources(request: SourceComparisonRequest): DiffDocument {
     ...{ mode, fields, definitions, kinds: reported, skipped, isOnce, unmatched },
     ...(redaction === null
       ? {}
-      : {
-          redact: (definition: ResourceDefinition, text: string) => redaction.text(definition, text),
-        }),
+      : { redact: (definition: ResourceDefinition, text: string) => redaction.text(definition, text) }),
   };
   const compared = withoutUnknown(diffSources(state(sides[0]), state(sides[1]), options), sides);
   const unknown = unknownKinds(sides);
@@ -142,14 +141,15 @@ export function compareSources(request: SourceComparisonRequest): DiffDocument {
   return document;
 }
 
-/** Pairs of parents that are named; of more, only how many records that are. */
+/** Pairs of parents that are named; the records of further pairs are counted. */
 const PAIRS_NAMED = 3;
 
 /**
- * Why records are shown as removed and added although a name is in both sources: a line for each parent without a counterpart of its
- * name, since whatever is below it has none either, and for the records of the same names that belong to another parent there.
+ * Why records are shown as removed and added although both sources have one of that name: a line for each parent without a
+ * counterpart of its name, because what is below it has no counterpart either, and for records of the same names that belong
+ * to different parents.
  * @param sources names of the two
- * @param isHidden what the document leaves out even so
+ * @param isHidden true for changes that the document does not show
  * @internal
  */
 export function unmatchedNotes(
@@ -171,7 +171,7 @@ export function unmatchedNotes(
     ];
   });
   const pairs = elsewhere.filter(({ kind }) => !isHidden(kind, 'added') && !isHidden(kind, 'removed'));
-  const more = Map.groupBy(pairs.slice(PAIRS_NAMED), ({ kind, from: parent }) => `${kind} ${parent.kind}`);
+  const more = groupsBy(pairs.slice(PAIRS_NAMED), ({ kind, from: parent }) => `${kind} ${parent.kind}`);
   return [
     ...unmatched,
     ...pairs.slice(0, PAIRS_NAMED).map(({ kind, from: one, to: other, names: [first = '', ...others] }) => {
@@ -182,9 +182,8 @@ export function unmatchedNotes(
           : [plural(others.length + 1, title.one, title.many), 'belong'];
       return `${what} ${verb} to ${named(one)} in ${from} and to ${named(other)} in ${to}: shown as removed and added`;
     }),
-    ...[...more.values()].flatMap((rest) => {
+    ...more.map((rest) => {
       const [first] = rest;
-      if (first === undefined) return [];
       const { one, many } = definitions(first.kind).title;
       const count = rest.reduce((sum, { names }) => sum + names.length, 0);
       const what = plural(count, `more ${one} has`, `more ${many} have`);
@@ -196,10 +195,10 @@ export function unmatchedNotes(
 interface Side {
   readonly state: LoadedState;
   readonly records: readonly RecordState[];
-  /** Those that could be read. */
+  /** The collections that could be read. */
   readonly collections: readonly CollectionKey[];
   readonly known: readonly (CollectionKey & { readonly coverage: Coverage })[];
-  /** Kinds that the configuration excludes, unless the state is of a run that was to read them. */
+  /** Kinds that the configuration excludes, unless the run of the state asked for them. */
   readonly excluded: ReadonlySet<Kind>;
 }
 
@@ -229,7 +228,7 @@ function sideOf(state: LoadedState, filter: StateFilter, excludedNow: ReadonlySe
   };
 }
 
-/** What one side's configuration excludes: that only the other side has it is not a difference. */
+/** Kinds that the configuration of one side excludes: that only the other side has them is not a difference. */
 function excludedKinds(kinds: readonly Kind[], sides: readonly [Side, Side]): LeftOut[] {
   return kinds.flatMap((kind) => {
     if (!sides.some(({ known }) => known.some((each) => each.kind === kind))) return [];
@@ -250,8 +249,8 @@ function nameOf({ state }: Side): string {
 }
 
 /**
- * Without what only one side has where the other may have had it as well. By kind: which collection of the other side is
- * the counterpart is not known.
+ * Without records that only one side has, if the other may have had them as well. By kind: it is unknown which collection of
+ * the other side is the counterpart.
  */
 function withoutUnknown(document: DiffDocument, sides: readonly [Side, Side]): DiffDocument {
   const [from, to] = sides;
@@ -262,22 +261,16 @@ function withoutUnknown(document: DiffDocument, sides: readonly [Side, Side]): D
   if (hidden.length === 0) return document;
   const changes = document.changes.filter((each) => !isUnknown(each));
   const count = (change: string): number => changes.filter((each) => each.change === change).length;
-  const skipped = [...Map.groupBy(hidden, ({ kind, change }) => `${kind} ${change}`).values()].flatMap(
-    (own) => {
-      const [first] = own;
-      if (first === undefined) return [];
-      const { kind, change } = first;
-      const { one, many } = definitionOf(kind).title;
-      const name = plural(own.length, one, many);
-      const { state, known } = change === 'added' ? from : to;
-      const spots = known.flatMap((each) =>
-        each.kind === kind ? (state.unknownIn(kind, each.scope) ?? []) : [],
-      );
-      return [
-        { kind, scope: {}, name, reason: `${name}: ${spots[0]?.reason ?? 'the other side may lack some'}` },
-      ];
-    },
-  );
+  const skipped = groupsBy(hidden, ({ kind, change }) => `${kind} ${change}`).map((own) => {
+    const [{ kind, change }] = own;
+    const { one, many } = definitionOf(kind).title;
+    const name = plural(own.length, one, many);
+    const { state, known } = change === 'added' ? from : to;
+    const [found] = known.flatMap((each) =>
+      each.kind === kind ? (state.unknownIn(kind, each.scope) ?? []) : [],
+    );
+    return { kind, scope: {}, name, reason: `${name}: ${found?.reason ?? 'the other side may lack some'}` };
+  });
   return {
     ...document,
     changes,
@@ -287,7 +280,7 @@ function withoutUnknown(document: DiffDocument, sides: readonly [Side, Side]): D
   };
 }
 
-/** Kinds of which one side may lack records, by what those that only the other has would be shown as. */
+/** Kinds of which FROM may lack records (shown as added), and of which TO may (shown as removed). */
 function unknownKinds([from, to]: readonly [Side, Side]): Readonly<
   Record<'added' | 'removed', ReadonlySet<Kind>>
 > {
@@ -308,7 +301,7 @@ function requireOrganization({ state, records }: Side): void {
   });
 }
 
-/** The kind as skipped where a side could not read it, or never read it although it has parents for it. */
+/** The kind as skipped if a side could not read it, or did not read it although it has parents of it. */
 function skippedKind(kind: Kind, sides: readonly [Side, Side], unread: UnreadList[]): Skipped[] {
   const own = sides.map((side) => side.known.filter((each) => each.kind === kind));
   if (own.every((known) => known.length === 0)) return [];
@@ -328,7 +321,7 @@ function skippedKind(kind: Kind, sides: readonly [Side, Side], unread: UnreadLis
   return [];
 }
 
-/** The same for a kind that only leads to others. */
+/** The same for a kind that is only read because it leads to others. */
 function unreadLists(kind: Kind, sides: readonly [Side, Side], unread: UnreadList[]): Skipped[] {
   for (const side of sides) {
     for (const { kind: own, coverage } of side.known) {
@@ -341,17 +334,15 @@ function unreadLists(kind: Kind, sides: readonly [Side, Side], unread: UnreadLis
 }
 
 function hasParents(kind: Kind, { records }: Side): boolean {
-  const from = CATALOG.find((row) => row.kind === kind)?.discovery.from;
-  return from === undefined || from === 'root' || records.some((record) => record.kind === from);
+  const { from } = definitionOf(kind).discovery;
+  return from === 'root' || records.some((record) => record.kind === from);
 }
 
 function hasKind(state: LoadedState, kind: Kind): boolean {
   return state.collections().some((each) => each.kind === kind);
 }
 
-// `--managed-only`: kinds of which nothing can be written, so that whatever differs is not for a restore to change.
-
-/** The kinds to leave out in this mode, each with the reason: those without a field that a request may set. */
+/** The kinds to leave out with `--managed-only`, each with the reason: those without a field that a restore can write. */
 export function unmanagedKinds(
   mode: ComparisonMode,
   definitions: (kind: Kind) => ResourceDefinition,

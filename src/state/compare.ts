@@ -1,6 +1,8 @@
 /** Compares two states of one source. What only one of them covers is named instead. */
 import { collectionKey, definitionOf, scopeKey } from '../catalog/catalog.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
+import { defined } from '../core/defined.ts';
+import { groupsBy } from '../core/group.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { plural } from '../core/wording.ts';
 import type { DiffDocument, LeftOut, Skipped, Stale, StateReference } from '../diff/change.ts';
@@ -29,13 +31,21 @@ import {
   mayHoldIds,
   isSearched,
   keysIn,
+  keysOf,
   leadingFilter,
   selectsCollection,
 } from './filter.ts';
 import { unmanagedKinds } from './compare-sources.ts';
 import { stepsOverRuns } from './mirror-diff.ts';
 import { neverRead, nothingCompared, type UnreadList } from './nothing-compared.ts';
-import { type Coverage, isByChoice, type LoadedState, staleReading, type UnknownRecord } from './state.ts';
+import {
+  type Coverage,
+  isByChoice,
+  type LoadedState,
+  recordKey,
+  staleReading,
+  type UnknownRecord,
+} from './state.ts';
 import { EXCLUDED, isNamedAnyway, neverAskedKinds } from './unasked.ts';
 import { UnknownRecords } from './unknown-records.ts';
 import type { Scope } from '../catalog/definition.ts';
@@ -54,17 +64,17 @@ interface ComparisonRequest {
   readonly fields: readonly string[];
   /** Definitions in force for the source. */
   readonly definitions: (kind: Kind) => ResourceDefinition;
-  /** Kinds that this comparison is not about, each with the reason. */
-  readonly leaveOut?: ReadonlyMap<Kind, string>;
+  /** Kinds that are not compared, each with the reason. */
+  readonly leaveOut: ReadonlyMap<Kind, string>;
   /** True for kinds that the configuration of the source excludes: a sync would not read them. */
-  readonly isExcluded?: (kind: Kind) => boolean;
-  /** The mirror that both states are of, where they are: then the cost follows the changes. */
+  readonly isExcluded: (kind: Kind) => boolean;
+  /** Given if both states are of this mirror: then the cost is proportional to the changes. */
   readonly mirror?: Mirror;
-  /** Which records came back under which ids; those that the mirror knows when left out. */
-  readonly idMap?: readonly IdMapping[];
-  /** Ids of the filter as the user gave them: one that was given masked is never written out. */
+  /** The ids of recreated records. */
+  readonly idMap: readonly IdMapping[];
+  /** The ids of the filter as the user typed them: an id that was typed masked is never shown. */
   readonly typedIds?: readonly string[];
-  /** True where the filter is not a user's: then it may find nothing, and unknown ids are not listed. */
+  /** True if the filter is not from a user: then it may find nothing, and unknown ids are not listed. */
   readonly isUnasked?: true;
   /** Ends the comparison early. */
   readonly signal?: AbortSignal;
@@ -72,39 +82,35 @@ interface ComparisonRequest {
 
 /**
  * Compares the two, and yields to the event loop meanwhile.
- * @throws TidemarkError when nothing was compared (`forbidden` and `unauthorized` where the key was refused everything
- * that was asked for), `usage` when a field is not a pointer, `malformed` when a body is not JSON, `mirror_corrupt` when
- * one of the mirror does not match its hash
+ * @throws TidemarkError if nothing was compared (`forbidden` and `unauthorized` if the key was refused everything that was
+ * requested), `usage` if a field is not a pointer, `malformed` if a body is not JSON, `mirror_corrupt` if a body of the
+ * mirror does not match its hash
  */
-export async function compareStates(request: ComparisonRequest): Promise<DiffDocument> {
-  const sides = { from: request.from.checked(), to: request.to.checked() };
-  return await compareChecked({ ...request, ...sides });
-}
-
-async function compareChecked(asked: ComparisonRequest): Promise<DiffDocument> {
+export async function compareStates(given: ComparisonRequest): Promise<DiffDocument> {
+  const asked = { ...given, from: given.from.checked(), to: given.to.checked() };
   const { to, filter, fields } = asked;
   const definitions = possibleDefinitions(asked.definitions, asked.from, to);
   const mode = possibleMode(asked.mode, asked.from, to);
-  const { from, toByFrom } = withRecreated(asked.from, to, asked.idMap ?? [], definitions);
+  const { from, toByFrom } = withRecreated(asked.from, to, asked.idMap, definitions);
   const all = [...collectionsOf(from, to)];
-  // Where the configuration leaves out every collection of the kind, that is why.
+  // If the configuration leaves out every collection of the kind, that is the reason.
   const unmanaged = [...unmanagedKinds(mode, definitions)].map(([kind, reason]) => {
     const own = all.filter((each) => each.kind === kind).map(({ scope }) => to.coverage(kind, scope));
     const [first] = own;
-    if (first === undefined) return [kind, asked.isExcluded?.(kind) === true ? EXCLUDED : reason] as const;
+    if (first === undefined) return [kind, asked.isExcluded(kind) ? EXCLUDED : reason] as const;
     const isLeftOut = first.how === 'left_out' && own.every(({ how }) => how === 'left_out');
     return [kind, isLeftOut ? first.reason : reason] as const;
   });
-  const leaveOut = new Map([...unmanaged, ...(asked.leaveOut ?? [])]);
+  const leaveOut = new Map([...unmanaged, ...asked.leaveOut]);
   const request = { ...asked, from, leaveOut };
-  // The shortcut goes by the mirror's own ids.
+  // The comparison by runs uses the ids of the mirror: not for a FROM under other ids.
   const mirror = from === asked.from ? asked.mirror : undefined;
   const parts = recreatedParts(from, filterParts(filter, from, to));
   const collections = comparableCollections(request, parts);
-  // Left out alike on both sides; only what could not be read is the document's `skipped`.
+  // Both are left out of the comparison; only what could not be read is `skipped` in the document.
   const { unknownRecords, skipped, leftOut, unread } = collections;
   const apart = [...skipped, ...leftOut];
-  // Both states of one mirror come from the same records.
+  // Two states of one mirror are of the same records.
   if (mirror === undefined) for (const side of [from, to]) side.requireCounted?.(collections.compared);
   else to.requireCounted?.(collections.compared, to.resolvedState?.run);
   const never = neverAskedKinds([asked.from, to], filter, leaveOut);
@@ -113,9 +119,9 @@ async function compareChecked(asked: ComparisonRequest): Promise<DiffDocument> {
   for (const part of parts) {
     const without = unaskedRecordsOf(to, filter, part, new Set(apart.map(collectionKey)));
     unaskedRecords.push(...without);
-    const isLeft = new Set(without.map(recordName));
+    const left = new Set(without.map(recordKey));
 
-    // Of a collection that was only searched for named records, nothing was compared unless one was there.
+    // A collection that was only searched for named records counts as compared only if it had one.
     const compared = collections.compared.filter(
       ({ kind, scope }) => selectsCollection(part, kind, scope) && !isSearched(part, kind),
     );
@@ -129,9 +135,9 @@ async function compareChecked(asked: ComparisonRequest): Promise<DiffDocument> {
     const side = (state: LoadedState): State => ({
       reference: state.reference,
       records:
-        isLeft.size === 0
+        left.size === 0
           ? state.records(part)
-          : Iterator.from(state.records(part)).filter((key) => !isLeft.has(recordName(key))),
+          : Iterator.from(state.records(part)).filter((record) => !left.has(recordKey(record))),
       collections: compared,
     });
     const steps =
@@ -152,7 +158,7 @@ async function compareChecked(asked: ComparisonRequest): Promise<DiffDocument> {
   );
   const document: DiffDocument = {
     ...merged,
-    ...(to.source === null ? {} : { source: to.source }),
+    ...defined({ source: to.source ?? undefined }),
     skipped: [...skipped, ...never.skipped, ...unknownRecords.skipped()],
     stale: collections.stale,
     left_out: [...leftOut, ...never.leftOut, ...countedRecords(unaskedRecords), ...unknownRecords.leftOut()],
@@ -171,23 +177,20 @@ async function compareChecked(asked: ComparisonRequest): Promise<DiffDocument> {
   return unknown.length === 0 ? document : { ...document, skipped: [...document.skipped, ...unknown] };
 }
 
-/** What both states have in lists that repeat each other, where these are compared. */
+/** The records that both states have in compared lists that repeat each other. */
 function repeatingRecords(
   { from, to }: Pick<ComparisonRequest, 'from' | 'to'>,
   parts: readonly StateFilter[],
   apart: readonly Skipped[],
 ): RecordKey[] {
-  const keysOf = (state: LoadedState): RecordKey[] =>
-    parts.flatMap((part) => {
-      const kinds = repeatingKinds(part.kinds);
-      const filter = { ...part, kinds };
-      return kinds.length === 0 ? [] : [...(state.keys?.(filter) ?? state.records(filter))];
-    });
+  const repeating = parts
+    .map((part) => ({ ...part, kinds: repeatingKinds(part.kinds) }))
+    .filter(({ kinds }) => kinds.length > 0);
   const isApart = skipTest(apart);
-  return inBoth(keysOf(from), keysOf(to)).filter((each) => !isApart(each));
+  return inBoth(keysIn([from], repeating), keysIn([to], repeating)).filter((each) => !isApart(each));
 }
 
-/** What of the collections that either state knows can be compared. */
+/** Which of the collections that either state knows can be compared. */
 interface ComparableCollections {
   readonly compared: readonly CollectionKey[];
   readonly skipped: readonly Skipped[];
@@ -201,7 +204,7 @@ function comparableCollections(
   request: ComparisonRequest,
   parts: readonly StateFilter[],
 ): ComparableCollections {
-  const { from, to, leaveOut = new Map<Kind, string>() } = request;
+  const { from, to, leaveOut } = request;
   const compared: CollectionKey[] = [];
   const skipped: Skipped[] = [];
   const leftOut: LeftOut[] = [];
@@ -263,11 +266,11 @@ function staleSides(
 }
 
 /**
- * What is wrong with lists that are not compared themselves, but in which a record may be missing that has others below it which are.
- * What is left out by choice leaves out what is below it.
+ * Problems of lists that are not compared themselves, but lead to compared ones: what is below a record that such a list
+ * lacks is missing in the comparison. Lists that are left out on purpose are ignored.
  */
 function leadingLists(
-  { from, to, filter, leaveOut = new Map<Kind, string>() }: ComparisonRequest,
+  { from, to, filter, leaveOut }: ComparisonRequest,
   { compared, skipped, leftOut }: Pick<ComparableCollections, 'compared' | 'skipped' | 'leftOut'>,
 ): Pick<ComparableCollections, 'skipped' | 'stale' | 'unread'> {
   const apart = new Set(
@@ -281,7 +284,7 @@ function leadingLists(
   );
   const about = [
     ...[...compared, ...skipped].map(({ kind }) => kind),
-    // Of which no state may know a collection, for want of a parent.
+    // Without a parent, neither state may know a collection of these.
     ...(filter.kinds ?? []).filter((kind) => !leaveOut.has(kind) && !apart.has(kind)),
   ];
   const leading = leadingFilter({ ...filter, kinds: about });
@@ -308,7 +311,7 @@ function leadingLists(
   return found;
 }
 
-/** Records of the part that TO holds and its run did not ask for, though it read others of their collection. */
+/** Records of the part that TO has but its run did not ask for, although it read others of their collection. */
 function unaskedRecordsOf(
   to: LoadedState,
   asked: StateFilter,
@@ -318,46 +321,32 @@ function unaskedRecordsOf(
   const kind = SCOPE_KIND.organization_id;
   if (to.unaskedRecord === undefined || isNamedAnyway(asked, { by: 'organization_id' })) return [];
   if (part.kinds?.includes(kind) === false || apart.has(collectionKey({ kind, scope: {} }))) return [];
-  const own = { ...part, kinds: [kind] };
-  return [...(to.keys?.(own) ?? to.records(own))].flatMap((key) => {
+  return [...keysOf(to, { ...part, kinds: [kind] })].flatMap((key) => {
     const reason = to.unaskedRecord?.(key) ?? null;
     return reason === null ? [] : [{ kind: key.kind, scope: key.scope, id: key.id, reason }];
   });
 }
 
-/** As `left_out` names records: how many of a collection. */
+/** Entries of `left_out` with the number of records of a collection. */
 function countedRecords(records: readonly (RecordKey & { readonly reason: string })[]): LeftOut[] {
-  const groups = Map.groupBy(records, (each) => `${collectionKey(each)} ${each.reason}`);
-  return [...groups.values()].flatMap((same) => {
-    const [first] = same;
-    if (first === undefined) return [];
-    const { one, many } = definitionOf(first.kind).title;
-    const { kind, scope, reason } = first;
+  return groupsBy(records, (each) => `${collectionKey(each)} ${each.reason}`).map((same) => {
+    const [{ kind, scope, reason }] = same;
+    const { one, many } = definitionOf(kind).title;
     const name = plural(same.length, one, many);
-    return [{ kind, scope, name, reason: `${name}: ${reason}`, records: same.length }];
+    return { kind, scope, name, reason: `${name}: ${reason}`, records: same.length };
   });
 }
 
-function recordName(key: RecordKey): string {
-  return `${collectionKey(key)} ${key.id}`;
-}
-
-/** A kind of which nothing else is left, and all of it for one reason, as one entry. */
+/** One entry for a kind that is left out entirely and for one reason. */
 function wholeKinds(leftOut: readonly LeftOut[], isElsewhere: (kind: Kind) => boolean): LeftOut[] {
-  return [...Map.groupBy(leftOut, ({ kind }) => kind)].flatMap(([kind, own]) => {
-    const [first] = own;
-    if (
-      first === undefined ||
-      own.length === 1 ||
-      isElsewhere(kind) ||
-      own.some(({ reason }) => reason !== first.reason)
-    )
-      return own;
-    return [{ kind, scope: {}, reason: first.reason }];
+  return groupsBy(leftOut, ({ kind }) => kind).flatMap((own) => {
+    const [{ kind, reason }] = own;
+    const isOne = own.length > 1 && !isElsewhere(kind) && own.every((each) => each.reason === reason);
+    return isOne ? [{ kind, scope: {}, reason }] : own;
   });
 }
 
-/** Why a collection is not compared; null where it is, `nothing` where neither state ever had it. */
+/** Why a collection is not compared; null if it is compared, `nothing` if neither state had it. */
 function apartness(
   sides: readonly [Coverage, Coverage],
 ): { readonly reason: string; readonly isByChoice: boolean } | null | 'nothing' {
@@ -375,7 +364,7 @@ function apartness(
   };
 }
 
-/** Of both states, each once, in the order of records. */
+/** The collections of both states, each once, in the order of records. */
 function collectionsOf(from: LoadedState, to: LoadedState): CollectionKey[] {
   const all = new Map(
     [...from.collections(), ...to.collections()].map((each) => [collectionKey(each), each]),
@@ -383,9 +372,7 @@ function collectionsOf(from: LoadedState, to: LoadedState): CollectionKey[] {
   return [...all.values()].sort((a, b) => compareKeys({ ...a, id: '' }, { ...b, id: '' }));
 }
 
-// A comparison that was made in parts as one document.
-
-/** The parts are of different collections, so that everything adds up. */
+/** One document for a comparison in parts. The parts are of different collections, so that the counts add up. */
 function mergeParts(
   documents: readonly DiffDocument[],
   from: StateReference,
@@ -412,15 +399,14 @@ function mergeParts(
   };
 }
 
-// Ids that were asked for and that neither state has: nothing was compared for them, which is not a "no differences".
-
 /** Shown instead of a secret id that the user gave masked. */
 const MASKED = 'that was given masked';
 
 /**
- * One entry for each such id, and each kind in which it was searched: the requested kinds, otherwise the kinds of the
- * ids that were found, since a mistyped id is usually among correct ones of its kind.
- * @param typed the ids as the user gave them: one that was given masked is never written out; left out, all are
+ * An entry for each requested id that neither state has, and each kind in which it was searched: nothing was compared for
+ * it, which is not "no differences". The kinds are the requested ones, otherwise those of the ids that were found: a
+ * mistyped id is usually among correct ones of its kind.
+ * @param typed the ids as the user typed them: an id that was typed masked is never shown; all are shown without this
  */
 function unknownIds(
   { from, to }: { readonly from: LoadedState; readonly to: LoadedState },
@@ -446,11 +432,12 @@ function unknownIds(
   });
 }
 
-// A state under the ids that another one knows: a record that was created again is one record, not removed and added.
+// A state under the ids of another one: a recreated record is one record, not removed and added.
 
 /**
- * FROM under TO's ids, and what the bodies of the older one name by the ids of the newer one: which of them still names a record by an
- * id that it has no more is then a difference, whichever is FROM. Both as they are where no id differs.
+ * FROM under the ids of TO, and the references in the bodies of the older state by the ids of the newer one: a reference in
+ * the newer state by an id that no longer exists is then a difference, whichever state is FROM. Both are unchanged if no id
+ * differs.
  */
 function withRecreated(
   from: LoadedState,
@@ -477,8 +464,8 @@ function isNewer(a: LoadedState, b: LoadedState): boolean {
 }
 
 /**
- * The parts of a filter under the ids that the other state knows: an earlier id of a record means the same record.
- * `state` is the `from` that `withRecreated` gave.
+ * The parts of a filter under the ids of the other state: an earlier id of a record means the same record.
+ * @param state the `from` of `withRecreated`
  */
 function recreatedParts(state: LoadedState, parts: readonly StateFilter[]): readonly StateFilter[] {
   return state instanceof RecreatedState ? parts.flatMap((part) => state.parts(part)) : parts;
@@ -487,12 +474,11 @@ function recreatedParts(state: LoadedState, parts: readonly StateFilter[]): read
 interface RecreatedOptions {
   readonly state: LoadedState;
   readonly other: LoadedState;
-  /** Those of its records and scopes by which the other state has them. */
+  /** From the ids of its records and scopes to those of the other state. */
   readonly ids: MatchedIds;
-  /** Those that its bodies name, by which the other state's bodies do. */
+  /** From the ids in its bodies to those in the bodies of the other state. */
   readonly names: MatchedIds;
   readonly definitions: (kind: Kind) => ResourceDefinition;
-  /** When which record got which id. */
   readonly recreated: RecreatedIds;
 }
 
@@ -531,15 +517,15 @@ class RecreatedState implements LoadedState {
   }
 
   unknownIn(kind: Kind, scope: Scope): UnknownRecord | null {
-    const spot = this.#state.unknownIn(kind, this.#back.renamedScope(scope));
-    return spot && { ...spot, covers: (id) => spot.covers(this.#back.renamed(kind, id)) };
+    const unknown = this.#state.unknownIn(kind, this.#back.renamedScope(scope));
+    return unknown && { ...unknown, covers: (id) => unknown.covers(this.#back.renamed(kind, id)) };
   }
 
   *records(filter: StateFilter): Generator<RecordState> {
     const renamed: RecordState[] = [];
     for (const record of this.#state.records(this.#own(filter))) {
       const id = this.#ids.renamed(record.kind, record.id);
-      // The filter in this state's ids lets records of other kinds through that have such an id.
+      // The filter in the ids of this state may select records of other kinds with such an id.
       if (filter.ids?.includes(id) === false) continue;
       const scope = this.#ids.renamedScope(record.scope);
       renamed.push({ ...record, scope, id, body: this.#bodyOf(record, { kind: record.kind, scope, id }) });
@@ -547,7 +533,7 @@ class RecreatedState implements LoadedState {
     yield* sortRecords(renamed);
   }
 
-  /** What the other state still names by an id of this one is a difference, unless it was last read before that id was replaced. */
+  /** A reference in the other state by an id of this one is a difference, unless it was last read before that id was replaced. */
   #bodyOf(record: RecordState, { kind, scope, id }: RecordKey): string {
     const renamed = this.#references.renamed(record);
     if (renamed === record.body) return renamed;
@@ -556,7 +542,7 @@ class RecreatedState implements LoadedState {
     if (older === undefined || this.#other.reference.ref === 'live') return renamed;
     const others = Iterator.from(this.#other.records({ kinds: [kind], ids: [id] }));
     const other = others.find((each) => scopeKey(each.scope) === scopeKey(scope));
-    // Asked of the mirror only for a record that still names such an id.
+    // Read from the mirror only for a record that still names such an id.
     let readAt: string | null | undefined;
     const wasReadSince = (named: Kind, was: string): boolean => {
       const at = this.#options.recreated.replacedBy(named, was)?.at;
@@ -581,17 +567,17 @@ class RecreatedState implements LoadedState {
     return new RecreatedState({ ...this.#options, state: this.#state.checked() });
   }
 
-  /** One part, in as many as there are runs of kinds that take the same ids. */
+  /** One part, split into runs of kinds in which the ids of the filter become the same ids. */
   parts({ ids, organizations, projects, kinds = KINDS, ...rest }: StateFilter): StateFilter[] {
     const named = (kind: Kind, own: readonly string[]): string[] => [
       ...new Set(own.map((id) => this.#ids.renamed(kind, id))),
     ];
     const whole: StateFilter = {
       ...rest,
-      ...(organizations === undefined
-        ? {}
-        : { organizations: named(SCOPE_KIND.organization_id, organizations) }),
-      ...(projects === undefined ? {} : { projects: named(SCOPE_KIND.project_id, projects) }),
+      ...defined({
+        organizations: organizations && named(SCOPE_KIND.organization_id, organizations),
+        projects: projects && named(SCOPE_KIND.project_id, projects),
+      }),
     };
     if (ids === undefined) return [{ ...whole, kinds }];
     const found: { ids: string[]; kinds: Kind[] }[] = [];
@@ -613,18 +599,18 @@ class RecreatedState implements LoadedState {
     this.#state.close();
   }
 
-  /** A filter that names ids of the other state, in this one's. */
+  /** A filter by ids of the other state, in the ids of this one. */
   #own(filter: StateFilter): StateFilter {
-    const own = (kind: Kind, asked: readonly string[]): string[] =>
-      asked.map((id) => this.#back.renamed(kind, id));
+    const own = (kind: Kind, theirs: readonly string[]): string[] =>
+      theirs.map((id) => this.#back.renamed(kind, id));
     const { ids, organizations, projects } = filter;
     return {
       ...filter,
-      ...(ids === undefined
-        ? {}
-        : { ids: [...new Set([...ids, ...this.#back.kinds.flatMap((kind) => own(kind, ids))])] }),
-      ...(organizations === undefined ? {} : { organizations: own('organizations', organizations) }),
-      ...(projects === undefined ? {} : { projects: own('projects', projects) }),
+      ...defined({
+        ids: ids && [...new Set([...ids, ...this.#back.kinds.flatMap((kind) => own(kind, ids))])],
+        organizations: organizations && own('organizations', organizations),
+        projects: projects && own('projects', projects),
+      }),
     };
   }
 }

@@ -1,9 +1,10 @@
-/** `--field`: a pointer that matches nothing would compare nothing, and look like "no differences". */
+/** Checks `--field`: a pointer that matches nothing would compare nothing, and look like "no differences". */
 import type { FieldDefinition } from '../catalog/definition.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import { type ResourceDefinition, changedDefinition } from '../catalog/resource-definition.ts';
 import { isVolatileMember } from '../catalog/volatile-names.ts';
 import { withShownFields } from '../catalog/shown-fields.ts';
+import { cached } from '../core/cached.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type JsonValue, getOwn, isJsonObject } from '../core/json.ts';
 import { suggest } from '../core/suggest.ts';
@@ -19,15 +20,16 @@ interface StatesCompared {
   readonly fields: readonly string[];
   readonly mode: ComparisonMode;
   readonly definitions: (kind: Kind) => ResourceDefinition;
-  /** Those of the configuration, where `definitions` are those by which the states can be compared. */
+  /** The definitions of the configuration, if `definitions` are those of `possibleDefinitions`. */
   readonly configured?: (kind: Kind) => ResourceDefinition;
   readonly states: readonly LoadedState[];
   readonly parts: readonly StateFilter[];
 }
 
 /**
- * Checks that at least one of the named fields was compared: one that changed was; otherwise as `requireKnownFields`.
- * @throws TidemarkError `reference_unknown` when none of them was
+ * Checks that at least one of the named fields was compared: if there is a change, one was; otherwise as
+ * `requireKnownFields`.
+ * @throws TidemarkError `reference_unknown` if none of them was
  */
 export function requireComparedFields(document: DiffDocument, compared: StatesCompared): void {
   if (document.changes.length > 0) return;
@@ -52,45 +54,38 @@ export function requireComparedFields(document: DiffDocument, compared: StatesCo
   });
 }
 
-/** True for a state of the mirror, or an export of one, that has no values of volatile fields: later runs replaced them. */
+/** True for a past state of the mirror, or an export of one: later runs replaced its values of volatile fields. */
 function isPast({ resolvedState, lacksVolatile = false }: LoadedState): boolean {
   return lacksVolatile || (resolvedState !== null && !resolvedState.isLatest);
 }
 
-/** The mode in which two states can be compared: volatile fields only where both have values of them. */
+/** The mode in which two states can be compared: volatile fields only if both have values of them. */
 export function possibleMode(mode: ComparisonMode, from: LoadedState, to: LoadedState): ComparisonMode {
   return mode === 'all' && (isPast(from) || isPast(to)) ? 'all_but_volatile' : mode;
 }
 
 /**
- * The definitions by which two states can be compared: what was volatile in a past state is not known of it, though the
- * configuration says otherwise since.
+ * The definitions by which two states can be compared: a past state has no values of fields that were volatile then, even if
+ * the configuration has changed since.
  */
 export function possibleDefinitions(
   definitions: (kind: Kind) => ResourceDefinition,
   ...states: readonly LoadedState[]
 ): (kind: Kind) => ResourceDefinition {
-  const replaced = states.flatMap((state) => {
-    const own = state.replacedMembers?.() ?? new Map();
-    return own.size === 0 ? [] : [own];
-  });
+  const replaced = states.flatMap((state) => state.replacedMembers?.() ?? []).filter(({ size }) => size > 0);
   if (replaced.length === 0) return definitions;
   const byKind = new Map<Kind, ResourceDefinition>();
-  return (kind) => {
-    const known = byKind.get(kind);
-    if (known !== undefined) return known;
-    const definition = definitions(kind);
+  const possible = (definition: ResourceDefinition): ResourceDefinition => {
     const hidden = knownSince(definition, replaced);
     const fields = definition.fields.map((field) =>
       hidden.includes(field.name) ? { ...field, isVolatile: true } : field,
     );
-    const possible = hidden.length === 0 ? definition : changedDefinition(definition, { fields });
-    byKind.set(kind, possible);
-    return possible;
+    return hidden.length === 0 ? definition : changedDefinition(definition, { fields });
   };
+  return (kind) => cached(byKind, kind, () => possible(definitions(kind)));
 }
 
-/** Fields that are not volatile any more, and were in one of these states. */
+/** Fields that are no longer volatile, and were in one of these states. */
 function knownSince(
   { kind, fields }: ResourceDefinition,
   replaced: readonly ReadonlyMap<Kind, ReadonlySet<string>>[],
@@ -100,7 +95,7 @@ function knownSince(
   );
 }
 
-/** What the document says of a comparison in a possible mode, of these kinds or all. */
+/** The keys of the document for volatile fields that were not compared, for these kinds or all. */
 export function unknownVolatile(
   mode: ComparisonMode,
   states: Readonly<Record<'from' | 'to', LoadedState>>,
@@ -111,12 +106,12 @@ export function unknownVolatile(
   const sides = (['from', 'to'] as const).filter((side) => {
     const state = states[side];
     const isWhole = mode === 'all_but_volatile' && isPast(state);
-    const own = state.replacedMembers?.() ?? new Map<Kind, ReadonlySet<string>>();
-    const held = isWhole ? state.collections().map(({ kind }) => kind) : [...own.keys()];
-    const found = [...new Set(held)].flatMap((kind) => {
+    const replaced = state.replacedMembers?.() ?? new Map<Kind, ReadonlySet<string>>();
+    const own = isWhole ? state.collections().map(({ kind }) => kind) : [...replaced.keys()];
+    const found = [...new Set(own)].flatMap((kind) => {
       const definition = definitions(kind);
       const volatile = definition.fields.flatMap(({ name, isVolatile }) => (isVolatile ? [name] : []));
-      const names = [...(isWhole ? volatile : []), ...knownSince(definition, [own])];
+      const names = [...(isWhole ? volatile : []), ...knownSince(definition, [replaced])];
       return names.length > 0 && kinds.includes(kind) ? [{ kind, names }] : [];
     });
     for (const { kind, names } of found) unknown.set(kind, new Set([...(unknown.get(kind) ?? []), ...names]));
@@ -130,36 +125,36 @@ export function unknownVolatile(
   return { volatile_unknown: sides, ...(fields.length === 0 ? {} : { volatile_fields: fields }) };
 }
 
-interface FieldsAsked {
+interface FieldsRequest {
   readonly fields: readonly string[];
   /** The kinds that are compared. */
   readonly kinds: ReadonlySet<Kind>;
   readonly definitions: (kind: Kind) => ResourceDefinition;
   /** How records of the kind are compared. */
   readonly modeOf: (definition: ResourceDefinition) => ComparisonMode;
-  /** True for a field that is looked at beside that. */
+  /** True for a field that is checked although this mode leaves it out. */
   readonly isLookedAt?: (definition: ResourceDefinition, name: string) => boolean;
   /** The compared records of these kinds; only read if the catalog does not describe a field. */
   readonly records: (kinds: ReadonlySet<Kind>) => Iterable<ComparedRecord>;
   /** What to do about a field that this mode leaves out. */
   readonly hintFor: (excluding: ComparisonMode) => string;
-  /** The states, as they were named, of when the field was volatile, though the configuration says otherwise since; null for any other field. */
+  /** The states, as the user named them, in which the field was volatile although it is not any more; null for other fields. */
   readonly unknownAsOf?: (kind: Kind, name: string) => string | null;
 }
 
 type Path = readonly string[];
 
-/** Enough for any form; what maps by the thousand would only slow a mistake down. */
+/** Names kept for a suggestion: enough for any object, except for maps with thousands of members. */
 const NEAR_KEPT = 1000;
 
 type ComparedRecord = Pick<ParsedRecord, 'kind' | 'body'>;
 
 /**
- * Checks that at least one of the named fields is compared: a field in the catalog is, unless the mode leaves it out;
- * for any other field, and for a place inside one, the records are searched until one has it.
- * @throws TidemarkError `reference_unknown` when none of them does
+ * Checks that at least one of the named fields is compared. A field of the catalog is, unless the mode leaves it out; for
+ * any other field, and for a place inside a field, the records are searched until one has it.
+ * @throws TidemarkError `reference_unknown` if none is
  */
-export function requireKnownFields(asked: FieldsAsked): void {
+export function requireKnownFields(asked: FieldsRequest): void {
   const { fields, kinds, definitions, modeOf, isLookedAt = () => false } = asked;
   if (fields.length === 0) return;
   const paths = fields.map(splitPointer);
@@ -227,7 +222,7 @@ function* recordsOf(
   }
 }
 
-/** True for an entire field, and for a secret inside one, which no answer may show. */
+/** True for an entire field, and for a secret inside one, which the search must not reveal. */
 function isDocumented({ secretPointers }: FieldDefinition, [, ...inside]: Path): boolean {
   return (
     inside.length === 0 ||
@@ -238,9 +233,9 @@ function isDocumented({ secretPointers }: FieldDefinition, [, ...inside]: Path):
   );
 }
 
-/** Stops at the first that is there; until then `near` gathers what is beside the places. */
+/** True if a record has one of the places; adds the names of their siblings to `near`. */
 function isAnywhere(
-  { definitions, records }: Pick<FieldsAsked, 'definitions' | 'records'>,
+  { definitions, records }: Pick<FieldsRequest, 'definitions' | 'records'>,
   searched: ReadonlyMap<Kind, readonly Path[]>,
   near: Set<string>,
 ): boolean {

@@ -1,9 +1,10 @@
 /** Runs as JSON documents show them: `tidemark.runs/1`, `tidemark.status/1` and all others that name a run. */
 import { splitTrigger } from '../core/actor.ts';
+import { defined } from '../core/defined.ts';
 import type { PlanlessRestore } from '../mirror/restores.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 
-/** What a run under way has done so far; the mirror has its counts only when it has ended. */
+/** What a running sync has done so far; the mirror has its counts only when it has ended. */
 export interface RunProgress {
   readonly requests: number;
   /** Records and pages that were read. */
@@ -11,7 +12,7 @@ export interface RunProgress {
   readonly pages: number;
 }
 
-/** @param progress of a run under way, if its process reports it */
+/** @param progress of a running sync, if its process reports it */
 export function runDocument(run: RunRow, progress: RunProgress | null = null): object {
   const isLive = run.outcome === 'running' && progress !== null;
   return {
@@ -38,22 +39,19 @@ export function runDocument(run: RunRow, progress: RunProgress | null = null): o
 export function restoresDocument(rows: readonly PlanlessRestore[]): object[] {
   return rows.map(({ restore, source, undoes, outcome, startedAt, finishedAt, by, via }) => ({
     ...{ restore, source, undoes, outcome, started_at: startedAt, finished_at: finishedAt, by },
-    ...(via === undefined ? {} : { via }),
+    ...defined({ via }),
   }));
 }
 
-/** Why a run, a sweep or a job did not do what it should; null where it did. */
+/** The error of a run, a sweep or a job; null without one. */
 export function errorDocument({
   errorCode,
   error,
-}: {
-  readonly errorCode: string | null;
-  readonly error: string | null;
-}): object | null {
+}: Readonly<Record<'errorCode' | 'error', string | null>>): object | null {
   return errorCode === null ? null : { code: errorCode, message: error };
 }
 
-/** The newest attempt to read a source where it failed, as documents of comparisons have it. */
+/** The newest run of a source if it failed, as documents of comparisons have it. */
 export function failedRunDocument({ run, startedAt, finishedAt, errorCode, error }: RunRow): object {
   return {
     run,

@@ -1,11 +1,13 @@
-/** Drift between two states of one source: what the command `drift` and the daemon's job of that name find. */
-import { collectionKey, activityKinds } from '../catalog/catalog.ts';
+/** Drift between two states of one source, for the command `drift` and the daemon's job. */
+import { activityKinds } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { isSetOnCreation } from '../catalog/volatile-names.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
 import { isExcludedBy, mirroredKinds } from '../config/mirrored-kinds.ts';
 import { definitionsFor } from '../config/source.ts';
+import { cached } from '../core/cached.ts';
+import { defined } from '../core/defined.ts';
 import { type DiffDocument, type RecordChange, compareRecords, overlapsPointer } from '../diff/change.ts';
 import { type ComparisonMode, type FieldChange, isComparedMember } from '../diff/compare.ts';
 import {
@@ -33,32 +35,34 @@ import type { IdMapping } from '../mirror/id-map.ts';
 import { redactedValues } from '../sync/redaction.ts';
 import { compareStates } from './compare.ts';
 import { possibleMode } from './compared-fields.ts';
-import { type StateFilter, filterParts, selectsRecord } from './filter.ts';
+import { type StateFilter, filterParts, keysOf, selectsRecord } from './filter.ts';
 import { heldBelowTest } from './held-names.ts';
 import { resolvedStateOf } from './resolved-state.ts';
 import { IdHistories, RecreatedReferences, shownIds, soleIds, withMappedIds } from './recreated-ids.ts';
 import { BASELINE } from './reference.ts';
 import { withoutSentInvites } from './sent-invites.ts';
-import { type LoadedState, stateOfRecords } from './state.ts';
+import { type LoadedState, recordKey, stateOfRecords } from './state.ts';
 import { isNamedAnyway, kindsOfNeither } from './unasked.ts';
 
 const ACTIVITY = 'activity data; use --kind to include them';
 const NOT_MIRRORED = 'excluded by `kinds` in the configuration';
 
-/** What of the two states is looked at. */
+type Sides = Readonly<Record<'from' | 'to', LoadedState>>;
+
+/** What is compared, and how. */
 export interface DriftExtent {
   readonly source: string;
   readonly filter: StateFilter;
   readonly mode: ComparisonMode;
   /** RFC 6901 pointers; only changes at, below or above them count. */
   readonly fields: readonly string[];
-  /** Ids of the filter as the user gave them: one that was given masked is never written out. */
+  /** The ids of the filter as the user typed them: an id that was typed masked is never shown. */
   readonly typedIds?: readonly string[];
   /** As in a comparison of states. */
   readonly isUnasked?: true;
   /** Milliseconds since the epoch. */
   readonly now: number;
-  /** What is said of the kinds that are left out; by default, how the command line compares them. */
+  /** The reason for kinds that are left out; by default it names the option that includes them. */
   readonly whyLeftOut?: string;
   /** Ends the comparison early. */
   readonly signal?: AbortSignal;
@@ -71,25 +75,25 @@ export interface SourceDrift extends Drift {
   readonly fingerprintOf: FingerprintOf;
 }
 
-/** Kinds that drift leaves out unless the filter names them: a new recording is not a configuration drift. */
+/** Kinds that drift leaves out unless the filter names them: a new recording is not configuration drift. */
 export function kindsOutsideDrift(filter: StateFilter): Kind[] {
   return activityKinds().filter((kind) => filter.kinds?.includes(kind) !== true);
 }
 
 /**
  * Compares and classifies, by the ignore rules, severities and acceptances of the source.
- * @param mirror that has acceptances, moved ids and a key; null for none: then a fingerprint identifies the place alone
- * @param areOfMirror true where both states are points of that mirror: then the cost follows the changes
+ * @param mirror has the acceptances, the id map and the key; null without one: a fingerprint then identifies the place only
+ * @param areOfMirror true if both states are of that mirror: then the cost is proportional to the changes
  * @throws TidemarkError as `compareStates`
  */
 export async function driftBetween(
   config: Config,
   mirror: Mirror | null,
-  sides: { readonly from: LoadedState; readonly to: LoadedState },
+  sides: Sides,
   areOfMirror: boolean,
-  asked: DriftExtent,
+  given: DriftExtent,
 ): Promise<SourceDrift> {
-  const extent = { ...asked, mode: possibleMode(asked.mode, sides.from, sides.to) };
+  const extent = { ...given, mode: possibleMode(given.mode, sides.from, sides.to) };
   const { source, filter, mode, fields, now, whyLeftOut = ACTIVITY } = extent;
   const definitions = definitionsFor(config, source);
   const { ignore, severities: overrides } = rulesFor(config, source);
@@ -112,9 +116,7 @@ export async function driftBetween(
     isExcluded: isExcludedBy(config, source),
     ...(areOfMirror && mirror !== null ? { mirror } : {}),
     idMap,
-    ...(extent.typedIds === undefined ? {} : { typedIds: extent.typedIds }),
-    ...(extent.isUnasked === undefined ? {} : { isUnasked: extent.isUnasked }),
-    ...(extent.signal === undefined ? {} : { signal: extent.signal }),
+    ...defined({ typedIds: extent.typedIds, isUnasked: extent.isUnasked, signal: extent.signal }),
   });
   const known = withoutNewIds(compared, idMap, definitions, severityOf);
   const diff =
@@ -159,10 +161,13 @@ export async function driftBetween(
   return { ...drift, document, source, definitions, severityOf, fingerprintOf };
 }
 
-/** The records of TO within the filter whose removal, or that of a record above them, is held; none where TO is not the newest state. */
+/**
+ * The records of TO within the filter whose removal, or that of a record above them, is held; none if TO is not the newest
+ * state.
+ */
 export function missingWithin(
   mirror: Mirror,
-  sides: { readonly from: LoadedState; readonly to: LoadedState },
+  sides: Sides,
   { source, filter }: Pick<DriftExtent, 'source' | 'filter'>,
 ): readonly RecordKey[] {
   const records = missingIn(mirror, source, sides.to);
@@ -171,62 +176,62 @@ export function missingWithin(
   return records.filter((record) => parts.some((part) => selectsRecord(part, record)));
 }
 
-/** Those of them that count as unchanged only since their removal is held. */
+/** How many of the missing records count as unchanged only because their removal is held. */
 function heldCount(
   missing: readonly RecordKey[],
-  sides: { readonly to: LoadedState },
+  sides: Sides,
   { changes, skipped, left_out: leftOut = [], summary }: DiffDocument,
   { filter }: Pick<DriftExtent, 'filter'>,
 ): number {
   if (missing.length === 0) return 0;
-  const changed = new Set(changes.map(keyText));
-  // Of a collection that is left out in part, the state knows which records are.
+  const changed = new Set(changes.map(recordKey));
+  // If only some records of a collection are left out, the state knows which.
   const isSkipped = skipTest([...skipped, ...leftOut.filter((each) => each.records === undefined)]);
   const compared = missing.filter(
     (record) =>
-      !changed.has(keyText(record)) && !isSkipped(record) && !isUnaskedRecord(sides.to, filter, record),
+      !changed.has(recordKey(record)) && !isSkipped(record) && !isUnaskedRecord(sides.to, filter, record),
   );
   // A component counts once, as in the comparison.
   return Math.min(recordsOnce(compared).length, summary.unchanged);
 }
 
-/** The records whose removal is held, and those below them; none where it is not the newest state. */
+/** The records whose removal is held, and those below them; none if the state is not the newest. */
 function missingIn(mirror: Mirror, source: string, state: LoadedState): readonly RecordKey[] {
   if (state.resolvedState?.isLatest !== true) return [];
   const held = mirror.runs.heldRecords(source);
   if (held.length === 0) return [];
   const isBelow = heldBelowTest(mirror, source);
-  const known = new Set(held.map(keyText));
+  const known = new Set(held.map(recordKey));
   const below = mirror.runs
     .collections(source)
     .filter(({ scope }) => isBelow(scope))
     .flatMap(({ kind, scope }) => [...mirror.records.keys({ kinds: [kind], scope, sources: [source] })])
-    .filter((record) => !known.has(keyText(record)));
+    .filter((record) => !known.has(recordKey(record)));
   return [...held, ...below];
 }
 
-/** What `drift` leaves out of a source by rule, for a plan. */
+/** True for findings of a source that `drift` leaves out by rule, for a plan. */
 export function ignoredIn(config: Config, source: string): IgnoreTest['hides'] {
   return ignoreTest(rulesFor(config, source).ignore).hides;
 }
 
 /** What was accepted, for a plan. */
 export interface AcceptedBetween {
-  /** Also what changed again since, unless FROM has the accepted value. */
+  /** Includes what changed again since, unless FROM has the accepted value. */
   readonly accepted: readonly AcceptedFinding[];
-  /** Acceptances of the source that are not as the audit log has them: they count for nothing. */
+  /** Acceptances of the source that contradict the audit log: they do not count. */
   readonly contradicted: readonly CheckedAcceptance[];
 }
 
 /**
- * What differs between the two states and counts as accepted, also where a rule ignores it; of records that TO has no more, what
- * their last version in the mirror differed in. Only records of which something was accepted are compared.
- * @throws TidemarkError as `driftBetween`, but not where nothing can be compared
+ * What differs between the two states and is accepted, whether or not a rule ignores it. Of records that are gone in TO,
+ * their last version in the mirror is compared. Only compares records of which something was accepted.
+ * @throws TidemarkError as `driftBetween`, but not if nothing can be compared
  */
 export async function acceptedBetween(
   config: Config,
   mirror: Mirror,
-  sides: { readonly from: LoadedState; readonly to: LoadedState },
+  sides: Sides,
   { source, now }: Pick<DriftExtent, 'source' | 'now'>,
 ): Promise<AcceptedBetween> {
   const checked = mirror.acceptances.checked(source);
@@ -258,7 +263,7 @@ export async function acceptedBetween(
   });
   const gone = await driftBetween(unruled, mirror, { from: sides.from, to: before }, false, extent);
   const since = changedSince(mirror, gone, now).map((each): AcceptedFinding => {
-    // What the last version had does not count where the accepted value is known.
+    // If the accepted value is known, the value of the last version does not count.
     const { accepted: known = null } = each.changedSince ?? {};
     return known === null ? each : { finding: known, acceptance: each.acceptance };
   });
@@ -269,7 +274,7 @@ export async function acceptedBetween(
   };
 }
 
-/** Findings whose value was accepted and then changed again, with the accepted value: from a version in the mirror, else from the audit log. */
+/** Findings whose value changed again after it was accepted, with the accepted value from the history or the audit log. */
 function changedSince(mirror: Mirror, drift: SourceDrift, now: number): AcceptedFinding[] {
   const { source, open, fingerprintOf } = drift;
   return open.flatMap(({ reopened, ...finding }): AcceptedFinding[] => {
@@ -307,7 +312,7 @@ function changedSince(mirror: Mirror, drift: SourceDrift, now: number): Accepted
   });
 }
 
-/** The last versions of records of which fields were accepted, and that the state has under none of their ids. */
+/** The last versions of records with accepted fields that the state does not have under any of their ids. */
 function lastVersions(
   mirror: Mirror,
   source: string,
@@ -319,27 +324,29 @@ function lastVersions(
   const ofFields = mirror.acceptances.list(source).filter(({ path }) => path !== '');
   for (const [kind, own] of Map.groupBy(ofFields, (each) => each.kind)) {
     // The latest place first.
-    const records = own.map((key) => recreated.places(kind, key).map((place) => keyText({ kind, ...place })));
+    const records = own.map((key) =>
+      recreated.places(kind, key).map((place) => recordKey({ kind, ...place })),
+    );
     const ids = own.flatMap(({ id }) => recreated.all(kind, id));
     const filter = { kinds: [kind], ids: [...new Set(ids)] };
-    const there = new Set(Iterator.from(state.keys?.(filter) ?? state.records(filter)).map(keyText));
+    const there = new Set(Iterator.from(keysOf(state, filter)).map(recordKey));
     const gone = records.filter((places) => !places.some((place) => there.has(place)));
     if (gone.length === 0) continue;
     const held = new Map<string, RecordState>();
     for (const stored of [mirror.records.removedBodies, mirror.records.read])
-      for (const record of stored({ sources: [source], ...filter })) held.set(keyText(record), record);
+      for (const record of stored({ sources: [source], ...filter })) held.set(recordKey(record), record);
     for (const places of gone) {
       const found = places.map((place) => held.get(place)).find((record) => record !== undefined);
-      if (found !== undefined) last.set(keyText(found), found);
+      if (found !== undefined) last.set(recordKey(found), found);
     }
   }
   return [...last.values()];
 }
 
-/** Findings and acceptances by the ids that records have in the comparison, and by those that they had before the restores. */
+/** Maps findings and acceptances to the ids that records have in the comparison, and to those that they had before restores. */
 function underOtherIds(
   idMap: readonly IdMapping[],
-  { from, to }: { readonly from: LoadedState; readonly to: LoadedState },
+  { from, to }: Sides,
   definitions: (kind: Kind) => ResourceDefinition,
 ): Required<Pick<DriftInput, 'shownKey' | 'shownPlace' | 'earlierIds'>> {
   const named = (ids: MatchedIds): EarlierIds => {
@@ -361,8 +368,8 @@ function underOtherIds(
 }
 
 /**
- * The document without what a restore necessarily changes when it creates a record again: its id, and what else the
- * service assigns. Fields of more than low severity stay, because losing them matters.
+ * The document without what a restore necessarily changes when it recreates a record: its id, and other values that the
+ * service assigns. Fields of more than low severity stay, because their loss matters.
  */
 function withoutNewIds(
   document: DiffDocument,
@@ -388,7 +395,7 @@ function withoutNewIds(
   return { ...document, changes, summary };
 }
 
-/** True for what the service assigns again to a record that is created again: its id, and server-owned fields of low severity. */
+/** True for what the service assigns to a recreated record: its id, and server-owned fields of low severity. */
 function isAssigned(
   definitions: (kind: Kind) => ResourceDefinition,
   severityOf: SeverityOf,
@@ -409,8 +416,8 @@ interface WholeOptions extends DriftExtent {
 }
 
 /**
- * Added records as the default comparison reports them: an acceptance holds however this comparison was narrowed. Under a key that a record
- * had before a restore created it again, with what the service had assigned to it then.
+ * Returns added records as the default comparison reports them: an acceptance applies however this comparison was narrowed.
+ * Under the key that a record had before a restore recreated it, with the values that the service had assigned then.
  */
 function wholeChanges(
   mirror: Mirror,
@@ -430,14 +437,14 @@ function wholeChanges(
       const ids = new Set(own.map(({ id }) => id));
       for (const record of to.records({ kinds: [kind], ids: [...ids] })) {
         const whole = added(record);
-        if (whole !== null) known.set(keyText(record), whole);
+        if (whole !== null) known.set(recordKey(record), whole);
       }
     }
   }
   return (change, as) => {
     if (change.change !== 'added') return change;
-    const whole = known.get(keyText(change)) ?? change;
-    if (keyText(as) === keyText(change)) return whole;
+    const whole = known.get(recordKey(change)) ?? change;
+    if (recordKey(as) === recordKey(change)) return whole;
     const { kind, scope, id } = as;
     const [removed] = mirror.records.removedBodies({ sources: [source], kinds: [kind], scope, ids: [id] });
     const before = removed === undefined ? null : added(removed);
@@ -450,9 +457,9 @@ function wholeChanges(
   };
 }
 
-/** Whether the comparison would have shown drift at a place: otherwise its absence means nothing. */
+/** Returns whether the comparison would have shown drift at a place: otherwise its absence means nothing. */
 function coverage(
-  { from, to }: { readonly from: LoadedState; readonly to: LoadedState },
+  { from, to }: Sides,
   definitions: (kind: Kind) => ResourceDefinition,
   { filter, mode, fields }: DriftExtent,
 ): (key: RecordKey, path: string) => boolean {
@@ -461,7 +468,7 @@ function coverage(
     if (!parts.some((part) => selectsRecord(part, key))) return false;
     if (isUnaskedRecord(to, filter, key)) return false;
     const [member] = splitPointer(path);
-    // With a field filter, added and removed records without any of the fields are not reported.
+    // With a field filter, added and removed records are only reported if they have one of the fields.
     if (member === undefined) return fields.length === 0;
     if (!isComparedMember(definitions(key.kind), member, mode)) return false;
     return fields.length === 0 || overlapsPointer(path, fields);
@@ -473,17 +480,13 @@ function isUnaskedRecord(to: LoadedState, filter: StateFilter, key: RecordKey): 
   return !isNamedAnyway(filter, { by: 'organization_id' }) && typeof to.unaskedRecord?.(key) === 'string';
 }
 
-/** What was accepted against the baseline may well not differ from another state: that says nothing against it. */
+/** True if FROM is the baseline: an acceptance may be unnecessary only if its finding is gone compared with the baseline. */
 function isBaseline(mirror: Mirror, from: LoadedState, { source }: DriftExtent): boolean {
   const baseline = mirror.snapshots.baseline();
   if (baseline === undefined) return true;
-  // Then the state was named, and what was accepted against the baseline is not known.
+  // The user named a state; what was accepted against the baseline is unknown.
   if (baseline.contradiction !== undefined) return false;
   return from.resolvedState?.run === resolvedStateOf(mirror, BASELINE, { source }).run;
-}
-
-function keyText(key: RecordKey): string {
-  return `${collectionKey(key)} ${key.id}`;
 }
 
 function rulesFor(
@@ -493,35 +496,21 @@ function rulesFor(
   const isHere = (rule: { readonly source?: string | undefined }): boolean =>
     rule.source === undefined || rule.source === source;
   return {
-    ignore: config.drift.ignore.filter(isHere).map(({ kind, id, path, reason }) => ({
-      ...(kind === undefined ? {} : { kind }),
-      ...(id === undefined ? {} : { id }),
-      ...(path === undefined ? {} : { path }),
-      reason,
-    })),
-    severities: config.drift.severities.filter(isHere).map(({ kind, path, severity }) => ({
-      ...(kind === undefined ? {} : { kind }),
-      ...(path === undefined ? {} : { path }),
-      severity,
-    })),
+    ignore: config.drift.ignore
+      .filter(isHere)
+      .map(({ kind, id, path, reason }) => ({ ...defined({ kind, id, path }), reason })),
+    severities: config.drift.severities
+      .filter(isHere)
+      .map(({ kind, path, severity }) => ({ ...defined({ kind, path }), severity })),
   };
 }
 
-// What the mirror knows of changes of form between two states of a source (`diff/form-change.ts`).
-
-interface Compared {
-  readonly source: string;
-  readonly filter: StateFilter;
-  /** Definitions in force for the source. */
-  readonly definitions: (kind: Kind) => ResourceDefinition;
-}
-
-/** Reads records only of kinds whose form changed. */
+/** Changes of form between two states (`diff/form-change.ts`). Reads records only of kinds whose form changed. */
 function formFacts(
   mirror: Mirror,
-  { from, to }: { readonly from: LoadedState; readonly to: LoadedState },
+  { from, to }: Sides,
   diff: DiffDocument,
-  { source, filter, definitions }: Compared,
+  { source, filter, definitions }: Pick<DriftExtent, 'source' | 'filter'> & Pick<SourceDrift, 'definitions'>,
 ): FormFacts {
   const counts = new Map<Kind, number>();
   const countOf = (kind: Kind): number => {
@@ -529,11 +518,11 @@ function formFacts(
     const parts = filterParts({ ...filter, kinds: [kind] }, from, to);
     let count = 0;
     for (const part of parts)
-      for (const key of to.keys?.(part) ?? to.records(part))
+      for (const key of keysOf(to, part))
         if (!isSkipped(key) && !isUnaskedRecord(to, filter, key)) count += 1;
     return count - diff.changes.filter((each) => each.kind === kind && each.change === 'added').length;
   };
-  // The mirror reads in the order of `compareKeys`; one record is held.
+  // In the order of `compareKeys`, one record in memory at a time.
   function* valuesThen({ kind, field, runs }: FormChange): Generator<ValueThen> {
     const own = { sources: [source], kinds: [kind] };
     for (const record of mirror.records.readAt(runs.at(-1) ?? 0, own, { isChecked: true })) {
@@ -544,11 +533,8 @@ function formFacts(
   return {
     forms: formsBetween(mirror, source, from, to),
     bothSides: (kind) => {
-      // If only some records are named, nothing can be said of the kind.
-      if (filter.ids !== undefined) return null;
-      const count = counts.get(kind) ?? countOf(kind);
-      counts.set(kind, count);
-      return count;
+      // Some records do not show what the kind has in general.
+      return filter.ids === undefined ? cached(counts, kind, () => countOf(kind)) : null;
     },
     isManaged: (kind, field) => {
       const [name = ''] = splitPointer(field);
@@ -558,7 +544,7 @@ function formFacts(
   };
 }
 
-/** What the runs after FROM up to TO found; up to the latest one where TO is live. Of an export nothing is known. */
+/** The changes of form that the runs after FROM, up to TO, found; up to the latest run if TO is live. None for an export. */
 function formsBetween(mirror: Mirror, source: string, from: LoadedState, to: LoadedState): FormChange[] {
   const isLive = to.reference.ref === 'live';
   if (from.resolvedState === null || (to.resolvedState === null && !isLive)) return [];

@@ -1,47 +1,50 @@
-/** What an export holds of the mirror: which collections completely, and which not, with the reason. */
+/** What an export has of the mirror: which collections completely, and which not, with the reason. */
 import type { CollectionKey } from '../catalog/order.ts';
 import { collectionKey, definitionOf } from '../catalog/catalog.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
+import { defined } from '../core/defined.ts';
+import { groupsBy } from '../core/group.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { ExportExtent, LastComplete } from './export.ts';
+import { keysOf } from './filter.ts';
 import { openMirrorState } from './mirror-diff.ts';
 import type { ResolvedState } from './resolved-state.ts';
 import type { LoadedState } from './state.ts';
 
-/** The kinds of which no collection of the source had been read by the point, though there were some to read. */
+/** The kinds of which the mirror has read no collection of the source by that state, although there are some. */
 export function unreadKinds(mirror: Mirror, source: string, at: ResolvedState): ReadonlySet<Kind> {
   const state = openMirrorState(mirror, source, at);
-  const ways = Map.groupBy(state.collections(), ({ kind }) => kind);
+  const byKind = Map.groupBy(state.collections(), ({ kind }) => kind);
   return new Set(
     KINDS.filter((kind) => {
-      const found = new Set(ways.get(kind)?.map(({ scope }) => state.coverage(kind, scope).how));
+      const found = new Set(byKind.get(kind)?.map(({ scope }) => state.coverage(kind, scope).how));
       if (found.size === 0) return (state.neverAsked?.(kind) ?? null) !== null;
       return found.has('unread') && !found.has('read');
     }),
   );
 }
 
-/** True where some of the kind's records are older than what the state's run read of the collection. */
+/** True if the run of the state did not ask for some records of the kind. */
 function hasUnaskedRecords(state: LoadedState, kind: Kind): boolean {
   if (kind !== SCOPE_KIND.organization_id) return false;
-  const kinds = [kind];
-  return [...(state.keys?.({ kinds }) ?? [])].some((key) => typeof state.unaskedRecord?.(key) === 'string');
+  return Iterator.from(keysOf(state, { kinds: [kind] })).some(
+    (key) => typeof state.unaskedRecord?.(key) === 'string',
+  );
 }
 
-/** Which collections an export is of. */
 interface ExtentChoice {
-  /** True for one whose records it has. */
+  /** True for a collection whose records the export has. */
   readonly isAsked: (collection: CollectionKey) => boolean;
-  /** True for one through which these are found. */
+  /** True for a collection that leads to these. */
   readonly leads: (collection: CollectionKey) => boolean;
 }
 
 /**
- * `whole`: the collections of a source of which the mirror holds every record that there was at the point. `stale`: those
- * that the last run up to the point could not read completely, so that records of an earlier one stand for them, or none
- * where no run could, or that it was not asked for as it was limited to other kinds (`is_limited`), or of which it read a part as most
- * runs do (`is_part`); not those that the configuration leaves out.
+ * `whole`: the collections of which the mirror has every record that existed at that state. `stale`: those that the last run
+ * up to that state could not read completely, so that the mirror has records of an earlier run, or none; those that it did
+ * not read because it was limited to other kinds (`is_limited`); and those of which it read a part, as runs usually do
+ * (`is_part`). Neither has what the configuration leaves out.
  */
 export function extentCollections(
   mirror: Mirror,
@@ -71,21 +74,20 @@ export function extentCollections(
   const complete = (each: (typeof stale)[number]): LastComplete | null =>
     each.isPart === true ? fullComplete(each) : anyComplete(each);
   const reasonOf = stale.length === 0 ? () => null : unreadReasons(mirror, source, at.run);
-  const alike = Map.groupBy(stale, (each) =>
+  const alike = groupsBy(stale, (each) =>
     JSON.stringify([each.kind, complete(each), each.limited, each.isPart, reasonOf(each)]),
   );
   return {
     whole: byKind(whole),
-    stale: [...alike.values()].flatMap((own) =>
+    stale: alike.flatMap((own) =>
       byKind(own).map((each) => {
         const [first] = own;
-        if (first === undefined) return { ...each, last_complete: null };
-        const reason = first.isPart === true ? partReason(first.kind) : reasonOf(first);
+        const { kind, limited, isPart } = first;
+        const reason = limited ?? (isPart === true ? partReason(kind) : reasonOf(first)) ?? undefined;
         return {
           ...{ ...each, last_complete: complete(first) },
-          ...(first.limited === undefined ? {} : { is_limited: true, reason: first.limited }),
-          ...(first.isPart === true ? { is_part: true } : {}),
-          ...(first.limited !== undefined || reason === null ? {} : { reason }),
+          ...(limited === undefined ? {} : { is_limited: true as const }),
+          ...defined({ is_part: isPart, reason }),
         };
       }),
     ),
@@ -93,8 +95,8 @@ export function extentCollections(
 }
 
 /**
- * Why the last sweep of a collection was not complete; null if it was, or no sweep is known. Without the number of a run, which would
- * change a tree that is kept with every run.
+ * Returns why the last sweep of a collection was not complete; null if it was, or if no sweep is known. The text has no run
+ * number: it would change a tree in git with every run.
  */
 function unreadReasons(
   mirror: Mirror,
@@ -109,14 +111,14 @@ function unreadReasons(
   };
 }
 
-/** Without the number of the run, as above. */
+/** Without a run number, for the same reason. */
 function partReason(kind: Kind): string {
   return definitionOf(kind).reading === 'each'
     ? 'the run of the export read only some, in turns'
     : 'the run of the export read only the newest';
 }
 
-/** The last run up to this one that listed a collection from its first to its last record; null if none did. */
+/** Returns the last run up to this one that listed a collection from its first to its last record; null if none did. */
 function lastFull(
   mirror: Mirror,
   source: string,
@@ -129,7 +131,7 @@ function lastFull(
   };
 }
 
-/** The last run up to this one that read a collection of the source completely; null if none did. */
+/** Returns the last run up to this one that read a collection of the source completely; null if none did. */
 export function lastComplete(
   mirror: Mirror,
   source: string,
@@ -142,7 +144,7 @@ export function lastComplete(
     const complete = seen.get(collectionKey(collection))?.completeRun ?? null;
     if (complete === null) return null;
     const row = rows.get(collectionKey(collection));
-    // Of a run that retention dropped, the collection knows when it was.
+    // If retention dropped the run, its time is in the row of the collection.
     const known = row?.lastCompleteRun === complete ? row.lastCompleteAt : null;
     const at = known ?? ends.get(complete) ?? mirror.runs.endOf(complete);
     ends.set(complete, at);

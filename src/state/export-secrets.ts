@@ -2,21 +2,15 @@
  * An export with fingerprints in place of secrets, as in git. Fingerprints that this mirror knows, now or from its
  * history, are replaced by the secrets; those of another mirror cannot be compared.
  */
-import { scopeKey } from '../catalog/catalog.ts';
-import type { CollectionKey, RecordKey } from '../catalog/order.ts';
-import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { isJsonObject, parseLossless, replaceValues } from '../core/json.ts';
-import type { StateReference } from '../diff/change.ts';
-
 import type { RecordState } from '../diff/states.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { isRedacted, redactionWith } from '../sync/redaction.ts';
-import type { StateFilter } from './filter.ts';
-import type { Coverage, LoadedState, UnknownRecord } from './state.ts';
+import { type LoadedState, changedState, recordKey } from './state.ts';
 
-/** A record's body with the secrets that this mirror had at any time in place of their fingerprints. */
+/** Replaces fingerprints in a record's body by the secrets, if this mirror had them at any time. */
 export function secretsFrom(
   mirror: Mirror,
   source: string,
@@ -24,11 +18,11 @@ export function secretsFrom(
 ): (record: RecordState) => string {
   const redaction = redactionWith(mirror.acceptances.fingerprintKey());
   return ({ kind, scope, id, body }) => {
-    const wanted = new Set(body.match(/"\[redacted:[0-9a-f]{16}\]"/g));
+    const missing = new Set(body.match(/"\[redacted:[0-9a-f]{16}\]"/g));
     const known = new Map<string, string>();
-    const rows = wanted.size === 0 ? [] : mirror.records.find(kind, id, { sources: [source], scope });
+    const rows = missing.size === 0 ? [] : mirror.records.find(kind, id, { sources: [source], scope });
     for (const { body: text } of rows.flatMap((row) => mirror.records.revisions(row))) {
-      if (text === null || wanted.isSubsetOf(known)) continue;
+      if (text === null || missing.isSubsetOf(known)) continue;
       redaction.text(definitions(kind), text, (fingerprint, secret) => void known.set(fingerprint, secret));
     }
     if (known.size === 0) return body;
@@ -41,9 +35,9 @@ export function secretsFrom(
 }
 
 /**
- * The state for a comparison with an export of another mirror: where the export has a fingerprint, the value of this
- * state counts as equal.
- * @returns how many values cannot be compared, beside the state
+ * The state for a comparison with an export of another mirror: where the export has a fingerprint, this state gets it too,
+ * so that the values count as equal.
+ * @returns the state, and how many values cannot be compared
  */
 export function besideFingerprints(
   state: LoadedState,
@@ -52,13 +46,13 @@ export function besideFingerprints(
   const places = new Map<string, ReadonlyMap<string, string>>();
   for (const record of other.records({})) {
     const found = incomparableIn(record.body);
-    if (found.size > 0) places.set(keyOf(record), found);
+    if (found.size > 0) places.set(recordKey(record), found);
   }
   const hidden = [...places.values()].reduce((sum, { size }) => sum + size, 0);
-  return { state: hidden === 0 ? state : new CoveredState(state, places), hidden };
+  return { state: hidden === 0 ? state : coveredState(state, places), hidden };
 }
 
-/** JSON texts by place: fingerprints, and objects with a member whose name is one. */
+/** By place, the JSON texts that cannot be compared: fingerprints, and objects with a member whose name is one. */
 function incomparableIn(body: string): Map<string, string> {
   const found = new Map<string, string>();
   if (!body.includes('[redacted:')) return found;
@@ -70,7 +64,7 @@ function incomparableIn(body: string): Map<string, string> {
       ? Object.keys(value).some(isRedacted)
       : typeof value === 'string' && isRedacted(value);
     if (isWhole) found.set(placeOf(path), whole);
-    // Nothing is replaced; what is inside is not asked about.
+    // The same text, which replaces nothing, but keeps the scan from looking inside.
     return isWhole ? whole : null;
   });
   return found;
@@ -80,65 +74,22 @@ function placeOf(path: readonly string[]): string {
   return JSON.stringify(path);
 }
 
-function keyOf({ kind, scope, id }: RecordKey): string {
-  return JSON.stringify([kind, scopeKey(scope), id]);
+type Places = ReadonlyMap<string, ReadonlyMap<string, string>>;
+
+/** The state with these texts at their places, by record. */
+function coveredState(state: LoadedState, places: Places): LoadedState {
+  return changedState(state, {
+    unaskedRecord: (key) => state.unaskedRecord?.(key) ?? null,
+    records: (filter) => coveredRecords(state.records(filter), places),
+    requireCounted: (collections) => state.requireCounted?.(collections),
+    checked: () => coveredState(state.checked(), places),
+  });
 }
 
-class CoveredState implements LoadedState {
-  readonly reference: StateReference;
-  readonly source: string | null;
-  readonly resolvedState: LoadedState['resolvedState'];
-  readonly #state: LoadedState;
-  readonly #places: ReadonlyMap<string, ReadonlyMap<string, string>>;
-
-  constructor(state: LoadedState, places: ReadonlyMap<string, ReadonlyMap<string, string>>) {
-    this.reference = state.reference;
-    this.source = state.source;
-    this.resolvedState = state.resolvedState;
-    this.#state = state;
-    this.#places = places;
-  }
-
-  collections(): readonly CollectionKey[] {
-    return this.#state.collections();
-  }
-
-  coverage(kind: Kind, scope: Scope): Coverage {
-    return this.#state.coverage(kind, scope);
-  }
-
-  unknownIn(kind: Kind, scope: Scope): UnknownRecord | null {
-    return this.#state.unknownIn(kind, scope);
-  }
-
-  unaskedRecord(key: RecordKey): string | null {
-    return this.#state.unaskedRecord?.(key) ?? null;
-  }
-
-  *records(filter: StateFilter): Generator<RecordState> {
-    for (const record of this.#state.records(filter)) {
-      const places = this.#places.get(keyOf(record));
-      if (places === undefined) yield record;
-      else {
-        const body = replaceValues(record.body, (path) => places.get(placeOf(path)) ?? null);
-        yield { ...record, body };
-      }
-    }
-  }
-
-  requireCounted(collections: Iterable<CollectionKey>): void {
-    this.#state.requireCounted?.(collections);
-  }
-
-  checked(): LoadedState {
-    return new CoveredState(this.#state.checked(), this.#places);
-  }
-
-  projectsOf(organizations: readonly string[]): readonly string[] {
-    return this.#state.projectsOf(organizations);
-  }
-
-  close(): void {
-    this.#state.close();
+function* coveredRecords(records: Iterable<RecordState>, places: Places): Generator<RecordState> {
+  for (const record of records) {
+    const own = places.get(recordKey(record));
+    if (own === undefined) yield record;
+    else yield { ...record, body: replaceValues(record.body, (path) => own.get(placeOf(path)) ?? null) };
   }
 }

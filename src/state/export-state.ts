@@ -1,9 +1,10 @@
 /** The state that an export holds (`file:PATH`), checked record by record. */
 import type { CollectionKey, RecordKey } from '../catalog/order.ts';
-import { scopeKey, definitionOf, isKind, collectionKey } from '../catalog/catalog.ts';
+import { definitionOf, isKind, collectionKey } from '../catalog/catalog.ts';
 import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
 import { type Kind, nearestKind } from '../catalog/kinds.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
+import { cached } from '../core/cached.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type JsonValue, getOwn, isJsonObject } from '../core/json.ts';
 import type { StateReference } from '../diff/change.ts';
@@ -11,9 +12,17 @@ import { idText } from '../diff/match-records.ts';
 import { pointerTo, resolvePointer } from '../core/json-pointer.ts';
 import { type RecordState, sortRecords } from '../diff/states.ts';
 import { type ExportExtent, extentIn, findExport, requireSaysWhatItLacks } from './export.ts';
-import { type StateFilter, filterParts, isSearched, selectsCollection, selectsRecord } from './filter.ts';
+import {
+  type StateFilter,
+  filterParts,
+  hasSelected,
+  isSearched,
+  keysOf,
+  selectsCollection,
+  selectsRecord,
+} from './filter.ts';
 import { projectsIn } from './live-parents.ts';
-import type { UnknownRecord, Coverage, FilePlace, LoadedState } from './state.ts';
+import { type UnknownRecord, type Coverage, type FilePlace, type LoadedState, recordKey } from './state.ts';
 
 /** More than these are only counted. */
 const MISTAKES_SHOWN = 10;
@@ -21,16 +30,15 @@ const MISTAKES_SHOWN = 10;
 interface ExportChoice {
   readonly path: string;
   readonly cwd: string;
-  /** Whose records to take from an export of several sources; null if none was named. */
+  /** The source whose records are read; null if the user named none. */
   readonly source: string | null;
-  /** For an export whose secrets are fingerprints: sets those that are known; null where another key made them. */
+  /** For an export whose secrets are fingerprints: inserts the known secrets; null if another key made the fingerprints. */
   readonly secrets?: (fingerprints: string) => ((record: RecordState) => string) | null;
 }
 
 /**
- * Reads a complete export. What it does not cover is left out of a comparison: kinds that do not occur, and collections
- * whose parent record it lacks. A missing record means a removal only if the export, or the user, says that the export
- * contains its entire collection.
+ * Reads an entire export. A comparison leaves out what it does not cover: kinds that do not occur, and collections whose
+ * parent record it lacks. A missing record means a removal only if the export says that it has the entire collection.
  * @throws TidemarkError `usage` with file and line for each record that is wrong or repeated; as `findExport`
  */
 export async function readExport(choice: ExportChoice): Promise<LoadedState> {
@@ -80,8 +88,8 @@ export async function readExport(choice: ExportChoice): Promise<LoadedState> {
   });
 }
 
-function placeKey({ source, kind, scope, id }: RecordKey & { readonly source: string | null }): string {
-  return JSON.stringify([source, kind, scopeKey(scope), id]);
+function placeKey(record: RecordKey & { readonly source: string | null }): string {
+  return JSON.stringify([record.source, recordKey(record)]);
 }
 
 function notAnExport(path: string, mistakes: readonly string[]): TidemarkError {
@@ -93,7 +101,7 @@ function notAnExport(path: string, mistakes: readonly string[]): TidemarkError {
   });
 }
 
-/** Of nothing it is not even said what it should be all of. */
+/** The error for an export without records that does not say what it covers either. */
 function isEmpty(path: string): TidemarkError {
   return new TidemarkError('not_found', `file:${path} is empty: there is nothing in it to compare`, {
     hint: 'write the export again with `tidemark export`, or name another file',
@@ -109,21 +117,22 @@ function ofOneSource(
   const names = [...new Set(records.map((record) => record.source))];
   const [only = null, ...others] = names;
   if (only === null && others.length === 0) return { source: null, records };
-  const wanted = source ?? (others.length === 0 ? only : null);
-  // It says that nothing of the source was read: no record of it is none that it denies.
-  if (extents.some(({ unread_by_source: unread = [] }) => unread.some((each) => each.source === wanted)))
-    return { source: wanted, records: records.filter((record) => record.source === wanted) };
-  if (wanted === null || !names.includes(wanted)) {
+  const chosen = source ?? (others.length === 0 ? only : null);
+  // An export may say that some kinds of a source were not read, and then have no record of it.
+  const isInExtent = extents.some(({ unread_by_source: unread = [] }) =>
+    unread.some((each) => each.source === chosen),
+  );
+  if (!isInExtent && (chosen === null || !names.includes(chosen))) {
     const named = names.filter((name) => name !== null).join(', ');
     throw new TidemarkError(
       'usage',
-      wanted === null
+      chosen === null
         ? `file:${path} holds several sources: ${named}`
-        : `file:${path} holds nothing of source ${wanted}; it holds ${named}`,
+        : `file:${path} holds nothing of source ${chosen}; it holds ${named}`,
       { hint: 'name one of them with --source, or export one source only' },
     );
   }
-  return { source: wanted, records: records.filter((record) => record.source === wanted) };
+  return { source: chosen, records: records.filter((record) => record.source === chosen) };
 }
 
 interface ExportFacts {
@@ -131,10 +140,10 @@ interface ExportFacts {
   readonly source: string | null;
   readonly places: ReadonlyMap<string, FilePlace>;
   readonly records: readonly RecordState[];
-  /** Kinds that it has a place for, be it empty. */
+  /** Kinds that have a folder in it, even an empty one; null if unknown. */
   readonly kinds: ReadonlySet<Kind> | null;
   readonly extents: readonly ExportExtent[];
-  /** True where records of it say that values of volatile fields are not known. */
+  /** True if records say that their values of volatile fields are unknown. */
   readonly isMarked: boolean;
   readonly hasForeignSecrets: boolean;
 }
@@ -144,7 +153,7 @@ interface Against {
   readonly filter: StateFilter;
 }
 
-/** The state for a comparison with `other` within the filter (`ExportState.against`); any but an export is returned as it is. */
+/** The state for a comparison with `other` within the filter (`ExportState.against`); unchanged if it is not an export. */
 export function relativeTo(state: LoadedState, other: LoadedState, filter: StateFilter): LoadedState {
   return state instanceof ExportState ? state.against({ other, filter }) : state;
 }
@@ -166,14 +175,14 @@ class ExportState implements LoadedState {
   readonly #keys = new Set<string>();
   /** Collections that it declares complete. */
   readonly #whole = new Set<string>();
-  /** Collections that it holds as of an earlier run than its own. */
+  /** Collections that it has as of an earlier run than its own. */
   readonly #stale = new Set<string>();
-  /** Those that an earlier run read completely, since its own was limited to other kinds; why. */
+  /** By collection that an earlier run read completely, since its own was limited to other kinds: the reason. */
   readonly #limited = new Map<string, string>();
-  /** Those of which its run read a part, as most do; which one. */
+  /** By collection of which its run read a part, as runs usually do: which part. */
   readonly #parts = new Map<string, string>();
   readonly #facts: ExportFacts;
-  /** The state that it is compared with, where it does not state its extent. */
+  /** The state that it is compared with. */
   readonly #against: Against | null;
   readonly #isInOther = new Map<Kind, boolean>();
 
@@ -193,24 +202,27 @@ class ExportState implements LoadedState {
       this.#collections.set(collectionKey({ kind, scope }), { kind, scope });
     }
     for (const { whole, stale = [] } of extents) {
-      this.#addTo(this.#whole, whole);
+      for (const key of this.#noted(whole)) this.#whole.add(key);
       for (const each of stale) {
         const { reason, is_part: isPart } = each;
-        const reasons = isPart === true ? this.#parts : this.#limited;
-        if (reason === undefined) this.#addTo(this.#stale, [each]);
-        else this.#addTo({ add: (key) => reasons.set(key, reason) }, [each]);
+        for (const key of this.#noted([each])) {
+          if (reason === undefined) this.#stale.add(key);
+          else (isPart === true ? this.#parts : this.#limited).set(key, reason);
+        }
       }
     }
   }
 
-  #addTo(set: { readonly add: (key: string) => unknown }, named: ExportExtent['whole']): void {
-    for (const { source, kind, scopes } of named) {
-      if (source !== undefined && source !== this.source) continue;
-      for (const scope of scopes) {
-        set.add(collectionKey({ kind, scope }));
-        this.#collections.set(collectionKey({ kind, scope }), { kind, scope });
-      }
-    }
+  /** Adds these to the known collections, and returns their keys. */
+  #noted(named: ExportExtent['whole']): string[] {
+    const own = named.filter(({ source }) => source === undefined || source === this.source);
+    return own.flatMap(({ kind, scopes }) =>
+      scopes.map((scope) => {
+        const key = collectionKey({ kind, scope });
+        this.#collections.set(key, { kind, scope });
+        return key;
+      }),
+    );
   }
 
   placeOf(record: RecordKey): FilePlace | undefined {
@@ -223,10 +235,10 @@ class ExportState implements LoadedState {
   }
 
   /**
-   * The same for a comparison with that state: records that only the other state has, in collections that the export
-   * does not declare complete, count as not read. A restore takes a kind that is missing in the export as "not wanted
-   * here"; a comparison must not take it as "equal", because a file that was cut off between two kinds looks the same. Where
-   * the export states its extent, this is so below a parent that the extent lets through and the export does not know.
+   * The same state for a comparison: a kind that only the other state has counts as not read if the export does not state
+   * its extent. A restore leaves out a kind that is missing in the export; a comparison must not call it equal, because a
+   * file that was cut off between two kinds looks the same. If the export states its extent, the same applies to
+   * collections that the extent selects below a parent that the export does not have.
    */
   against(against: Against): LoadedState {
     return new ExportState(this.#facts, against);
@@ -234,38 +246,36 @@ class ExportState implements LoadedState {
 
   coverage(kind: Kind, scope: Scope): Coverage {
     const own = this.#held(kind, scope);
-    if (this.#facts.extents.length > 0) return this.#belowUnknown({ kind, scope }) ?? own;
-    const isAsked = this.#against?.filter.kinds?.includes(kind) !== false;
-    if (own.how !== 'left_out' || this.#against === null || !isAsked || !this.#hasOther(kind, this.#against))
-      return own;
+    if (own.how !== 'left_out' || this.#against === null) return own;
+    if (this.#facts.extents.length > 0)
+      return own.isOfKind !== true && this.#isBelowUnknown({ kind, scope }, this.#against)
+        ? { how: 'unread', reason: BELOW_UNKNOWN, code: null }
+        : own;
+    const isSelected = this.#against.filter.kinds?.includes(kind) !== false;
+    if (!isSelected || !this.#hasOther(kind, this.#against)) return own;
     const reason = `${this.reference.ref} holds none of them, and does not say whether it left them out (an export as json says it; --kind and --organization narrow the comparison)`;
     return { how: 'unread', reason, code: null };
   }
 
-  /** Null for any but a collection below a record that the export lacks, though it is not narrowed to others. */
-  #belowUnknown(collection: CollectionKey): Coverage | null {
+  /** True for a collection below a record that the export lacks although its extent selects the collection. */
+  #isBelowUnknown(collection: CollectionKey, { other }: Against): boolean {
     const { kind, scope } = collection;
-    const own = this.#held(kind, scope);
-    if (this.#against === null || own.how !== 'left_out' || own.isOfKind === true) return null;
-    const { other } = this.#against;
     const isSelected = this.#facts.extents.some(
       ({ filter }) =>
         filter.ids === undefined &&
         filterParts(filter, this, other).some((part) => selectsCollection(part, kind, scope)),
     );
-    return isSelected && this.#mayHold(other, collection)
-      ? { how: 'unread', reason: BELOW_UNKNOWN, code: null }
-      : null;
+    return isSelected && this.#mayHold(other, collection);
   }
 
-  /** False where the state has read the collection and found nothing. */
+  /** False if the state has read the collection and found nothing. */
   #mayHold(state: LoadedState, collection: CollectionKey): boolean {
     const coverage = state.coverage(collection.kind, collection.scope);
     if (coverage.how === 'absent') return false;
     if (coverage.how !== 'read' || coverage.stale !== undefined) return true;
-    const own = { kinds: [collection.kind] };
     const key = collectionKey(collection);
-    return Iterator.from(state.keys?.(own) ?? state.records(own)).some((each) => collectionKey(each) === key);
+    const records = keysOf(state, { kinds: [collection.kind] });
+    return Iterator.from(records).some((each) => collectionKey(each) === key);
   }
 
   #isUnread(kind: Kind): boolean {
@@ -282,7 +292,7 @@ class ExportState implements LoadedState {
       return this.#holds(kind) ? { ...read, stale: STALE } : { how: 'unread', reason: STALE, code: null };
     const limited = this.#limited.get(collectionKey({ kind, scope }));
     if (limited !== undefined) {
-      // Of an export of named kinds, a comparison is about these in particular.
+      // If the export is of named kinds, a comparison is about these in particular.
       const isNamed = this.#facts.extents.some(({ filter }) => filter.kinds?.includes(kind) === true);
       return { ...read, ...(isNamed ? { stale: limited } : { limited }) };
     }
@@ -301,7 +311,7 @@ class ExportState implements LoadedState {
       : { how: 'left_out', reason: 'the export does not hold the record that it belongs to' };
   }
 
-  /** False for a kind that it only names as one whose list was not read: it leads to those that it holds. */
+  /** False for a kind outside its filter: it names such a kind only if the list was not read and leads to kinds within. */
   #holds(kind: Kind): boolean {
     const { extents } = this.#facts;
     return extents.some(({ filter }) => filter.kinds?.includes(kind) !== false);
@@ -332,7 +342,7 @@ class ExportState implements LoadedState {
     return this.#whole.has(key) || wasWhole || this.#lacksParent(scope);
   }
 
-  /** True where all records of the parent's kind are there, but not the parent: then nothing is below it. */
+  /** True if the export has all records of the parent's kind, but not the parent: then nothing is below it. */
   #lacksParent(scope: Scope): boolean {
     const key = SCOPE_KEYS.findLast((each) => scope[each] !== undefined);
     if (key === undefined) return false;
@@ -343,15 +353,9 @@ class ExportState implements LoadedState {
 
   /** By kind, not by collection: an organization may have another id in the other state. */
   #hasOther(kind: Kind, { other, filter }: Against): boolean {
-    const known = this.#isInOther.get(kind);
-    if (known !== undefined) return known;
-    const parts = filterParts({ ...filter, kinds: [kind] }, this, other);
-    const found = parts.some((part) => {
-      for (const _record of other.keys?.(part) ?? other.records(part)) return true;
-      return false;
-    });
-    this.#isInOther.set(kind, found);
-    return found;
+    return cached(this.#isInOther, kind, () =>
+      hasSelected(other, filterParts({ ...filter, kinds: [kind] }, this, other)),
+    );
   }
 
   *records(filter: StateFilter): Generator<RecordState> {
@@ -362,24 +366,22 @@ class ExportState implements LoadedState {
     return projectsIn((filter) => this.records(filter), organizations);
   }
 
-  /** Its records were read from elsewhere, without hashes. */
+  /** An export has no hashes. */
   checked(): LoadedState {
     return this;
   }
 
-  close(): void {
-    // Nothing is held but memory.
-  }
+  close(): void {}
 }
 
 // One record of an export, checked, since exports may be edited by hand.
 
 interface ExportedRecord extends RecordState {
-  /** The source that it names; null where the export is of one source only. */
+  /** Null if the export is of one source. */
   readonly source: string | null;
 }
 
-/** The record that a value of `tidemark.export/1` is; otherwise what is wrong with it, in one line. */
+/** A value of `tidemark.export/1` as a record; what is wrong with it, in one line, if it is not one. */
 function exportedRecord(value: JsonValue): ExportedRecord | { readonly mistake: string } {
   if (!isJsonObject(value)) return { mistake: 'expected a record: {kind, scope, id, body}' };
   const kind = getOwn(value, 'kind');
@@ -413,7 +415,7 @@ function exportedRecord(value: JsonValue): ExportedRecord | { readonly mistake: 
   return { kind, scope, id, body: JSON.stringify(body), source };
 }
 
-/** The scope with its keys in order; what is wrong with it, as text, where something is. */
+/** The scope with its keys in order; if it is wrong, a text that says why. */
 function scopeOf(value: JsonValue, keys: readonly string[]): Scope | string {
   const expected = keys.length === 0 ? 'an empty scope' : `scope with ${keys.join(' and ')}`;
   if (!isJsonObject(value)) return `expected ${expected}`;

@@ -6,20 +6,20 @@ import { buffer } from 'node:stream/consumers';
 import { isKind } from '../catalog/catalog.ts';
 import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
-import { TidemarkError } from '../core/errors.ts';
+import { defined } from '../core/defined.ts';
+import { systemCodeOf, TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import { scanList } from '../core/json-scan.ts';
 import { type JsonValue, isJsonObject, parseLossless, getOwn } from '../core/json.ts';
-import { systemCodeOf } from '../core/errors.ts';
 import { parseLosslessYaml, YamlMistake } from '../core/yaml.ts';
 import type { StateFilter } from './filter.ts';
 import type { UnaskedKind } from './unasked.ts';
 
-/** One text of an export, read as its format. */
+/** The content of one file of an export. */
 interface ExportText extends ExportValues {
-  /** As messages name it. */
+  /** For messages. */
   readonly name: string;
-  /** Why it cannot be read as its format; null where it can. */
+  /** Why it cannot be read in its format; null if it can. */
   readonly mistake: { readonly line: number; readonly message: string } | null;
 }
 
@@ -27,25 +27,27 @@ interface ExportFiles {
   readonly texts: AsyncIterable<ExportText>;
   /** Kinds that have a folder in the directory, even an empty one; null if unknown. */
   readonly kinds: ReadonlySet<Kind> | null;
-  /** The extent from the directory's manifest; null without one. */
+  /** From the manifest of the directory; null without one. */
   readonly extent: ExportExtent | null;
-  /** Which key made its fingerprints, if secrets were replaced by them; null otherwise. */
+  /** Identifies the key of its fingerprints; null if it has secrets instead. */
   readonly fingerprints: string | null;
 }
 
 const MANIFEST = '.tidemark-export.json';
-/** Opened by path, since reading the process's own descriptor may not block. */
+/** Opened by path: the descriptor of the process may be in non-blocking mode. */
 const STDIN = '/dev/stdin';
 
 /**
  * Finds the files of an export.
- * @throws TidemarkError `reference_unknown` when there is no such a path, `usage` when it is not an export that can be read
+ * @throws TidemarkError `reference_unknown` if the path does not exist, `usage` if it is not an export that can be read
  * back, `file_system` and `read_only` from reading
  */
 export async function findExport(path: string, cwd: string): Promise<ExportFiles> {
-  const unstated = { kinds: null, extent: null, fingerprints: null };
   if (path === '-')
-    return { texts: textsOf([['standard input', null, () => buffer(createReadStream(STDIN))]]), ...unstated };
+    return {
+      texts: textsOf([['standard input', null, () => buffer(createReadStream(STDIN))]]),
+      ...NO_MANIFEST,
+    };
   const absolute = resolve(cwd, path);
   const found = await statOf(absolute, path);
   if (found === undefined) {
@@ -56,7 +58,7 @@ export async function findExport(path: string, cwd: string): Promise<ExportFiles
   if (!found.isDirectory()) {
     const format = formatOfName(path) ?? null;
     if (isOneWay(format)) throw cannotRead(path, format);
-    return { texts: textsOf([[path, format, () => readFile(absolute)]]), ...unstated };
+    return { texts: textsOf([[path, format, () => readFile(absolute)]]), ...NO_MANIFEST };
   }
   const manifest = await readManifest(absolute, path);
   const names = (await readdir(absolute, { recursive: true, withFileTypes: true }))
@@ -80,7 +82,7 @@ export async function findExport(path: string, cwd: string): Promise<ExportFiles
   return { texts: textsOf(readable), ...manifest };
 }
 
-/** Undefined if nothing is there. */
+/** Undefined if the path does not exist. */
 async function statOf(absolute: string, path: string): Promise<Stats | undefined> {
   try {
     return await stat(absolute);
@@ -90,7 +92,7 @@ async function statOf(absolute: string, path: string): Promise<Stats | undefined
   }
 }
 
-/** Formats for other programs, which do not say enough to be read back. */
+/** Formats for other programs: they cannot be read back. */
 type OneWayFormat = 'csv' | 'parquet';
 
 function isOneWay(format: TextFormat | OneWayFormat | null | undefined): format is OneWayFormat {
@@ -104,7 +106,7 @@ function cannotRead(path: string, format: OneWayFormat): TidemarkError {
   });
 }
 
-/** Its name in messages, its format if the name shows it, and how to read it. */
+/** The format is null if the name does not show it. */
 type FileToRead = readonly [name: string, format: TextFormat | null, read: () => Promise<Buffer>];
 
 async function* textsOf(files: readonly FileToRead[]): AsyncGenerator<ExportText> {
@@ -135,20 +137,21 @@ async function* textsOf(files: readonly FileToRead[]): AsyncGenerator<ExportText
 
 type Manifest = Pick<ExportFiles, 'kinds' | 'extent' | 'fingerprints'>;
 
-/** The kinds and the extent from a manifest, if its folders are kinds. */
+const NO_MANIFEST: Manifest = { kinds: null, extent: null, fingerprints: null };
+
+/** The kinds, if its folders are kinds, the extent and the fingerprints of a manifest. */
 async function readManifest(directory: string, path: string): Promise<Manifest> {
-  const none = { kinds: null, extent: null, fingerprints: null };
   let manifest: JsonValue;
   try {
     manifest = parseLossless(await readFile(join(directory, MANIFEST), 'utf8'));
   } catch (error) {
-    // A manifest that is not JSON was not written by an export: it is ignored, the records suffice.
-    if (systemCodeOf(error) === 'ENOENT' || error instanceof SyntaxError) return none;
+    // A manifest that is not JSON is not of an export: it is ignored, the records suffice.
+    if (systemCodeOf(error) === 'ENOENT' || error instanceof SyntaxError) return NO_MANIFEST;
     throw asFileError(error, join(path, MANIFEST), 'read');
   }
-  const paths = isJsonObject(manifest) ? manifest['paths'] : undefined;
-  if (!Array.isArray(paths)) return none;
-  const fingerprints = isJsonObject(manifest) ? getOwn(manifest, 'fingerprints') : undefined;
+  if (!isJsonObject(manifest)) return NO_MANIFEST;
+  const { paths, fingerprints } = manifest;
+  if (!Array.isArray(paths)) return NO_MANIFEST;
   const kinds = paths.map((each) => (typeof each === 'string' ? each : '').replace(/(?:\/|\.[a-z]+)$/, ''));
   const unfinished = join(directory, UNFINISHED_NAME);
   const isUnfinished = (await statOf(unfinished, join(path, UNFINISHED_NAME))) !== undefined;
@@ -159,7 +162,7 @@ async function readManifest(directory: string, path: string): Promise<Manifest> 
   };
 }
 
-// The values in an export's texts with their line numbers: NDJSON, one JSON document, or YAML. Pure.
+// The values of an export's texts with their line numbers: NDJSON, one JSON document, or YAML. Pure.
 
 type TextFormat = 'ndjson' | 'json' | 'yaml';
 
@@ -189,29 +192,24 @@ const FORMAT_OF_ENDING: Readonly<Record<string, TextFormat | OneWayFormat>> = {
   parquet: 'parquet',
 };
 
-/** The format by a file's name. */
 function formatOfName(name: string): TextFormat | OneWayFormat | undefined {
   return FORMAT_OF_ENDING[/\.([a-z]+)$/i.exec(name)?.[1]?.toLowerCase() ?? ''];
 }
 
-/** The format by the text, for a file whose name does not show it. */
+/** For a file whose name does not show the format. */
 function formatOfText(text: string): TextFormat {
   const start = text.trimStart();
   if (!start.startsWith('{') && !start.startsWith('[')) return 'yaml';
   return /^\{\s*"schema"|^\[/.test(start) ? 'json' : 'ndjson';
 }
 
-/** The values of a text. */
 interface ExportValues {
   readonly values: readonly LocatedValue[];
   /** The document around the values; null without one. */
   readonly document: JsonValue;
 }
 
-/**
- * The values of a text, numbers digit by digit.
- * @throws TextMistake
- */
+/** The values of a text, numbers digit by digit. @throws TextMistake */
 function valuesOf(text: string, format: TextFormat): ExportValues {
   if (format === 'json') return documentOf(text);
   return { values: format === 'ndjson' ? linesOf(text) : yamlOf(text), document: null };
@@ -234,7 +232,7 @@ function documentOf(text: string): ExportValues {
   try {
     document = parseLossless(text);
   } catch (error) {
-    // The output of `export --format ndjson` under another name.
+    // It may be the output of `export --format ndjson` under another name.
     if (text.trim().includes('\n') && isJsonLine(text.trim().split('\n')[0] ?? ''))
       return { values: linesOf(text), document: null };
     throw notJson(error, 1);
@@ -258,7 +256,7 @@ function isJsonLine(line: string): boolean {
   try {
     return isJsonObject(parseLossless(line));
   } catch {
-    // SyntaxError: then it is not NDJSON either.
+    // SyntaxError: it is not NDJSON either.
     return false;
   }
 }
@@ -301,28 +299,28 @@ function notJson(error: unknown, line: number): TextMistake {
   );
 }
 
-// The extent of an export: its filter, and the collections that it holds completely. Only in these does a missing record
-// mean that it does not exist.
+// The extent of an export: its filter, and the collections that it has completely. Only in these, a missing record does not
+// exist.
 
-/** This file is in the directory of an export while it is being written: the manifest is not valid meanwhile. */
+/** While an export is being written, this file is in its directory, and the manifest is not valid. */
 export const UNFINISHED_NAME = '.tidemark-export.unfinished';
 
 /** Some collections of a kind. */
 interface ExtentCollections {
-  /** Given where the export holds several sources. */
+  /** Given if the export has several sources. */
   readonly source?: string;
   readonly kind: Kind;
   readonly scopes: readonly Scope[];
 }
 
-/** The same collections, and the last run up to the state that read them completely: null if none did, left out by an older export. */
 interface StaleExtent extends ExtentCollections {
+  /** The last run up to the state that read them completely; null if none did, missing in an older export. */
   readonly last_complete?: LastComplete | null;
-  /** Given where the run of the state was limited to other kinds: that one read them completely. */
+  /** Given if the run of the state was limited to other kinds, and an earlier run read them completely. */
   readonly is_limited?: true;
-  /** Given where the run of the state read a part, as most do: the newest records, or some in turns. */
+  /** Given if the run of the state read a part, as runs usually do: the newest records, or some in turns. */
   readonly is_part?: true;
-  /** Why they were not read; left out by an older export, and where no reading is known. */
+  /** Why they were not read; missing in an older export, and if no sweep is known. */
   readonly reason?: string;
 }
 
@@ -339,30 +337,30 @@ interface UnreadExtent {
 
 export interface ExportExtent {
   readonly filter: StateFilter;
-  /** Those that the export holds completely. */
+  /** The collections that the export has completely. */
   readonly whole: readonly ExtentCollections[];
   /**
-   * Those that the last run up to the state could not read completely, also of kinds that only lead to those of the filter; left out if
-   * there are none.
+   * The collections that the last run up to the state could not read completely, including those of kinds that only lead to
+   * kinds of the filter; missing if there are none.
    */
   readonly stale?: readonly StaleExtent[];
-  /** Fields that records of the kind would have, and the state has no values of; left out where it has all. */
+  /** Volatile fields of which the state has no values; missing if it has all. */
   readonly volatile_unknown?: readonly { readonly kind: Kind; readonly fields: readonly string[] }[];
-  /** Kinds that no run up to the state had read, also such ones; left out if all were read. */
+  /** Kinds that no run up to the state had read, including those that lead to kinds of the filter; missing if all were read. */
   readonly unread?: readonly Kind[];
-  /** Of several sources, those of which no run had read some kinds, or anything at all; left out if all were read. */
+  /** The same by source, in an export of several; missing if all were read. */
   readonly unread_by_source?: readonly UnreadExtent[];
-  /** Records as of an earlier run, since the configuration leaves them out; left out if there are none. */
+  /** Records as of an earlier run, because the configuration leaves them out; missing if there are none. */
   readonly not_read?: readonly UnaskedKind[];
 }
 
 const FILTERS = ['kinds', 'organizations', 'projects', 'ids'] as const;
 
-/** The lists of what an export lacks: left out where it lacks nothing. */
+/** The lists of what an export lacks: missing if it lacks nothing. */
 const LACKING = ['stale', 'unread', 'unread_by_source', 'not_read'] as const;
 
 /**
- * Null is neither such a list nor its absence: so it is where exports that differ in it were joined without care.
+ * Refuses null for one of these lists: joining exports that differ in them can leave null.
  * @throws TidemarkError `usage`
  */
 export function requireSaysWhatItLacks(document: JsonValue, name: string): void {
@@ -377,7 +375,7 @@ export function requireSaysWhatItLacks(document: JsonValue, name: string): void 
   );
 }
 
-/** From the members `filter` and `whole` of a manifest or of a JSON export; null where they are missing or unknown. */
+/** The extent in a manifest or a JSON export; null if `filter` or `whole` is missing or unknown. */
 export function extentIn(value: JsonValue): ExportExtent | null {
   if (!isJsonObject(value)) return null;
   const [filter, whole] = [getOwn(value, 'filter'), getOwn(value, 'whole')];
@@ -385,56 +383,43 @@ export function extentIn(value: JsonValue): ExportExtent | null {
   const narrowed: Partial<Record<(typeof FILTERS)[number], readonly string[]>> = {};
   for (const [name, values] of Object.entries(filter)) {
     const known = FILTERS.find((each) => each === name);
-    // An unknown filter, written by a later version: the extent is unknown.
+    // With a filter of a later version, the extent is unknown.
     if (known === undefined || !Array.isArray(values)) return null;
     narrowed[known] = values.map(String);
   }
   const { kinds, ...others } = narrowed;
-  const unread = kindsIn(getOwn(value, 'unread'));
   const bySource = getOwn(value, 'unread_by_source');
   const stale = getOwn(value, 'stale');
   return {
-    filter: {
-      ...others,
-      ...(kinds === undefined ? {} : { kinds: KINDS.filter((kind) => kinds.includes(kind)) }),
-    },
+    filter: { ...others, ...defined({ kinds: kindsIn(kinds) }) },
     whole: collectionsIn(whole),
     ...(Array.isArray(stale) ? { stale: collectionsIn(stale) } : {}),
-    // Which these are does not matter: a comparison leaves all volatile fields out.
+    // Which fields does not matter: a comparison leaves out all volatile fields.
     ...(getOwn(value, 'volatile_unknown') === undefined ? {} : { volatile_unknown: [] }),
-    ...(unread === null ? {} : { unread }),
-    ...(Array.isArray(bySource)
-      ? { unread_by_source: bySource.flatMap((each) => unreadIn(each) ?? []) }
-      : {}),
+    ...defined({ unread: kindsIn(getOwn(value, 'unread')) }),
+    ...(Array.isArray(bySource) ? { unread_by_source: bySource.flatMap(unreadIn) } : {}),
   };
 }
 
-function kindsIn(value: JsonValue | undefined): Kind[] | null {
-  return Array.isArray(value) ? KINDS.filter((kind) => value.includes(kind)) : null;
+function kindsIn(value: JsonValue | readonly string[] | undefined): Kind[] | undefined {
+  return Array.isArray(value) ? KINDS.filter((kind) => value.includes(kind)) : undefined;
 }
 
-function unreadIn(value: JsonValue): UnreadExtent | null {
-  if (!isJsonObject(value)) return null;
+function unreadIn(value: JsonValue): UnreadExtent[] {
+  if (!isJsonObject(value)) return [];
   const [source, kinds] = [getOwn(value, 'source'), kindsIn(getOwn(value, 'kinds'))];
-  return typeof source === 'string' && kinds !== null ? { source, kinds } : null;
+  return typeof source === 'string' && kinds !== undefined ? [{ source, kinds }] : [];
 }
 
 function collectionsIn(entries: readonly JsonValue[]): StaleExtent[] {
   return entries.flatMap((value): StaleExtent[] => {
     if (!isJsonObject(value)) return [];
-    const [source, kind, scopes, isLimited, isPart, reason] = [
-      'source',
-      'kind',
-      'scopes',
-      'is_limited',
-      'is_part',
-      'reason',
-    ].map((name) => getOwn(value, name));
+    const { source, kind, scopes, is_limited: isLimited, is_part: isPart, reason } = value;
     if (typeof kind !== 'string' || !isKind(kind) || !Array.isArray(scopes)) return [];
     if (source !== undefined && typeof source !== 'string') return [];
     return [
       {
-        ...(source === undefined ? {} : { source }),
+        ...defined({ source }),
         kind,
         scopes: scopes.flatMap((scope) => scopeIn(scope) ?? []),
         ...(isLimited === true && typeof reason === 'string' ? { is_limited: isLimited, reason } : {}),

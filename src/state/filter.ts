@@ -5,20 +5,20 @@ import { type Kind, KINDS } from '../catalog/kinds.ts';
 import { isWithin, kindsAbove, scopeKeyNaming } from '../catalog/lineage.ts';
 import type { CollectionKey, RecordKey } from '../catalog/order.ts';
 
-/** What is not named is not narrowed. Fits the mirror's `RecordFilter`. */
+/** A member that is left out selects everything. Assignable to the mirror's `RecordFilter`. */
 export interface StateFilter {
   readonly kinds?: readonly Kind[];
-  /** These organizations: their own records, and everything below them, their projects' recordings included. */
+  /** The records of these organizations, and everything below them, including the recordings of their projects. */
   readonly organizations?: readonly string[];
-  /** These projects: their own records, and everything below them. */
+  /** The records of these projects, and everything below them. */
   readonly projects?: readonly string[];
   readonly ids?: readonly string[];
 }
 
 /**
- * The filter, split into parts that can be evaluated without reading records. The projects of an organization are those
- * that any of the states knows, because one in which a project was removed no longer does. Read one after the other,
- * the parts preserve the order of records.
+ * Splits the filter into parts that can be evaluated without reading records. The projects of an organization are those
+ * that any of the states knows: a state after the removal of a project does not know it. Read one after the other, the
+ * parts preserve the order of records.
  */
 export function filterParts(
   filter: StateFilter,
@@ -42,8 +42,8 @@ export function filterParts(
 }
 
 /**
- * The lists that lead to those of the filter: an answer within the filter depends on them too, since nobody knows what is below a
- * record that no list showed. Null where no list does: ids are found or not, whatever else there is.
+ * Selects the lists above those of the filter: the result depends on them too, since what is below a record that no list
+ * showed is unknown. Null if there are none, and for a filter by id.
  */
 export function leadingFilter(filter: StateFilter): StateFilter | null {
   const { kinds = KINDS, ids } = filter;
@@ -51,7 +51,7 @@ export function leadingFilter(filter: StateFilter): StateFilter | null {
   return above.length === 0 ? null : { ...filter, kinds: above };
 }
 
-/** Neighbours that both hang from projects, or both do not. */
+/** Splits the kinds, in their order, into runs of kinds that are below projects, and of kinds that are not. */
 function groups(kinds: readonly Kind[]): [isBelowProject: boolean, kinds: Kind[]][] {
   const found: [boolean, Kind[]][] = [];
   for (const kind of kinds) {
@@ -63,7 +63,7 @@ function groups(kinds: readonly Kind[]): [isBelowProject: boolean, kinds: Kind[]
   return found;
 }
 
-/** True where the filter leaves something of a collection. For the parts of a filter. */
+/** True if the filter selects some of a collection. The filter is one of the parts of `filterParts`. */
 export function selectsCollection(filter: StateFilter, kind: Kind, scope: Scope): boolean {
   return (
     filter.kinds?.includes(kind) !== false &&
@@ -72,7 +72,7 @@ export function selectsCollection(filter: StateFilter, kind: Kind, scope: Scope)
   );
 }
 
-/** True where the filter names the records of a kind that it wants, rather than collections of them. */
+/** True if the filter names records of the kind, and not collections of them. */
 export function isSearched({ ids, organizations, projects }: StateFilter, kind: Kind): boolean {
   const key = scopeKeyNaming(kind);
   return (
@@ -82,7 +82,7 @@ export function isSearched({ ids, organizations, projects }: StateFilter, kind: 
   );
 }
 
-/** True where the filter leaves the record. For the parts of a filter. */
+/** True if the filter selects the record. The filter is one of the parts of `filterParts`. */
 export function selectsRecord(filter: StateFilter, { kind, scope, id }: RecordKey): boolean {
   return (
     selectsCollection(filter, kind, scope) &&
@@ -92,7 +92,7 @@ export function selectsRecord(filter: StateFilter, { kind, scope, id }: RecordKe
   );
 }
 
-/** Unique everywhere; a number is unique within its kind. */
+/** Such an id is unique everywhere; a number is unique within its kind. */
 export const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 interface Records {
@@ -100,14 +100,24 @@ interface Records {
   readonly records: (filter: StateFilter) => Iterable<RecordKey>;
 }
 
-/** The records of these states that the parts of a filter let through. */
+/** The records of a state that a part of a filter selects, without their bodies if that is cheaper. */
+export function keysOf(state: Records, part: StateFilter): Iterable<RecordKey> {
+  return state.keys?.(part) ?? state.records(part);
+}
+
+/** True if the state has a record that one of the parts selects. */
+export function hasSelected(state: Records, parts: readonly StateFilter[]): boolean {
+  return parts.some((part) => Iterator.from(keysOf(state, part)).some(() => true));
+}
+
+/** The records of these states that the parts of a filter select. */
 export function keysIn(states: readonly Records[], parts: readonly StateFilter[]): RecordKey[] {
-  return states.flatMap((state) => parts.flatMap((part) => [...(state.keys?.(part) ?? state.records(part))]));
+  return states.flatMap((state) => parts.flatMap((part) => [...keysOf(state, part)]));
 }
 
 /**
- * True for the lists that can hold a record which the filter names by id: all, unless each id is of one record only and one of the
- * states has it. A record that is read by the id of another one has that id too.
+ * True for the lists that can contain the records that the filter names by id: all lists, unless each id is a UUID that
+ * one of the states has. A record that is read by the id of another one (`reading: 'each'`) has the same id as that.
  */
 export function mayHoldIds(
   { ids = [] }: StateFilter,

@@ -1,4 +1,4 @@
-/** Removals that are held, with what a person decides by: which records they are, and where to look. */
+/** Removals that are held, with what a person needs to decide: which records they are, and where to look. */
 import type { Actor } from '../core/actor.ts';
 import { collectionKey, definitionOf, isPersonKind } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
@@ -8,8 +8,9 @@ import { scopeKeyNaming } from '../catalog/lineage.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
+import { defined } from '../core/defined.ts';
 import { parseLossless } from '../core/json.ts';
-import { formatInteger, plural } from '../core/wording.ts';
+import { firstWords, formatInteger, plural } from '../core/wording.ts';
 import { recordName } from '../diff/change.ts';
 import { recordsOnce } from '../diff/families.ts';
 import type { HeldRecord, HeldRemovals } from '../mirror/held-removals.ts';
@@ -26,23 +27,24 @@ import {
 } from '../sync/removals.ts';
 import { recreatedIn } from './recreated.ts';
 import { previousRun } from './runs.ts';
+import { recordKey } from './state.ts';
 
 export interface NamedRemovals extends Omit<HeldRemovals, 'firstAt' | 'lastAt'> {
-  /** When a later run removes them, if one does; left out for a source that is not configured. */
+  /** When a later run removes them, if one does; missing for a source that is not configured. */
   readonly until?: HeldUntil;
-  /** Of the first few; none of a kind that names people. */
+  /** Names of the first few records; none for kinds of people. */
   readonly names: readonly string[];
-  /** Of its kind and those below, what restore cannot create. */
+  /** Its kind and kinds below it, if restore cannot create them. */
   readonly uncreatable?: readonly Kind[];
 }
 
 const NAMES = 5;
 
-/** What the configuration says of a source. */
+/** What the configuration has on a source. */
 export interface SourceLookup {
-  /** With the secrets that no name is shown with. */
+  /** Also for the secrets that must not be shown in names. */
   readonly definitionsOf: (source: string) => (kind: Kind) => ResourceDefinition;
-  /** Undefined for one that is not configured. */
+  /** Undefined for a source that is not configured. */
   readonly sourceOf: (source: string) => Pick<SourceConfig, 'removals' | 'baseUrl'> | undefined;
 }
 
@@ -53,15 +55,14 @@ export function sourceLookup(config: Config): SourceLookup {
   };
 }
 
-/** Which held removals are meant. */
+/** Selects held removals; by default all. */
 interface HeldChoice {
-  /** Of which kinds; where these have the union (`plugins`), it has its own number. */
+  /** If these include the union (`plugins`), its removals are counted separately. */
   readonly kinds?: readonly Kind[];
-  /** Which records; all when left out. */
   readonly selects?: (record: RecordKey) => boolean;
 }
 
-/** The held removals by collection, a component that two lists no longer show in that of its family: the numbers for people. */
+/** The held removals by collection. A component, which is in two lists, counts once, in the list of its family. */
 export function heldOnce(
   mirror: Mirror,
   source: string,
@@ -85,7 +86,7 @@ function heldRecordsOf(mirror: Mirror, source: string, selects: HeldChoice['sele
   return selects === undefined ? all : all.filter(selects);
 }
 
-/** True for the scope of a list of a record whose removal is held, and of a list below one. */
+/** Returns true for the scope of a list below a record whose removal is held. */
 export function heldBelowTest(mirror: Mirror, source: string): (scope: Scope) => boolean {
   const places = new Set(
     mirror.runs.heldRecords(source).flatMap(({ kind, id }) => {
@@ -96,7 +97,7 @@ export function heldBelowTest(mirror: Mirror, source: string): (scope: Scope) =>
   return (scope) => Object.entries(scope).some(([key, id]) => places.has(`${key} ${id}`));
 }
 
-/** The collections that hold removals, each component in one of them, with names. */
+/** The held removals by collection, as `heldOnce`, with names. */
 export function namedRemovals(
   mirror: Mirror,
   source: string,
@@ -126,17 +127,18 @@ export function namedRemovals(
 /** The held removals that a narrowed report is about. */
 interface HeldWithin {
   readonly held: readonly NamedRemovals[];
-  /** Of records that the report is not about, but that some of its records are below. */
+  /** Those of records outside the report that have records of the report below them. */
   readonly above: readonly NamedRemovals[];
-  /** The number and the kinds with which a sync accepts these alone; null where it takes everything that is held for the source. */
+  /** The number and the kinds with which a sync accepts only these; null if it has to accept all held removals of the source. */
   readonly alone: { readonly ceiling: number; readonly kinds: readonly Kind[] } | null;
-  /** Of everything that is held for the source, with what is below. */
+  /** The number for all held removals of the source, including the records below. */
   readonly ceiling: number;
 }
 
 /**
- * @param missing the records that the report is about and whose removal, or that of a record above them, is held
- * @param kinds that were asked for; undefined for all
+ * The held removals for a report that is narrowed.
+ * @param missing the records of the report whose removal, or that of a record above them, is held
+ * @param kinds the requested kinds; undefined for all
  */
 export function removalsWithin(
   mirror: Mirror,
@@ -145,21 +147,21 @@ export function removalsWithin(
   missing: readonly RecordKey[],
   kinds: readonly Kind[] | undefined,
 ): HeldWithin {
-  const nameOf = (record: RecordKey): string => `${collectionKey(record)} ${record.id}`;
-  const own = new Set(missing.map(nameOf));
+  const own = new Set(missing.map(recordKey));
   const parents = new Set(
     missing.flatMap(({ scope }) => Object.entries(scope).map(([key, id]) => `${key} ${id}`)),
   );
   const isAbove = ({ kind, id }: RecordKey): boolean => parents.has(`${scopeKeyNaming(kind) ?? ''} ${id}`);
-  const named = (selects: (record: RecordKey) => boolean): NamedRemovals[] =>
-    namedRemovals(mirror, source, lookup, { ...(kinds === undefined ? {} : { kinds }), selects });
-  const held = named((record) => own.has(nameOf(record)));
+  const held = namedRemovals(mirror, source, lookup, {
+    ...defined({ kinds }),
+    selects: (record) => own.has(recordKey(record)),
+  });
   const above = namedRemovals(mirror, source, lookup, {
-    selects: (record) => !own.has(nameOf(record)) && isAbove(record),
+    selects: (record) => !own.has(recordKey(record)) && isAbove(record),
   });
   const heldKinds = [...new Set(held.map(({ kind }) => kind))];
   const ceiling = ceilingOf(held);
-  // With `--kind`, a sync does not read what is below.
+  // A sync with `--kind` does not read the kinds below.
   const isAlone =
     held.every(({ below }) => below === 0) &&
     ceiling === ceilingOf(heldOnce(mirror, source, { kinds: heldKinds }));
@@ -169,18 +171,18 @@ export function removalsWithin(
   };
 }
 
-/** What `--accept-removals` has to allow. */
+/** The number for `--accept-removals`. */
 function ceilingOf(held: readonly Pick<HeldRemovals, 'records' | 'below'>[]): number {
   return held.reduce((sum, { records, below }) => sum + records + below, 0);
 }
 
-/** A record whose removal is held, with its name, and its number in the mirror. */
+/** A record whose removal is held, with its name and its number in the mirror. */
 interface NamedHeld extends HeldRecord {
   readonly name: string;
   readonly record: number | null;
 }
 
-/** The first of them, collection by collection. */
+/** The first records whose removal is held, collection by collection. */
 export function firstHeld(
   mirror: Mirror,
   source: string,
@@ -206,12 +208,12 @@ function namedHeld(
   return { ...held, name, record: row?.record ?? null };
 }
 
-/** E.g. `335 records and 250 below them`: together what `--accept-removals` has to allow. */
+/** E.g. `335 records and 250 below them`: the sum is the number for `--accept-removals`. */
 export function withBelow(text: string, records: number, below: number): string {
   return below === 0 ? text : `${text} and ${formatInteger(below)} below ${records === 1 ? 'it' : 'them'}`;
 }
 
-/** A line for each collection that holds some, e.g. `2 batch exports are missing, their removal is held: Redshift, Leads`. */
+/** A line for each collection, e.g. `2 batch exports are missing, their removal is held: Redshift, Leads`. */
 export function heldLines(
   held: readonly NamedRemovals[],
   definitions: (kind: Kind) => ResourceDefinition,
@@ -226,10 +228,10 @@ export function heldLines(
 }
 
 /**
- * What a report of the newest state begins with, what follows below, and what it ends with: a comparison still counts records whose
- * removal is held. Null if nothing is held.
- * @param source for the commands; null with a single one
- * @param narrowed the options of the report that select its records beside their kinds, for the commands: ` --organization ID`
+ * The first line of a report of the newest state, the lines below it, and the last ones: in the report, records whose removal
+ * is held still count as present. Null if nothing is held.
+ * @param source for the commands; null if there is only one
+ * @param narrowed the options of the report, besides `--kind`, that select its records: ` --organization ID`
  */
 export function heldReport(
   { held, alone, ceiling: whole }: HeldWithin,
@@ -265,9 +267,9 @@ export function heldReport(
 }
 
 /**
- * What a person does first about held removals: look and restore, or correct the address where the source was read at another
- * one before. A line for each command.
- * @param source for the commands; null with a single one
+ * What to do first about held removals: look at them and restore them, or correct the address if the source was read at
+ * another one before. A line for each command.
+ * @param source for the commands; null if there is only one
  * @param what the first command shows
  * @param narrowed as in `heldReport`
  */
@@ -283,7 +285,7 @@ export function heldAdviceLines(
   return [`${look} shows ${what}`, ...restoring(them)];
 }
 
-/** As `heldAdviceLines`, in one line: for a document and a notice, whose hint is one text. */
+/** `heldAdviceLines` as one line, for documents and notices. */
 export function heldAdvice(
   held: readonly NamedRemovals[],
   source: string | null,
@@ -293,18 +295,19 @@ export function heldAdvice(
   return restoring.length === 0 ? look : `${look}, ${restoring.join('; ')}`;
 }
 
-/** How removals ended that had been held: how many records, each counted once. */
+/** How held removals ended: numbers of records, each counted once. */
 export interface SettledRemovals {
   readonly accepted: readonly (Actor & { readonly records: number; readonly run: number })[];
-  /** Removed under their old ids, since restores had created them again. */
+  /** Removed under their old ids, because restores had recreated them. */
   readonly restored: number;
-  /** Removed, since later runs found the same as before. */
+  /** Removed, because later runs confirmed that they are gone. */
   readonly confirmed: number;
 }
 
 /**
- * @param collections the keys (kind and scope) of the collections that held some
- * @param since only runs that ended after it, ISO 8601
+ * How the held removals of these collections ended.
+ * @param collections the keys (`collectionKey`) of the collections
+ * @param since only runs that ended later, ISO 8601
  */
 export function settledRemovals(
   mirror: Mirror,
@@ -338,16 +341,16 @@ export function settledRemovals(
   return { accepted, restored, confirmed: Math.max(0, removed - restored - byApproval) };
 }
 
-/** Lists that an earlier run could not read, and that went with what they belonged to. */
+/** Lists that an earlier run could not read, and that are gone with their parent. */
 export interface GoneLists {
   readonly lists: number;
-  /** True where the earlier run could read all others. */
+  /** True if these are all lists that the earlier run could not read. */
   readonly areAll: boolean;
-  /** `organization`, or `parent`. */
+  /** What their parent was: `organization`, or `parent` for anything else. */
   readonly parent: string;
 }
 
-/** Of the lists that the run before could not read, those that are no longer read since what they belonged to is gone; null if none is. */
+/** The lists that the run before this one could not read, and that are gone since because their parent is; null if there are none. */
 export function goneLists(mirror: Mirror, run: number): GoneLists | null {
   const to = mirror.runs.get(run);
   const from = to === undefined ? undefined : previousRun(mirror, to);
@@ -372,7 +375,5 @@ export function goneLists(mirror: Mirror, run: number): GoneLists | null {
 
 /** E.g. `Events → Redshift, Leads and 10 more`; empty without names. */
 export function namesText({ names, records }: Pick<NamedRemovals, 'names' | 'records'>): string {
-  const more = records - names.length;
-  if (names.length === 0) return '';
-  return `${names.join(', ')}${more > 0 ? ` and ${formatInteger(more)} more` : ''}`;
+  return names.length === 0 ? '' : firstWords(names, names.length, records);
 }

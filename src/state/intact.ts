@@ -1,13 +1,18 @@
-/** Refuses a mirror whose records are not those that were stored. */
+/** Refuses a mirror that another program altered: records, revisions, runs. */
 import { collectionKey, definitionOf } from '../catalog/catalog.ts';
-import type { CollectionKey } from '../catalog/order.ts';
+import type { CollectionKey, RecordKey } from '../catalog/order.ts';
 import type { TidemarkError } from '../core/errors.ts';
-import { plural } from '../core/wording.ts';
+import { firstWords, plural } from '../core/wording.ts';
 import { damagedMirror } from '../mirror/database.ts';
 import { auditLogLine } from '../mirror/hidden-runs.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
-import type { NamedRecord } from './state.ts';
+import type { RunStore } from '../mirror/run-store.ts';
+
+/** A record with its name for messages. */
+export interface NamedRecord extends RecordKey {
+  readonly name: string;
+}
 
 const NAMES_SHOWN = 5;
 
@@ -23,12 +28,12 @@ export function requireIntact(
 ): void {
   const damaged = [...records].filter((record) => !mirror.records.isIntact({ ...record, source }, run));
   if (damaged.length === 0) return;
-  // A component is in two lists, and of a record without a name only the kind is said: several may be called the same.
-  const called = [...Map.groupBy(damaged, calledWithoutId)];
-  const shown = called.slice(0, NAMES_SHOWN);
-  const more = called.slice(NAMES_SHOWN).reduce((sum, [, same]) => sum + same.length, 0);
+  // Several may have the same name: a component is in two lists, and a record without a name is shown by its kind.
+  const byName = [...Map.groupBy(damaged, nameWithoutId)];
+  const shown = byName.slice(0, NAMES_SHOWN);
+  const more = byName.slice(NAMES_SHOWN).reduce((sum, [, same]) => sum + same.length, 0);
   const names = shown.map(([name, same]) => `${name}${same.length > 1 ? ` (${same.length} records)` : ''}`);
-  const which = `${names.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+  const which = firstWords(names, names.length, names.length + more);
   const match = damaged.length === 1 ? 'does not match its hash' : 'does not match the stored hashes';
   throw damagedMirror(
     mirror.path,
@@ -37,8 +42,8 @@ export function requireIntact(
 }
 
 /**
- * Counts the records of collections of a source: a record that another program deleted would look like no change.
- * @throws TidemarkError `mirror_corrupt` for collections of which others are stored than the mirror counts
+ * Counts the stored records of collections: if another program deleted one, a comparison would show no change.
+ * @throws TidemarkError `mirror_corrupt` for collections with more or fewer records than the mirror counted
  */
 export function requireCounted(mirror: Mirror, source: string, collections: Iterable<CollectionKey>): void {
   const found = mirror.records.miscounts(source, collections);
@@ -48,7 +53,7 @@ export function requireCounted(mirror: Mirror, source: string, collections: Iter
   throw miscounted(mirror, { counted: sum('counted'), read: sum('stored'), kinds });
 }
 
-/** As `requireCounted`, for all collections of which the filter leaves something; for the changes of runs. */
+/** As `requireCounted`, for all collections of which the filter selects something; for the changes of runs. */
 export function requireCountedWithin(
   mirror: Mirror,
   filter: RecordFilter & { readonly sources: readonly string[] },
@@ -60,11 +65,11 @@ export function requireCountedWithin(
 }
 
 /**
- * Compares what the runs changed with their seals: a revision that another program moved to another run would look like no
- * change, or like another one, and a body that it moved with its hash, of whatever run, like that of another record. So would two
- * records of which another program says that they are one. The runs are hashed once for a connection.
- * @param after 0 for all runs; for the runs after another one, where only what changed since is read
- * @param among the collections that are compared; all without
+ * Compares what the runs changed, and the id map, with their seals. Otherwise a comparison would not notice a revision that
+ * another program moved to another run, a body that it moved, with its hash, to another record, or two records that it
+ * declared to be one. The runs are hashed once per connection.
+ * @param after checks the runs after this one (0: all), if only what changed since then is read
+ * @param among the collections that are compared; null for all
  * @throws TidemarkError `mirror_corrupt` that names the run
  */
 export function requireSealed(
@@ -84,7 +89,7 @@ export function requireSealed(
 }
 
 /**
- * Refuses a mirror of which a published run is gone: with its changes taken back, the rest would pass for all.
+ * Refuses a mirror that lacks a published run: if its changes were reverted too, nothing else would show that it is missing.
  * @throws TidemarkError `mirror_corrupt` that names it, or the run after it
  */
 export function requireUnbroken(mirror: Pick<Mirror, 'path' | 'runs'>): void {
@@ -93,8 +98,8 @@ export function requireUnbroken(mirror: Pick<Mirror, 'path' | 'runs'>): void {
 }
 
 /**
- * What shows that the history of these collections (their numbers) is not what the runs from `since` to `upTo` sealed, a line each:
- * a version that another program deleted, or moved to another run, leaves no other trace in what is left. Bodies are not read.
+ * A line for each sign that the history of these collections (by number) does not match the seals of the runs from `since`
+ * to `upTo`: a version that another program deleted, or moved to another run, leaves no other trace. Bodies are not read.
  */
 export function alteredHistory(
   mirror: Pick<Mirror, 'runs'>,
@@ -105,7 +110,7 @@ export function alteredHistory(
   }: { readonly since: number; readonly upTo: number; readonly collections: ReadonlySet<number> },
 ): string[] {
   const text = mirror.runs.alteredChangesText({ after: since - 1, upTo, among: collections });
-  // Of any later run: without the newest rows an earlier run passes for the latest one.
+  // Also later runs: without the newest rows, an earlier run looks like the latest one.
   const gone = mirror.runs.unlikeSealed({ from: since }).filter(({ isGone }) => isGone);
   const hidden = mirror.runs.sources().flatMap((source) => mirror.runs.hidden(source));
   const unseen = [...gone.map(({ line }) => line), ...hidden, ...mirror.runs.brokenChain()];
@@ -114,9 +119,9 @@ export function alteredHistory(
 }
 
 /**
- * What shows that the rows of the runs that a history names, and those of restores, are not as they were recorded, a line each: when it
- * was, and who did it, may be false then. So it is with rows of the id map, and with the audit log. Of all restores, since one that is gone or altered is not named any more by what it
- * changed. Rows of runs that are gone are left out: `alteredHistory` has them.
+ * A line for each altered row of the runs that a history names, of restores, and of the id map: when something changed, and
+ * who changed it, may then be false. Of all restores, because a change does not name a restore that is gone or altered. The
+ * rows of runs that are gone are left out: `alteredHistory` has them.
  */
 export function alteredAuthors(mirror: Pick<Mirror, 'runs' | 'restores'>, runs: Iterable<number>): string[] {
   const named = new Set(runs);
@@ -129,18 +134,18 @@ export function alteredAuthors(mirror: Pick<Mirror, 'runs' | 'restores'>, runs: 
   return [...withoutRepeats(lines), ...new Set(mirror.restores.alteredMappings())];
 }
 
-/** What is wrong with the audit log, as a line of its own; none where nothing is, and where one of these lines says it. */
+/** The line for an altered audit log; none if it is unaltered, or if one of the lines in `said` reports it. */
 export function alteredLogLines(mirror: Pick<Mirror, 'alteredAuditLog'>, said: readonly string[]): string[] {
   const altered = mirror.alteredAuditLog();
   return altered === null || said.some((line) => line.includes(altered)) ? [] : [auditLogLine(altered)];
 }
 
-/** A row of a run that says nothing of the end of the audit log any more is named by what is said of the log. */
+/** Without lines that are part of another one: the line about the audit log may contain the line about a run. */
 function withoutRepeats(lines: readonly string[]): string[] {
   return lines.filter((line) => !lines.some((other) => other !== line && other.includes(line)));
 }
 
-/** The same of one run that is shown, and of what it changed. */
+/** A line for each sign that a run, or what it changed, was altered. */
 export function alteredRun(mirror: Pick<Mirror, 'runs' | 'restores'>, run: number): string[] {
   const unlike = mirror.runs.unlikeSealed({ from: run, upTo: run }).map(({ line }) => line);
   const lines = [...unlike, ...alteredAuthors(mirror, [])];
@@ -148,25 +153,25 @@ export function alteredRun(mirror: Pick<Mirror, 'runs' | 'restores'>, run: numbe
   return text === null || lines.some((line) => line.includes(text)) ? lines : [`altered: ${text}`, ...lines];
 }
 
-/** The same of all runs, gone ones too: an altered time may have moved a run out of a period. */
+/** A line for each run that was altered or is gone: an altered time may have moved a run out of a period. */
 export function alteredRuns(mirror: Pick<Mirror, 'runs'>): readonly string[] {
   return mirror.runs.alteredLines();
 }
 
-/** The same of all runs and restores, and of the id map. To be asked once for several sources: all restores are compared. */
+/** The same for all runs and restores, and the id map. To be called once for several sources: it compares all restores. */
 export function alteredRows(mirror: Pick<Mirror, 'runs' | 'restores'>): readonly string[] {
   return withoutRepeats([...alteredRuns(mirror), ...alteredAuthors(mirror, [])]);
 }
 
-/** A run of which a report shows something, by which somebody else can check of which mirror the report is. */
+/** The run that a report shows, with its root hash: by it, others can check which mirror the report was made from. */
 export interface Sealed {
   readonly run: number;
   readonly root: string;
 }
 
 /**
- * That run with its root hash; null without one, and where a row of any run or restore was altered or is gone: what does not match
- * its seal proves nothing.
+ * The run with its root hash; null without one, and if the row of any run or restore was altered or is gone: the root hash
+ * then proves nothing.
  * @param altered what `alteredRows` found
  */
 export function sealedRun(
@@ -178,7 +183,7 @@ export function sealedRun(
   return run === undefined || root === null || altered.length > 0 ? null : { run, root };
 }
 
-/** How a report that leaves the terminal names it. */
+/** The note with the root hash, for a report that is not shown on the terminal. */
 export function sealNotes(head: Sealed | null): string[] {
   if (head === null) return [];
   return [
@@ -186,7 +191,31 @@ export function sealNotes(head: Sealed | null): string[] {
   ];
 }
 
-/** The error for records that are fewer, or more, than the mirror counts. */
+interface HiddenRuns {
+  readonly path: string;
+  readonly runs: Pick<RunStore, 'hidden' | 'brokenChain'>;
+}
+
+/**
+ * Refuses the mirror if it is not certain which run is the newest of a source (null: of all sources): the row of the newest
+ * run was altered, that of a later run is gone or altered, or that of an earlier run is gone.
+ * @throws TidemarkError `mirror_corrupt` that names the run
+ */
+export function requireNewest(mirror: HiddenRuns, source: string | null): void {
+  const hidden = hiddenNewest(mirror, source);
+  if (hidden !== null) throw hidden;
+}
+
+/** The same error, not thrown; null if no run is hidden or gone. */
+export function hiddenNewest(mirror: HiddenRuns, source: string | null): TidemarkError | null {
+  const [line] = mirror.runs.hidden(source);
+  if (line !== undefined)
+    return damagedMirror(mirror.path, `${line}, so which run is the newest is not certain`);
+  const [broken] = mirror.runs.brokenChain();
+  return broken === undefined ? null : damagedMirror(mirror.path, broken);
+}
+
+/** The error for more or fewer records than the mirror counted. */
 export function miscounted(
   mirror: Pick<Mirror, 'path'>,
   { counted, read, kinds }: { readonly counted: number; readonly read: number; readonly kinds?: string },
@@ -198,12 +227,12 @@ export function miscounted(
   );
 }
 
-/** Where the changes of runs are shown whose rows another program deleted: a line each. */
+/** A line for each run whose row another program deleted: where its changes are shown. */
 export function deletedRunsNote(mirror: Mirror): string[] {
   const gone = mirror.runs.unlikeSealed({}).filter(({ isGone }) => isGone);
   const collections = gone.length === 0 ? [] : mirror.runs.collections();
   return gone.map(({ run }) => {
-    // Only its row said whose it was, but collections that no later run read say it too.
+    // Its row had its source, but a collection that no later run read has it too.
     const own = collections.find(({ lastRun }) => lastRun === run)?.source;
     const sources = own === undefined ? mirror.runs.sources() : [own];
     return sources.every((source) => (mirror.runs.latest(source)?.run ?? 0) < run)
@@ -212,8 +241,8 @@ export function deletedRunsNote(mirror: Mirror): string[] {
   });
 }
 
-/** An id may be a secret, also where it serves as the name. */
-function calledWithoutId({ kind, id, name }: NamedRecord): string {
+/** Without the id, which may be a secret, also if it serves as the name. */
+function nameWithoutId({ kind, id, name }: NamedRecord): string {
   const { one } = definitionOf(kind).title;
   return name === id ? one : `${one} ${JSON.stringify(name)}`;
 }

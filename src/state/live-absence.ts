@@ -1,6 +1,7 @@
 /**
- * Records that another state holds and a live list did not show. As in a sync, an absence needs proof (`proofOfAbsence`):
- * a retrieve of each record or, for kinds without one, a list in one page or a second reading of a longer one.
+ * Looks up records that another state has and a live list did not show. As in a sync, an absence needs proof
+ * (`proofOfAbsence`): a retrieve of each record or, for kinds without one, a list in one page or a second reading of a
+ * longer list.
  */
 import type { ReadClient } from '../api/read-client.ts';
 import { definitionOf, collectionKey } from '../catalog/catalog.ts';
@@ -9,6 +10,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { SourceConfig } from '../config/config.ts';
+import { cached } from '../core/cached.ts';
 import type { TidemarkError } from '../core/errors.ts';
 import { parseLossless } from '../core/json.ts';
 import type { Logger } from '../core/logger.ts';
@@ -16,23 +18,23 @@ import type { CollectionKey, RecordKey } from '../catalog/order.ts';
 import { storedName } from '../diff/change.ts';
 import { type RecordState, pairByKey, runInSlices } from '../diff/states.ts';
 import { confirmAbsent, proofOfAbsence } from '../sync/absence.ts';
-import { type StateFilter, filterParts, selectsRecord } from './filter.ts';
+import { type StateFilter, filterParts, keysOf, selectsRecord } from './filter.ts';
 import type { LoadedState } from './state.ts';
 
-/** Ids looked up per collection, one request each. Further ones count as absent, and the collection as stale. */
+/** Ids looked up per collection, one request each. The others count as absent, and the collection as stale. */
 export const MAX_LOOKUPS = 200;
 /** Records compared before the event loop gets control. */
 const RECORDS_PER_STEP = 1000;
 
-/** The records of a collection that its list did not show, after looking them up. */
+/** The result of looking up the records that the list of a collection did not show. */
 export interface Absence extends CollectionKey {
   /** How many of them exist. */
   readonly leaked: number;
-  /** These, where the state does not hold them yet. */
+  /** The existing ones that the live state does not have yet. */
   readonly found: readonly RecordState[];
-  /** Ids of those whose look-up failed. */
+  /** Ids whose look-up failed. */
   readonly unknown: ReadonlySet<string>;
-  /** How many the list did not show. */
+  /** How many records the list did not show. */
   readonly count: number;
   /** How many of them were not looked up (`MAX_LOOKUPS`). */
   readonly unconfirmed: number;
@@ -40,13 +42,13 @@ export interface Absence extends CollectionKey {
   readonly error: TidemarkError | null;
 }
 
-/** The live state while absences are being decided on. */
+/** The live state while absent records are looked up. */
 export interface LiveLists extends Pick<LoadedState, 'projectsOf' | 'unknownIn'> {
   /** In the order of `compareKeys`. */
   keys(filter: StateFilter): Iterable<RecordKey>;
   /** How many pages the collection's list had; null if it is not proved complete, or there is none. */
   pagesOf(kind: Kind, scope: Scope): number | null;
-  /** Reads these kinds once more and adds what they show. */
+  /** Reads these kinds once more and adds their records. */
   readAgain(kinds: readonly Kind[]): Promise<void>;
   settle(absence: Absence): void;
 }
@@ -57,22 +59,22 @@ export interface AbsenceOptions {
   readonly filter: StateFilter;
   /** The state that live is compared with. */
   readonly against: LoadedState;
-  /** The mirror's latest state, where `against` is another one: it may know what was lost there under another id. */
+  /** The mirror's latest state, if `against` is another state: it may have a lost record of that under another id. */
   readonly latest?: LoadedState;
   /**
    * The new id of a record that a restore recreated. If a list shows that id, the old one is known to be gone and is not
-   * looked up; else both are.
+   * looked up; otherwise both are.
    */
   readonly newIdOf?: (kind: Kind, id: string) => string | undefined;
-  /** Records that are looked up whatever their number. */
+  /** True for records that are looked up in addition to the first `MAX_LOOKUPS`. */
   readonly isNamed?: (record: Pick<RecordKey, 'kind' | 'id'>) => boolean;
   readonly log: Logger;
   readonly signal: AbortSignal;
 }
 
 /**
- * Decides on parents first: collections below a parent that no list showed were not read. Last, what may be a lost record
- * under another id.
+ * Looks up what the lists of live did not show. Parents first: collections below a parent that no list showed were not
+ * read. Last, records that may be lost ones under another id.
  */
 export async function resolveLiveAbsences(live: LiveLists, options: AbsenceOptions): Promise<void> {
   const { ids, kinds, ...within } = options.filter;
@@ -121,7 +123,6 @@ async function resolvePart(live: LiveLists, options: AbsenceOptions, filter: Sta
   for (const absent of all) if (absent.proof === 'retrieve') await lookUpEach(live, options, absent);
 }
 
-/** Looks up records by id. */
 async function lookUpEach(
   live: LiveLists,
   { source, client, log, signal }: AbsenceOptions,
@@ -138,8 +139,8 @@ async function lookUpEach(
 }
 
 /**
- * Looks up what the mirror's latest state has under the name of a record that live lacks, and no list showed: somebody
- * may have created that one again, and it must not be created a second time.
+ * Looks up the records of the mirror's latest state that no list showed and that have the name of a record that live
+ * lacks: somebody may have created that record again, and it must not be created a second time.
  */
 async function settleNamesakes(live: LiveLists, options: AbsenceOptions): Promise<void> {
   const { against, latest, filter, source, newIdOf } = options;
@@ -153,19 +154,18 @@ async function settleNamesakes(live: LiveLists, options: AbsenceOptions): Promis
     const nameOf = ({ id, body }: RecordState): string =>
       storedName(definition, parseLossless(body), id).toLowerCase();
     const lost = new Set<string>();
-    /** Looked up already. */
-    const known = new Set<string>();
+    const lookedUp = new Set<string>();
     for (const part of parts) {
       for (const { from, to } of pairByKey(against.records(part), live.keys(part))) {
         if (from === undefined) continue;
-        known.add(from.id).add(newIdOf?.(kind, from.id) ?? from.id);
+        lookedUp.add(from.id).add(newIdOf?.(kind, from.id) ?? from.id);
         if (to === undefined) lost.add(nameOf(from));
       }
     }
     const namesakes = new Map<string, Absent>();
     for (const part of lost.size === 0 ? [] : parts) {
       for (const { from, to } of pairByKey(latest.records(part), live.keys(part))) {
-        if (from === undefined || to !== undefined || known.has(from.id)) continue;
+        if (from === undefined || to !== undefined || lookedUp.has(from.id)) continue;
         const { scope, id } = from;
         if (live.pagesOf(kind, scope) === null || !lost.has(nameOf(from))) continue;
         addAbsent(namesakes, { kind, scope, id }, options);
@@ -175,27 +175,28 @@ async function settleNamesakes(live: LiveLists, options: AbsenceOptions): Promis
   }
 }
 
+/** The records of a collection that its list did not show. */
 interface Absent extends CollectionKey {
-  /** The first ones, and those that are named. */
+  /** Ids to look up: those of the first records, and of named ones. */
   readonly ids: Set<string>;
-  /** Records, of which one that was recreated has two ids. */
+  /** How many records there are. A recreated one may have two ids in `ids`. */
   count: number;
-  /** How many of them have their ids in `ids`. */
+  /** How many of the records are in `ids`. */
   lookedUp: number;
 }
 
-/** @param now the id of the record since it was recreated */
+/** @param now the new id of a recreated record, if it is to be looked up too */
 function addAbsent(
   absent: Map<string, Absent>,
   { kind, scope, id }: RecordKey,
   { isNamed }: Pick<AbsenceOptions, 'isNamed'>,
   now: string | null = null,
 ): void {
-  const key = collectionKey({ kind, scope });
-  const own = absent.get(key) ?? { kind, scope, ids: new Set<string>(), count: 0, lookedUp: 0 };
-  absent.set(key, own);
+  const own = cached(absent, collectionKey({ kind, scope }), () => ({
+    ...{ kind, scope, ids: new Set<string>(), count: 0, lookedUp: 0 },
+  }));
   const ids = now === null ? [id] : [id, now];
-  // A state may have a record under its old id and under the new one.
+  // A state may have a record both under its old id and under the new one.
   const isCounted = own.ids.has(id);
   if (!isCounted) own.count += 1;
   const isLookedUp =
@@ -213,14 +214,14 @@ async function absentFrom(
   const { against, newIdOf, signal } = options;
   const absent = new Map<string, Absent>();
   const parts = filterParts(filter, against, live);
-  /** Records that were recreated, with their new ids. */
+  /** Recreated records with their new ids. */
   const recreated: { readonly record: RecordKey; readonly now: string }[] = [];
   const steps = function* (): Generator<undefined, undefined, undefined> {
-    let seen = 0;
+    let compared = 0;
     for (const part of parts) {
-      for (const { from, to } of pairByKey(against.keys?.(part) ?? against.records(part), live.keys(part))) {
-        seen += 1;
-        if (seen % RECORDS_PER_STEP === 0) yield undefined;
+      for (const { from, to } of pairByKey(keysOf(against, part), live.keys(part))) {
+        compared += 1;
+        if (compared % RECORDS_PER_STEP === 0) yield undefined;
         if (to !== undefined) continue;
         const { kind, scope, id } = from;
         if (definitionOf(kind).reading === 'each' || live.pagesOf(kind, scope) === null) continue;
@@ -232,13 +233,13 @@ async function absentFrom(
     }
     if (recreated.length === 0) return undefined;
     const hidden = new Set(recreated.map(({ record: { kind }, now }) => `${kind} ${now}`));
-    // Also those that are not named: the new id of one that is.
+    // Without the ids of the filter: the new id of a named record need not be named.
     const { ids: _named, ...within } = filter;
     const whole = filterParts(within, against, live);
     for (const part of whole) {
       for (const { kind, id } of live.keys(part)) {
-        seen += 1;
-        if (seen % RECORDS_PER_STEP === 0) yield undefined;
+        compared += 1;
+        if (compared % RECORDS_PER_STEP === 0) yield undefined;
         hidden.delete(`${kind} ${id}`);
       }
     }

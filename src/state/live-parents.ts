@@ -1,4 +1,4 @@
-/** The parent records that a state knows: which exist in live, and which projects an organization has. */
+/** The parent records of a state: which of them exist in live, and which projects an organization has. */
 import { definitionOf } from '../catalog/catalog.ts';
 import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -26,7 +26,7 @@ export class LiveParents {
   #found: KnownParents | null = null;
   #outside: ReadonlySet<string> | null = null;
 
-  /** `against`: the state that live is compared with, which knows parents that no list of live shows. */
+  /** @param against the state that live is compared with: it knows parents that no list of live shows */
   constructor(
     source: SourceConfig,
     sweepOf: (kind: Kind, scope: Scope) => SweepReport | undefined,
@@ -39,7 +39,7 @@ export class LiveParents {
     this.#against = against;
   }
 
-  /** Of the records that the scope names, outermost first: the first that is not there decides. */
+  /** The status of the first record of the scope, from the outermost, that does not exist; `there` if all exist. */
   of(scope: Scope): ParentStatus {
     for (const key of SCOPE_KEYS) {
       const id = scope[key];
@@ -59,7 +59,7 @@ export class LiveParents {
     if (this.#known().ids.get(kind)?.has(id) === true) return 'there';
     const status = this.#listed(kind, below);
     if (status === 'there' || !isAnywhere(kind, below) || organizations === 'all') return status;
-    // Gone, it may have been removed, or belong to another organization.
+    // A record that is gone may have been removed, or may belong to another organization.
     return status === 'gone' || this.#isOutside(id, organizations)
       ? { how: 'left_out', reason: 'not in the organizations that the configuration names' }
       : status;
@@ -76,7 +76,7 @@ export class LiveParents {
     return this.#outside.has(project);
   }
 
-  /** By the lists that could show a record of the kind: `gone` only if all of them are complete. */
+  /** The status of a record that no list shows: `gone` only if all lists that could show it are complete. */
   #listed(kind: Kind, below: Scope): ParentStatus {
     const definition = definitionOf(kind);
     const { from } = definition.discovery;
@@ -113,7 +113,7 @@ export class LiveParents {
   }
 }
 
-/** True where the scope does not say which list would show a record of the kind. */
+/** True if the scope does not say which list would show a record of the kind. */
 function isAnywhere(kind: Kind, below: Scope): boolean {
   return definitionOf(kind).scope.some((key) => below[key] === undefined);
 }

@@ -1,10 +1,11 @@
 /**
  * The current state of a source, read into a temporary mirror with the code of a sync: the same walks, proofs and
- * verdicts. Sends only GET, and reads only the collections that the filter needs.
+ * outcomes. Sends only GET, and reads only the collections that the filter needs.
  */
 import { definitionOf, collectionKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
+import { defined } from '../core/defined.ts';
 import { formatInteger, plural } from '../core/wording.ts';
 import type { StateReference } from '../diff/change.ts';
 import { type CollectionKey, type RecordKey, compareKeys, compareScopes } from '../catalog/order.ts';
@@ -21,21 +22,20 @@ import type { UnknownRecord, Coverage, LoadedState } from './state.ts';
 import { type Reader, type TemporaryMirror, openTemporaryMirror } from './temporary-mirror.ts';
 import { EXCLUDED } from './unasked.ts';
 
-/** The client stays open: the caller closes it. */
 export interface LiveOptions extends Omit<AbsenceOptions, 'against'> {
   /** Kinds that are not read unless the filter names them. */
   readonly except?: ReadonlySet<Kind>;
   /** The state that live is compared with: its records that no list shows are looked up (`live-absence.ts`). */
   readonly against?: LoadedState;
   readonly reader: Reader;
-  /** Of the mirror that live is compared with: secrets are fingerprinted alike on both sides (`redact`). */
+  /** The key of the mirror that live is compared with: with `redact`, both sides have the same fingerprints. */
   readonly fingerprintKey?: Uint8Array;
   readonly events: SyncEvents;
 }
 
 /**
- * Reads live. Collections that could not be read are reported by `coverage`; only local errors and interruptions are
- * thrown. The caller closes the state, which deletes the temporary mirror, and the client.
+ * Reads live. `coverage` reports collections that could not be read; only local errors and interruptions are thrown. The
+ * caller closes the client, and the state, which deletes the temporary mirror.
  */
 export async function readLive(options: LiveOptions): Promise<LoadedState> {
   const { source, filter } = options;
@@ -43,14 +43,14 @@ export async function readLive(options: LiveOptions): Promise<LoadedState> {
   try {
     const only = parentsIn(filter);
     const included = wantedKinds(source, null, only);
-    const asked =
+    const kinds =
       filter.kinds ?? KINDS.filter((kind) => included.has(kind) && options.except?.has(kind) !== true);
-    // A kind with a request per parent is expensive: read in full if the filter names it, else only as far as a sync would.
+    // A kind with a request per parent is expensive: it is read in full only if the filter names it.
     const isCheap = (kind: Kind): boolean => definitionOf(kind).reading !== 'each';
-    const first = filter.kinds === undefined ? asked.filter(isCheap) : asked;
+    const first = filter.kinds === undefined ? kinds.filter(isCheap) : kinds;
     const report = await readOnce(options, temporary, first, only);
-    const state = new LiveState(options, temporary, report, new Set(asked));
-    for (const kind of asked) if (!first.includes(kind)) await readEach(options, temporary, state, kind);
+    const state = new LiveState(options, temporary, report, new Set(kinds));
+    for (const kind of kinds) if (!first.includes(kind)) await readEach(options, temporary, state, kind);
     const { against } = options;
     if (against !== undefined) await resolveLiveAbsences(state, { ...options, against });
     return state;
@@ -69,7 +69,7 @@ async function readOnce(
   const { client, events, log, reader, signal, source, fingerprintKey } = options;
   return syncSource({
     mirror,
-    // All of a kind read one by one, since a part would look like removals. Without a time limit: the user can interrupt it.
+    // Of a kind read one by one all records: a part would look like removals. No time limit: the user can interrupt it.
     source: {
       ...source,
       sync: { maxDurationMs: 0 },
@@ -85,13 +85,13 @@ async function readOnce(
     only,
     isFull: false,
     acceptRemovals: 0,
-    ...(fingerprintKey === undefined ? {} : { fingerprintKey }),
+    ...defined({ fingerprintKey }),
   });
 }
 
 /**
- * Reads a kind that costs a request per parent: the smallest collections first, as many as a sync may read in one run, all
- * collections together.
+ * Reads a kind that costs a request per parent: entire collections, the smallest first, with as many requests in all as a
+ * sync may make for the kind in one run.
  */
 async function readEach(
   options: LiveOptions,
@@ -129,14 +129,8 @@ async function readEach(
 }
 
 /** The parents that the filter names. */
-function parentsIn({
-  organizations,
-  projects,
-}: StateFilter): Pick<StateFilter, 'organizations' | 'projects'> {
-  return {
-    ...(organizations === undefined ? {} : { organizations }),
-    ...(projects === undefined ? {} : { projects }),
-  };
+function parentsIn(filter: StateFilter): Pick<StateFilter, 'organizations' | 'projects'> {
+  return defined({ organizations: filter.organizations, projects: filter.projects });
 }
 
 class LiveState implements LoadedState, LiveLists {
@@ -145,7 +139,7 @@ class LiveState implements LoadedState, LiveLists {
   readonly resolvedState = null;
   readonly #options: LiveOptions;
   readonly #temporary: TemporaryMirror;
-  readonly #asked: ReadonlySet<Kind>;
+  readonly #kinds: ReadonlySet<Kind>;
   #parents: LiveParents;
   readonly #sweeps = new Map<string, SweepReport>();
   readonly #leftOut = new Map<string, string>();
@@ -153,10 +147,10 @@ class LiveState implements LoadedState, LiveLists {
   /** Records that no list showed, in the order of `compareKeys`. */
   #found: readonly RecordState[] = [];
 
-  constructor(options: LiveOptions, temporary: TemporaryMirror, report: RunReport, asked: ReadonlySet<Kind>) {
+  constructor(options: LiveOptions, temporary: TemporaryMirror, report: RunReport, kinds: ReadonlySet<Kind>) {
     this.#options = options;
     this.#temporary = temporary;
-    this.#asked = asked;
+    this.#kinds = kinds;
     this.source = options.source.name;
     this.reference = { ref: 'live', at: report.finished_at };
     this.add(report.sweeps);
@@ -194,7 +188,7 @@ class LiveState implements LoadedState, LiveLists {
     this.#parents = this.#lookAtParents();
   }
 
-  /** The record redacted: it was looked up by id, and so did not pass the stage, which redacts. */
+  /** A record that was looked up by id did not pass the stage, which redacts. */
   #redacted(record: RecordState): RecordState {
     const { source, fingerprintKey } = this.#options;
     if (!source.redact) return record;
@@ -228,7 +222,7 @@ class LiveState implements LoadedState, LiveLists {
     const sweep = this.#sweeps.get(collectionKey({ kind, scope }));
     if (sweep?.outcome === 'complete')
       return { how: 'read', ...staleness(this.#absences.get(collectionKey({ kind, scope }))) };
-    if (!this.#asked.has(kind) && sweep === undefined)
+    if (!this.#kinds.has(kind) && sweep === undefined)
       return { how: 'left_out', reason: EXCLUDED, isOfKind: true };
     const parent = this.#parents.of(scope);
     if (parent === 'gone') return { how: 'absent' };
@@ -262,7 +256,7 @@ class LiveState implements LoadedState, LiveLists {
     return this.#withFound(filter, this.#temporary.mirror.records.keys({ ...filter }), (key) => key);
   }
 
-  /** Listed records merged with those found by id, in one order. */
+  /** Listed records and those found by id, in the order of `compareKeys`. */
   *#withFound<L extends RecordKey, T extends RecordKey>(
     filter: StateFilter,
     listed: Iterable<L>,
@@ -285,7 +279,7 @@ class LiveState implements LoadedState, LiveLists {
     return projectsIn((filter) => this.records(filter), organizations);
   }
 
-  /** Its records were read from elsewhere, without hashes. */
+  /** What was just read needs no check. */
   checked(): LoadedState {
     return this;
   }
@@ -295,9 +289,7 @@ class LiveState implements LoadedState, LiveLists {
   }
 }
 
-// The coverage of collections that were read live.
-
-/** Why a proven list may still be wrong; empty where every absence from it was confirmed. */
+/** Why a proved list may still be wrong; empty if every absence from it was confirmed. */
 function staleness(
   absence: Absence | undefined,
 ): Pick<Extract<Coverage, { how: 'read' }>, 'stale' | 'leak' | 'isUnconfirmed'> {
@@ -309,7 +301,6 @@ function staleness(
   return { stale: parts.join('; '), ...(leaked === 0 ? { isUnconfirmed: true } : { leak }) };
 }
 
-/** A collection that could not be read, with the reason. */
 function unread({ outcome, error }: SweepReport): Coverage {
   const what = outcome === 'missing' ? 'not offered by the service' : outcome;
   return {

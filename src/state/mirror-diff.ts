@@ -1,6 +1,8 @@
 /** What differs between two runs of one mirror, at the cost of the changes between them. */
 import { definitionOf, collectionKey } from '../catalog/catalog.ts';
 import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
+import { cached } from '../core/cached.ts';
+import { defined } from '../core/defined.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
@@ -25,46 +27,41 @@ import type { SeenCollection } from '../mirror/sweeps-as-of.ts';
 import type { StateFilter } from './filter.ts';
 import type { ResolvedState } from './resolved-state.ts';
 import { projectsIn } from './live-parents.ts';
-import { requireCounted, requireIntact, requireSealed, requireUnbroken } from './intact.ts';
-import type { UnknownRecord, Coverage, LoadedState, NamedRecord } from './state.ts';
+import { type NamedRecord, requireCounted, requireIntact, requireSealed, requireUnbroken } from './intact.ts';
+import { type UnknownRecord, type Coverage, type LoadedState, recordKey } from './state.ts';
 import { neverAsked, unaskedInRun, type UnaskedInRun } from './unasked.ts';
 import { firstReads } from './unknown-records.ts';
 
 /** A published run, as the user named it. */
-interface ReferencedRun {
-  readonly ref: string;
+interface ReferencedRun extends Pick<StateReference, 'ref' | 'at' | 'forgotten'> {
   readonly run: number;
-  /** When the run ended, ISO 8601. */
-  readonly at?: string;
-  readonly forgotten?: StateReference['forgotten'];
 }
 
 interface RunDiffOptions {
   readonly mode: ComparisonMode;
-  /** Leaves the records of one source: record keys are unique within a source only. */
+  /** Selects the records of one source: record keys are unique within a source only. */
   readonly filter: RecordFilter;
   /** RFC 6901 pointers; only changes at, below or above them count. */
   readonly fields?: readonly string[];
-  /** Definitions in force; the catalog's own when left out. */
+  /** Definitions in force; by default those of the catalog. */
   readonly definitions?: (kind: Kind) => ResourceDefinition;
   /** What could not be read on one side: left out on both, and named in the document. */
   readonly skipped?: readonly Skipped[];
-  /** Collections that are part of both states though they may hold no record. */
+  /** Collections that are part of both states, even without a record. */
   readonly collections?: Iterable<CollectionKey>;
   readonly isUnknown?: CompareOptions['isUnknown'];
   /** Records of TO that the comparison leaves out. */
   readonly without?: readonly RecordKey[];
-  /** What is made of the changes before they are compared: records that were created again as one (`recreated.ts`). */
+  /** Applied to the changes before they are compared: joins the two changes of a recreated record (`recreated.ts`). */
   readonly through?: (changes: Iterable<ChangedRecord>) => Iterable<ChangedRecord>;
 }
 
 /**
- * What changed from one run to the other: the document that comparing all records of both would give (`stepsOverStates` over
- * `records.readAt`), in every mode, but for what was only read for the first time (`first_read`), where the filter names
- * one source. A record without a revision in between reads the same as of both, since what moves without a revision is
- * not part of history. For the same reason `all` shows how volatile members differ between two revisions, and not how they moved
- * while a record had none.
- * @throws TidemarkError as `diffPairs`; `mirror_corrupt` where what the runs changed is not what they sealed
+ * What changed from one run to the other: the same document, in every mode, as a comparison of all records of both
+ * (`stepsOverStates` over `records.readAt`). One exception: if the filter names one source, records that were read for the
+ * first time are counted in `first_read`. A record without a revision between the two runs is equal in both: volatile
+ * members that change without a revision have no history, so `all` only compares them between revisions.
+ * @throws TidemarkError as `diffPairs`; `mirror_corrupt` if what the runs changed does not match their seals
  */
 export function diffRuns(
   mirror: Mirror,
@@ -74,9 +71,7 @@ export function diffRuns(
 ): DiffDocument {
   const [source, ...others] = options.filter.sources ?? [];
   if (source === undefined || others.length > 0) return runToEnd(stepsOverRuns(mirror, from, to, options));
-  const reads = firstReads(
-    openMirrorState(mirror, source, { ref: from.ref, run: from.run, at: from.at ?? '', isLatest: false }),
-  );
+  const reads = firstReads(openRunState(mirror, source, from.run));
   const document = runToEnd(
     stepsOverRuns(mirror, from, to, {
       ...options,
@@ -100,25 +95,25 @@ export function stepsOverRuns(
   const { filter, collections, isUnknown, through, without = [], ...compare } = options;
   requireSealed(mirror, Math.min(from.run, to.run), comparedIn(mirror, [from, to], options));
   const changes = mirror.records.changesBetween(from.run, to.run, filter);
-  const left = new Set(without.map(nameOf));
+  const left = new Set(without.map(recordKey));
   return stepsOverPairs(
     {
       from: referenceOf(from),
       to: referenceOf(to),
       pairs: pairsOf(through === undefined ? changes : through(changes)).filter(
-        (pair) => left.size === 0 || !left.has(nameOf(pair.to ?? pair.from)),
+        (pair) => left.size === 0 || !left.has(recordKey(pair.to ?? pair.from)),
       ),
       sizes: mirror.records.countsAt(to.run, filter).map((size) => ({
         ...size,
         records: size.records - without.filter((key) => collectionKey(key) === collectionKey(size)).length,
       })),
-      ...(collections === undefined ? {} : { collections }),
+      ...defined({ collections }),
     },
-    { ...compare, ...(isUnknown === undefined ? {} : { isUnknown }) },
+    { ...compare, ...defined({ isUnknown }) },
   );
 }
 
-/** The collections that the comparison is about; null where it is about all of several sources. */
+/** The collections that the comparison is about; null for all collections of several sources. */
 function comparedIn(
   mirror: Mirror,
   ends: readonly ReferencedRun[],
@@ -133,16 +128,7 @@ function comparedIn(
 }
 
 function referenceOf({ ref, run, at, forgotten }: ReferencedRun): StateReference {
-  return {
-    ref,
-    run,
-    ...(at === undefined ? {} : { at }),
-    ...(forgotten === undefined ? {} : { forgotten }),
-  };
-}
-
-function nameOf(key: RecordKey): string {
-  return `${collectionKey(key)} ${key.id}`;
+  return { ref, run, ...defined({ at, forgotten }) };
 }
 
 function* pairsOf(changes: Iterable<ChangedRecord>): Generator<StatePair> {
@@ -157,12 +143,17 @@ function* pairsOf(changes: Iterable<ChangedRecord>): Generator<StatePair> {
 
 // The state of a source as of a published run of the mirror.
 
-/** Opens the state; the mirror has to stay open as long as it is used. Closing the state leaves it open. */
+/** Opens the state. The mirror has to stay open while it is used; closing the state does not close the mirror. */
 export function openMirrorState(mirror: Mirror, source: string, resolvedState: ResolvedState): LoadedState {
   return new MirrorState(mirror, source, resolvedState);
 }
 
-/** Parents that are looked up one by one; beyond, all of a collection are read at once. */
+/** The same for a run by its number, without the time at which it ended. */
+export function openRunState(mirror: Mirror, source: string, run: number): LoadedState {
+  return openMirrorState(mirror, source, { ref: `run:${run}`, run, at: '', isLatest: false });
+}
+
+/** Parents that are looked up one by one; after that, all of the collection are read at once. */
 const LOOKED_UP = 500;
 
 class MirrorState implements LoadedState {
@@ -171,12 +162,12 @@ class MirrorState implements LoadedState {
   readonly resolvedState: ResolvedState;
   readonly #mirror: Mirror;
   readonly #isChecked: boolean;
-  /** Read when first asked for: who only reads records needs none of it. */
+  /** Read on first use: reading records needs none of it. */
   #seenByKey: ReadonlyMap<string, SeenCollection> | undefined;
   #idByKey: ReadonlyMap<string, number> | undefined;
-  /** By record, the run that found it absent first: of records whose removal is held. */
+  /** For each record whose removal is held: the run that found it absent first. */
   #heldSince: ReadonlyMap<string, number> | undefined;
-  /** When each run began that read something last. */
+  /** By run, when it began. */
   readonly #starts = new Map<number, string | null>();
   /** By run and collection, how many removals that run held. */
   readonly #heldByRun = new Map<number, ReadonlyMap<string, number>>();
@@ -190,8 +181,7 @@ class MirrorState implements LoadedState {
     this.#isChecked = isChecked;
     this.source = source;
     this.resolvedState = resolvedState;
-    const { ref, run, at, forgotten } = resolvedState;
-    this.reference = { ref, run, at, ...(forgotten === undefined ? {} : { forgotten }) };
+    this.reference = referenceOf(resolvedState);
   }
 
   get #seen(): ReadonlyMap<string, SeenCollection> {
@@ -241,64 +231,50 @@ class MirrorState implements LoadedState {
     return { ...coverage, hasUnnamed: true, stale: coverage.stale ?? stale };
   }
 
-  /** As the last run that asked for it left it. */
+  /** The coverage after the last run that asked for the collection. */
   #lastCoverage(kind: Kind, scope: Scope): Coverage {
+    const { run } = this.resolvedState;
     const seen = this.#seen.get(collectionKey({ kind, scope }));
     if (seen === undefined || seen.lastRun === null) {
       // No sweep of it up to this run: it did not exist yet, was not read, or retention dropped the row.
-      if (this.#hasAny({ kinds: [kind] }, scope)) {
-        return {
-          how: 'read',
-          stale: `no reading of it up to run ${this.resolvedState.run} is known`,
-          isPartial: true,
-        };
-      }
+      if (this.#hasAny({ kinds: [kind] }, scope))
+        return { how: 'read', stale: `no reading of it up to run ${run} is known`, isPartial: true };
       if (!this.#isParentKnown(scope)) return { how: 'absent' };
-      return {
-        how: 'unread',
-        reason: `the mirror had not read it by run ${this.resolvedState.run}`,
-        code: null,
-      };
+      return { how: 'unread', reason: `the mirror had not read it by run ${run}`, code: null };
     }
     const { wasRead, outcome, error, errorCode, lastRun, readRun, completeRun } = seen;
     const why = `${outcome ?? 'not read'} in run ${lastRun}${error === null ? '' : `: ${error}`}`;
-    if (!wasRead && !this.#hasAny({ kinds: [kind] }, scope)) {
-      return {
-        how: 'unread',
-        reason: `the mirror had not read it by run ${this.resolvedState.run} (${why})`,
-        code: errorCode,
-      };
-    }
+    if (!wasRead && !this.#hasAny({ kinds: [kind] }, scope))
+      return { how: 'unread', reason: `the mirror had not read it by run ${run} (${why})`, code: errorCode };
     if (outcome === 'complete') {
-      const limitedTo = lastRun < this.resolvedState.run ? this.#kindsOfRun : null;
-      if (limitedTo === null || limitedTo.includes(kind)) {
-        const part = this.#partsOf(kind).get(collectionKey({ kind, scope }));
-        return { how: 'read', ...(part === undefined ? {} : { part }) };
-      }
-      const reason = `run ${this.resolvedState.run} was limited to ${limitedTo.join(', ')}`;
+      const limitedTo = lastRun < run ? this.#kindsOfRun : null;
+      if (limitedTo === null || limitedTo.includes(kind))
+        return { how: 'read', ...defined({ part: this.#partOf({ kind, scope }) }) };
+      const reason = `run ${run} was limited to ${limitedTo.join(', ')}`;
       return { how: 'read', limited: `${reason}; last read by ${this.#runText(lastRun)}` };
     }
-    if (completeRun === null && definitionOf(kind).reading !== 'each') {
+    if (completeRun === null && definitionOf(kind).reading !== 'each')
       return { how: 'read', stale: `${why}; no earlier run had read it completely`, isPartial: true };
-    }
     const since = readRun === null || readRun === lastRun ? '' : `; last read by ${this.#runText(readRun)}`;
     const held = outcome === 'held' ? this.#heldIn(lastRun, { kind, scope }) : undefined;
-    return { how: 'read', stale: `${why}${since}`, ...(held === undefined ? {} : { held }) };
+    return { how: 'read', stale: `${why}${since}`, ...defined({ held }) };
   }
 
-  /** Undefined where retention dropped the run. */
+  /** Undefined if retention dropped the run. */
   #heldIn(run: number, key: CollectionKey): number | undefined {
-    const known =
-      this.#heldByRun.get(run) ??
-      new Map(this.#mirror.runs.sweeps(run).map((sweep) => [collectionKey(sweep), sweep.held]));
-    this.#heldByRun.set(run, known);
-    return known.get(collectionKey(key));
+    const sweeps = (): [string, number][] =>
+      this.#mirror.runs.sweeps(run).map((sweep) => [collectionKey(sweep), sweep.held]);
+    return cached(this.#heldByRun, run, () => new Map(sweeps())).get(collectionKey(key));
   }
 
-  /** Of each collection of which the run read a part, as runs mostly do: which one, in words that all of the kind share. */
+  /** Which part of the collection the run read; undefined if it read all. */
+  #partOf(collection: CollectionKey): string | undefined {
+    const { kind } = collection;
+    return cached(this.#partsByKind, kind, () => this.#partsOf(kind)).get(collectionKey(collection));
+  }
+
+  /** For each collection of the kind of which the run read a part, as runs usually do: which part. All have the same text. */
   #partsOf(kind: Kind): ReadonlyMap<string, string> {
-    const known = this.#partsByKind.get(kind);
-    if (known !== undefined) return known;
     const { reading, discovery } = definitionOf(kind);
     const isPart = (sweep: SweepRow): boolean =>
       sweep.kind === kind && sweep.outcome === 'complete' && (reading === 'each' || sweep.mode === 'head');
@@ -309,9 +285,7 @@ class MirrorState implements LoadedState {
         : reading === 'each'
           ? this.#turnsText(discovery.from as Kind, read)
           : this.#newestText(read);
-    const parts = new Map(reason === null ? [] : read.map((sweep) => [collectionKey(sweep), reason]));
-    this.#partsByKind.set(kind, parts);
-    return parts;
+    return new Map(reason === null ? [] : read.map((sweep) => [collectionKey(sweep), reason]));
   }
 
   #newestText(read: readonly CollectionKey[]): string {
@@ -322,12 +296,12 @@ class MirrorState implements LoadedState {
     return `run ${run} read only the newest${oldest === 0 ? '' : `; last read completely by ${this.#runText(oldest)}${orLater}`}`;
   }
 
-  /** Retention may have dropped it: then no command shows it. */
+  /** Without the number if retention dropped the run: then no command shows it. */
   #runText(run: number): string {
     return this.#mirror.runs.get(run) === undefined ? 'a run that was forgotten' : `run ${run}`;
   }
 
-  /** Null where all were asked for: a request for each. */
+  /** Null if all were read: there is a request (a page) for each. */
   #turnsText(parent: Kind, read: readonly SweepRow[]): string | null {
     const { run } = this.resolvedState;
     const asked = read.reduce((sum, { pages }) => sum + pages, 0);
@@ -354,23 +328,16 @@ class MirrorState implements LoadedState {
     const completeRun = this.#seen.get(collectionKey({ kind, scope }))?.completeRun ?? null;
     if (completeRun === null || definitionOf(kind).reading !== 'list') return null;
     this.#heldSince ??= new Map(
-      this.#mirror.runs.heldRecords(this.source).map(({ since, ...key }) => [nameOf(key), since]),
+      this.#mirror.runs.heldRecords(this.source).map(({ since, ...key }) => [recordKey(key), since]),
     );
-    const since = this.#heldSince.get(nameOf({ kind, scope, id }));
-    // What was removed later may have been held already.
+    const since = this.#heldSince.get(recordKey({ kind, scope, id }));
+    // The removal of a record that is gone by now may have been held before.
     const key = { kinds: [kind], ids: [id], scope, sources: [this.source] };
     if (since === undefined && [...this.#mirror.records.keys(key)].length === 0) return null;
     const run =
       since === undefined || since > completeRun ? completeRun : this.#lastFullRun({ kind, scope }, since);
-    return run === undefined ? null : this.#startOf(run);
-  }
-
-  #startOf(run: number): string | null {
-    const known = this.#starts.get(run);
-    if (known !== undefined) return known;
-    const start = this.#mirror.runs.get(run)?.startedAt ?? null;
-    this.#starts.set(run, start);
-    return start;
+    if (run === undefined) return null;
+    return cached(this.#starts, run, () => this.#mirror.runs.get(run)?.startedAt ?? null);
   }
 
   #lastFullRun(collection: CollectionKey, before: number): number | undefined {
@@ -396,14 +363,15 @@ class MirrorState implements LoadedState {
       const unchecked = new Set(this.#mirror.records.uncheckedParents(this.source, kind, scope));
       return { covers: (id) => unchecked.has(id), reason: 'not read into the mirror yet' };
     }
-    // Which parents had been read by then is not stored: a parent without a record may not have been read yet.
+    // The mirror does not store which parents had been read by then: one without a record may not have been read.
     const parent = discovery.from;
     let asked = 0;
     let all: ReadonlySet<string> | null = null;
     return {
       covers: (id) => {
         asked += 1;
-        if (asked > LOOKED_UP && all === null) all = this.#idsOf(parent, scope);
+        if (asked > LOOKED_UP)
+          all ??= new Set(Iterator.from(this.keys({ kinds: [parent], scope })).map((key) => key.id));
         return all?.has(id) ?? this.#hasAny({ kinds: [parent], ids: [id] }, scope);
       },
       reason: `perhaps not read yet by run ${this.resolvedState.run}`,
@@ -412,12 +380,6 @@ class MirrorState implements LoadedState {
 
   unaskedRecord(key: RecordKey): string | null {
     return this.#unasked.record(key);
-  }
-
-  #idsOf(kind: Kind, scope: Scope): ReadonlySet<string> {
-    const ids = new Set<string>();
-    for (const { id } of this.keys({ kinds: [kind], scope })) ids.add(id);
-    return ids;
   }
 
   *records(filter: StateFilter): Generator<RecordState> {
@@ -450,12 +412,11 @@ class MirrorState implements LoadedState {
     requireUnbroken(this.#mirror);
   }
 
-  close(): void {
-    // The mirror is the caller's.
-  }
+  /** The mirror belongs to the caller. */
+  close(): void {}
 
   #read(filter: StateFilter & { readonly scope?: Scope }): Iterable<MirrorRecord> {
-    // Also for the latest run: another one may be published while this state is being read.
+    // Not the current rows, even for the latest run: another run may be published while this state is being read.
     const own = { ...filter, sources: [this.source] };
     return this.#mirror.records.readAt(this.resolvedState.run, own, { isChecked: this.#isChecked });
   }
@@ -465,19 +426,19 @@ class MirrorState implements LoadedState {
     return false;
   }
 
-  /** False where the innermost parent was not there; true also where the mirror could not know. */
+  /** False if the innermost parent did not exist; true also if the mirror cannot know. */
   #isParentKnown(scope: Scope): boolean {
     const key = SCOPE_KEYS.findLast((each) => scope[each] !== undefined);
     const id = key === undefined ? undefined : scope[key];
     if (key === undefined || id === undefined) return true;
     const kind = SCOPE_KIND[key];
     for (const _parent of this.records({ kinds: [kind], ids: [id] })) return true;
-    // The parent's own collection, as far as it follows from the scope: others of its kind are unrelated.
+    // The collections that can contain the parent, by the ids of the scope that its kind has as well.
     const own = definitionOf(kind).scope;
     const known = [...this.#seen.values()].filter((seen) => seen.kind === kind && seen.wasRead);
     if (known.some((seen) => own.every((each) => !(each in scope) || seen.scope[each] === scope[each])))
       return false;
-    // Nobody read it where its own parent was not there either.
+    // If the parent of the parent did not exist, no list could show the parent.
     const above = Object.fromEntries(own.map((each) => [each, scope[each]]));
     return own.some((each) => scope[each] === undefined) || this.#isParentKnown(above);
   }

@@ -1,43 +1,40 @@
 /**
- * The live state of organizations that the user named, of which some may be gone: the list of organizations shows that,
- * while a request for each would only fail. A missing one, and everything below it, can then be created again if the
- * user agrees.
+ * The live state of organizations that the user named, some of which may be gone: the list of organizations shows that, while
+ * a request for each would only fail. If the user agrees, a missing one, and everything below it, can then be recreated.
  */
-import type { CollectionKey } from '../catalog/order.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { TidemarkError } from '../core/errors.ts';
-import type { StateReference } from '../diff/change.ts';
 import type { RecordState } from '../diff/states.ts';
 import type { StateFilter } from './filter.ts';
-import type { UnknownRecord, Coverage, LoadedState } from './state.ts';
+import type { LoadedState } from './state.ts';
 
 const ROOT = SCOPE_KIND.organization_id;
 
 interface NamedLive {
   readonly live: LoadedState;
-  /** What was read: the named organizations, and those that could be one of them under another id. */
+  /** The organizations that were read: the named ones, and those that may be one of them under another id. */
   readonly organizations: readonly string[];
 }
 
 interface NamedRead {
   /** As the user named them. */
   readonly asked: readonly string[];
-  /** Every id that an organization ever had, its own included. */
+  /** Every id that an organization ever had, including this one. */
   readonly namesOf: (id: string) => readonly string[];
   readonly filter: Omit<StateFilter, 'organizations'>;
-  /** What live is held against. */
+  /** The state that live is compared with. */
   readonly against: LoadedState;
   readonly readLive: (filter: StateFilter) => Promise<LoadedState>;
-  /** True where the service shows every organization, and not only those that the configuration names. */
+  /** True if the list has every organization, and not only those that the configuration names. */
   readonly areAllShown: boolean;
-  /** True where one that is gone may be found under another id: by its name. */
+  /** True if one that is gone may be matched by its name with one of another id. */
   readonly mayAdopt: boolean;
 }
 
 /**
- * Reads them.
+ * Reads the named organizations live.
  * @throws TidemarkError `reference_unknown` for an organization that neither side has; what reading live throws
  */
 export async function readNamed({
@@ -69,20 +66,19 @@ export async function readNamed({
       },
     );
   }
-  const there = organizations.filter((id) => listed.includes(id));
-  const strangers = mayAdopt ? listed.filter((id) => !known.has(id) && !there.includes(id)) : [];
-  if (strangers.length === 0) {
-    return { live: new NamedState(all, there.length === 0 ? null : named, new Set(there)), organizations };
-  }
-  const found = [...there, ...strangers];
+  const existing = organizations.filter((id) => listed.includes(id));
+  const others = mayAdopt ? listed.filter((id) => !known.has(id) && !existing.includes(id)) : [];
+  if (others.length === 0)
+    return {
+      live: namedState(all, existing.length === 0 ? null : named, new Set(existing)),
+      organizations,
+    };
+  const found = [...existing, ...others];
   const below = await readLive({ ...filter, organizations: found });
-  return {
-    live: new NamedState(all, below, new Set(found)),
-    organizations: [...organizations, ...strangers],
-  };
+  return { live: namedState(all, below, new Set(found)), organizations: [...organizations, ...others] };
 }
 
-/** True where the service did not know one of them. */
+/** True if the service did not know one of them. */
 function isOneUnknown(
   live: LoadedState,
   { kinds }: Omit<StateFilter, 'organizations'>,
@@ -93,68 +89,45 @@ function isOneUnknown(
     return coverage.how === 'unread' && coverage.code === 'not_found';
   };
   if (kinds?.includes(ROOT) !== false) return isUnknown(ROOT, {});
-  // Read only to find what is below it, it says nothing of itself.
+  // The organizations themselves were not requested: what is below an unknown one is not found either.
   return organizations.some((id) => kinds.some((kind) => isUnknown(kind, { organization_id: id })));
 }
 
-/** The list of organizations from one reading, what is below some of them from another. */
-class NamedState implements LoadedState {
-  readonly reference: StateReference;
-  readonly source: string | null;
-  readonly resolvedState = null;
-  readonly #all: LoadedState;
-  readonly #below: LoadedState | null;
-  readonly #there: ReadonlySet<string>;
+/** The list of organizations of one reading, and what is below the existing ones of another; null if none exists. */
+function namedState(all: LoadedState, below: LoadedState | null, existing: ReadonlySet<string>): LoadedState {
+  const isGone = ({ organization_id: id }: Scope): boolean => id !== undefined && !existing.has(id);
+  return {
+    reference: (below ?? all).reference,
+    source: all.source,
+    resolvedState: null,
+    collections: () => [
+      ...all.collections().filter(({ kind }) => kind === ROOT),
+      ...(below?.collections() ?? []).filter(({ kind, scope }) => kind !== ROOT && !isGone(scope)),
+    ],
+    coverage: (kind, scope) => {
+      if (kind === ROOT) return all.coverage(kind, scope);
+      return below === null || isGone(scope) ? { how: 'absent' } : below.coverage(kind, scope);
+    },
+    unknownIn: (kind, scope) => {
+      if (kind === ROOT) return all.unknownIn(kind, scope);
+      return isGone(scope) ? null : (below?.unknownIn(kind, scope) ?? null);
+    },
+    records: (filter) => namedRecords(all, below, filter),
+    projectsOf: (organizations) => below?.projectsOf(organizations) ?? [],
+    checked: () => namedState(all.checked(), below?.checked() ?? null, existing),
+    close: () => {
+      all.close();
+      below?.close();
+    },
+  };
+}
 
-  constructor(all: LoadedState, below: LoadedState | null, there: ReadonlySet<string>) {
-    this.reference = (below ?? all).reference;
-    this.source = all.source;
-    this.#all = all;
-    this.#below = below;
-    this.#there = there;
-  }
-
-  collections(): readonly CollectionKey[] {
-    const below = this.#below?.collections() ?? [];
-    return [
-      ...this.#all.collections().filter(({ kind }) => kind === ROOT),
-      ...below.filter(({ kind, scope }) => kind !== ROOT && !this.#isGone(scope)),
-    ];
-  }
-
-  coverage(kind: Kind, scope: Scope): Coverage {
-    if (kind === ROOT) return this.#all.coverage(kind, scope);
-    if (this.#below === null || this.#isGone(scope)) return { how: 'absent' };
-    return this.#below.coverage(kind, scope);
-  }
-
-  unknownIn(kind: Kind, scope: Scope): UnknownRecord | null {
-    if (kind === ROOT) return this.#all.unknownIn(kind, scope);
-    return this.#isGone(scope) ? null : (this.#below?.unknownIn(kind, scope) ?? null);
-  }
-
-  *records(filter: StateFilter): Generator<RecordState> {
-    const { kinds, ...rest } = filter;
-    // The root is the first kind of the order.
-    if (kinds?.includes(ROOT) !== false) yield* this.#all.records({ ...rest, kinds: [ROOT] });
-    if (this.#below === null) return;
-    for (const record of this.#below.records(filter)) if (record.kind !== ROOT) yield record;
-  }
-
-  projectsOf(organizations: readonly string[]): readonly string[] {
-    return this.#below?.projectsOf(organizations) ?? [];
-  }
-
-  checked(): LoadedState {
-    return new NamedState(this.#all.checked(), this.#below?.checked() ?? null, this.#there);
-  }
-
-  close(): void {
-    this.#all.close();
-    this.#below?.close();
-  }
-
-  #isGone({ organization_id: id }: Scope): boolean {
-    return id !== undefined && !this.#there.has(id);
-  }
+function* namedRecords(
+  all: LoadedState,
+  below: LoadedState | null,
+  filter: StateFilter,
+): Generator<RecordState> {
+  // Organizations come first in the order of records.
+  if (filter.kinds?.includes(ROOT) !== false) yield* all.records({ ...filter, kinds: [ROOT] });
+  for (const record of below?.records(filter) ?? []) if (record.kind !== ROOT) yield record;
 }

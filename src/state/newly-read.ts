@@ -1,13 +1,14 @@
 /**
- * Records that runs read for the first time, as the changes of these runs leave them out: of entire collections, determined from
- * the sweeps without a comparison, and of kinds that are read one by one in turns.
+ * Records that runs read for the first time, which the changes of these runs leave out: those of entire collections,
+ * determined from the sweeps without a comparison, and those of kinds that are read one by one in turns.
  */
 import { activityKinds, definitionOf } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
+import { cached } from '../core/cached.ts';
 import { plural } from '../core/wording.ts';
 import type { FirstRead, LeftOut } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { openMirrorState } from './mirror-diff.ts';
+import { openRunState } from './mirror-diff.ts';
 import { previousRun } from './runs.ts';
 import type { LoadedState } from './state.ts';
 import { firstReadReason, newlyReadRecords } from './unknown-records.ts';
@@ -17,9 +18,8 @@ interface NewlyReadCollection extends FirstRead {
 }
 
 /**
- * Collections of these kinds (null for all) that these runs read for the first time: their records are new to the
- * mirror, which is not a change in the service. The first run of a source has none, because there is nothing before it to
- * compare with.
+ * Collections of these kinds (null for all) that these runs read for the first time: their records are new to the mirror,
+ * which is not a change in the service. The first run of a source has none: there is nothing to compare it with.
  */
 export function readNewlyReadCollections(
   mirror: Mirror,
@@ -30,21 +30,16 @@ export function readNewlyReadCollections(
   const states = new Map<number, LoadedState>();
   return mirror.runs.firstReads({ runs, kinds }).flatMap((row): NewlyReadCollection[] => {
     const { run, previous, source, kind, scope, added } = row;
-    const before = { ref: `run:${previous}`, run: previous, at: '', isLatest: false };
-    const state = states.get(previous) ?? openMirrorState(mirror, source, before);
-    states.set(previous, state);
+    const state = cached(states, previous, () => openRunState(mirror, source, previous));
     const reason = firstReadReason(state, { kind, scope });
     return reason === null ? [] : [{ run, kind, scope, records: added, reason }];
   });
 }
 
-/** Kinds whose records are read one by one, as their turn comes. */
+/** Kinds whose records are read one by one, in turns. */
 const IN_TURNS = activityKinds().filter((kind) => definitionOf(kind).reading === 'each');
 
-/**
- * The same, and the records of collections read before of which only their turn came: what the run before cannot say of them
- * is left out as in `newlyReadRecords`.
- */
+/** The same, and as `looks` the records of known collections whose turn came for the first time (`newlyReadRecords`). */
 export function readNewlyReadRecords(
   mirror: Mirror,
   runs: readonly number[],
@@ -65,8 +60,7 @@ function firstReadings(mirror: Mirror, number: number, kinds: readonly Kind[]): 
   const run = mirror.runs.get(number);
   const previous = run === undefined ? undefined : previousRun(mirror, run);
   if (run === undefined || previous === undefined) return [];
-  const before = { ref: `run:${previous.run}`, run: previous.run, at: '', isLatest: false };
-  const state = openMirrorState(mirror, run.source, before);
+  const state = openRunState(mirror, run.source, previous.run);
   const reads = newlyReadRecords(state);
   const changes = mirror.records.changesBetween(previous.run, number, { sources: [run.source], kinds });
   for (const { before: was, ...key } of changes) if (was === undefined) reads.isUnknown(key, 'added');
@@ -76,7 +70,7 @@ function firstReadings(mirror: Mirror, number: number, kinds: readonly Kind[]): 
     .map((each) => ({ ...each, run: number }));
 }
 
-/** A run's own, as documents show them. */
+/** Those of one run, as documents show them. */
 export function firstReadsIn(
   found: readonly NewlyReadCollection[],
   { run: number }: { readonly run: number },

@@ -1,11 +1,11 @@
 /** A comparison that compared nothing is an error, never "no changes" (design.md, invariant 10). */
 import { scopeText } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
-import type { CollectionKey, RecordKey } from '../catalog/order.ts';
+import type { CollectionKey } from '../catalog/order.ts';
 import { type ErrorCode, TidemarkError } from '../core/errors.ts';
-import { formatInteger, plural } from '../core/wording.ts';
+import { firstWords, formatInteger, plural } from '../core/wording.ts';
 import type { DiffDocument, Skipped } from '../diff/change.ts';
-import { filterParts, type StateFilter } from './filter.ts';
+import { filterParts, hasSelected, keysIn, type StateFilter } from './filter.ts';
 import type { Coverage, LoadedState } from './state.ts';
 import { EXCLUDED } from './unasked.ts';
 
@@ -15,21 +15,23 @@ export type UnreadList = Extract<Coverage, { how: 'unread' }> & Pick<CollectionK
 interface Question {
   readonly filter: StateFilter;
   readonly unread: readonly UnreadList[];
-  /** The two states, where they have the same ids. */
+  /** Given if both states have the same ids. */
   readonly sides?: readonly [LoadedState, LoadedState];
-  /** Ids of the filter as the user gave them: one that was given masked is never written out. */
+  /** The ids of the filter as the user typed them: an id that was typed masked is never shown. */
   readonly typedIds?: readonly string[] | undefined;
 }
 
+const MOST_NAMED = 5; // kinds or collections; more are counted
+
 const REFUSED: ReadonlySet<ErrorCode> = new Set(['unauthorized', 'forbidden']);
 
-/** Why nothing was, with the service's own code where it said why: refused for everything is not the same as failed. */
+/** The error that says why, with the code of the service if it gave one: a key that was refused is not a failure. */
 export function nothingCompared(
   { skipped, left_out: leftOut = [] }: Pick<DiffDocument, 'skipped' | 'left_out'>,
   { filter, unread, sides, typedIds }: Question,
 ): TidemarkError {
   const asked = filterText(filter.ids === undefined ? filter : { ...filter, ids: typedIds ?? filter.ids });
-  // Where the service did not give what an export holds, the rest of the export does not matter.
+  // If the service refused or failed, that is why, whatever an export holds.
   const answered = unread.filter(({ code }) => code !== null);
   const ofExport =
     answered.length > 0 || sides === undefined
@@ -41,7 +43,7 @@ export function nothingCompared(
   );
   if (first !== undefined) {
     const alike = answered.length === 0 ? [first] : skipped.filter(({ reason }) => reason === first.reason);
-    const kinds = listed([...new Set(alike.map(({ kind }) => kind))]);
+    const kinds = firstWords([...new Set(alike.map(({ kind }) => kind))], MOST_NAMED);
     const others = skipped.length - alike.length;
     const more = others > 0 ? ` (and ${plural(others, 'other collection')})` : '';
     const failed = answered.find(({ code }) => code !== null && !REFUSED.has(code));
@@ -62,22 +64,18 @@ export function nothingCompared(
             : 'look at `tidemark status` for what could not be read',
     });
   }
-  const isSelected = (state: LoadedState): boolean =>
-    filterParts(filter, state).some((part) => {
-      for (const _key of state.keys?.(part) ?? state.records(part)) return true;
-      return false;
-    });
-  // What is left out of a comparison that names no kind has no part in an id that nobody has.
-  const isNobodys =
+  const isSelected = (state: LoadedState): boolean => hasSelected(state, filterParts(filter, state));
+  // An id that neither state has is not missing because some kinds were left out.
+  const isUnknownId =
     filter.ids !== undefined && filter.kinds === undefined && sides?.some(isSelected) === false;
-  const chosen = isNobodys ? undefined : leftOut[0];
+  const chosen = isUnknownId ? undefined : leftOut[0];
   const reason =
     chosen === undefined
       ? asked === ''
         ? 'neither state holds a collection'
         : `no record of either state matches ${asked}`
       : `${chosen.kind}: ${chosen.reason}${leftOut.length > 1 ? ` (and ${plural(leftOut.length - 1, 'other collection')})` : ''}`;
-  // An id that nobody has is a mistake of the command, as an unknown organization is.
+  // An unknown id is a mistake in the command, like an unknown organization.
   const code = chosen === undefined && (filter.ids ?? []).length > 0 ? 'reference_unknown' : 'not_found';
   return new TidemarkError(code, `nothing was compared: ${reason}`, {
     hint:
@@ -88,8 +86,8 @@ export function nothingCompared(
 }
 
 /**
- * The error where an export and the other side have nothing in common: the other side was not asked for the kinds of the export, or
- * only it has records that match the filter. Null where that is not why.
+ * The error for an export that has nothing in common with the other side: that side was not asked for the kinds of the
+ * export, or only that side has records that match the filter. Null if the reason is another one.
  */
 function apartFromExport(
   sides: readonly [LoadedState, LoadedState],
@@ -100,9 +98,7 @@ function apartFromExport(
   const [exported, other] = isExport(sides[0]) ? sides : [sides[1], sides[0]];
   if (!isExport(exported) || isExport(other)) return null;
   const parts = filterParts(filter, ...sides);
-  const matching = (state: LoadedState): RecordKey[] =>
-    parts.flatMap((part) => [...(state.keys?.(part) ?? state.records(part))]);
-  const held = matching(exported);
+  const held = keysIn([exported], parts);
   const excluded = held.filter(({ kind, scope }) => {
     const coverage = other.coverage(kind, scope);
     return coverage.how === 'left_out'
@@ -111,14 +107,18 @@ function apartFromExport(
   });
   if (excluded.length > 0) {
     const kinds = [...new Set(excluded.map(({ kind }) => kind))];
-    return new TidemarkError('not_found', `nothing was compared: ${listed(kinds)}: ${EXCLUDED}`, {
-      hint: `name the ${kinds.length === 1 ? 'kind' : 'kinds'} to compare anyway: ${kinds.map((kind) => `--kind ${kind}`).join(' ')}`,
-    });
+    return new TidemarkError(
+      'not_found',
+      `nothing was compared: ${firstWords(kinds, MOST_NAMED)}: ${EXCLUDED}`,
+      {
+        hint: `name the ${kinds.length === 1 ? 'kind' : 'kinds'} to compare anyway: ${kinds.map((kind) => `--kind ${kind}`).join(' ')}`,
+      },
+    );
   }
-  const count = matching(other).length;
+  const count = keysIn([other], parts).length;
   if (asked === '' || held.length > 0 || count === 0) return null;
   const { ref } = exported.reference;
-  // That it holds none of them is said already.
+  // Such a reason only repeats that the export holds none of them.
   const why = first === undefined || first.reason.startsWith(ref) ? '' : ` (${first.kind}: ${first.reason})`;
   return new TidemarkError(
     'not_found',
@@ -134,32 +134,30 @@ const INCLUDE_FIRST =
   'leave the kind in (kinds.include, kinds.exclude, recordings.sharingPerRun), then run `tidemark sync`';
 
 /**
- * The error where no run was asked for a kind, or one side is a state of the mirror from before the first reading of every collection that was skipped; undefined where it
- * is not only that.
+ * The error if no run was asked for a kind, or if one side is a state of the mirror from before the first reading of every
+ * skipped collection; undefined if there are other reasons as well.
  */
 export function neverRead(
   sides: { readonly from: LoadedState; readonly to: LoadedState },
   skipped: DiffDocument['skipped'],
-  isExcluded: (kind: Kind) => boolean = () => false,
+  isExcluded: (kind: Kind) => boolean,
 ): TidemarkError | undefined {
-  const how = (state: LoadedState): Coverage['how'][] =>
-    skipped.map(({ kind, scope }) => state.coverage(kind, scope).how);
   const isAll = (state: LoadedState, expected: Coverage['how']): boolean =>
-    skipped.length > 0 && how(state).every((each) => each === expected);
+    skipped.length > 0 && skipped.every(({ kind, scope }) => state.coverage(kind, scope).how === expected);
   const { from, to } = sides;
   const [never] = skipped.filter(({ kind }) => (to.neverAsked?.(kind) ?? null) !== null);
   if (never !== undefined)
     return new TidemarkError('never_read', `nothing was compared: ${never.kind}: ${never.reason}`, {
       hint: isExcluded(never.kind) ? INCLUDE_FIRST : SYNC_FIRST,
     });
-  const lacking =
-    isAll(from, 'unread') && isAll(to, 'read')
-      ? from
-      : isAll(to, 'unread') && isAll(from, 'read')
-        ? to
-        : null;
-  if (lacking === null || lacking.resolvedState === null) return undefined;
-  const { ref, run } = lacking.resolvedState;
+  const pairs = [
+    [from, to],
+    [to, from],
+  ] as const;
+  const [lacking] = pairs.find(([one, other]) => isAll(one, 'unread') && isAll(other, 'read')) ?? [];
+  const resolved = lacking?.resolvedState ?? null;
+  if (lacking === undefined || resolved === null) return undefined;
+  const { ref, run } = resolved;
   const runs = lacking.firstReadsAfter?.(skipped) ?? skipped.map(() => null);
   const named = notRead(
     lacking,
@@ -167,12 +165,12 @@ export function neverRead(
   );
   const all = runs.every((since) => since !== null) ? Math.max(...runs) : null;
   const state = ref === `run:${run}` ? ref : `${ref} (run ${run})`;
-  // A later run that read them was before they were excluded.
+  // If a later run read them, they were not excluded then.
   const areExcluded = all === null && skipped.every(({ kind }) => isExcluded(kind));
   const why = areExcluded ? `: ${EXCLUDED}` : '';
   return new TidemarkError(
     'never_read',
-    `nothing was compared: ${state} holds no reading of ${listed(named)}${why}`,
+    `nothing was compared: ${state} holds no reading of ${firstWords(named, MOST_NAMED)}${why}`,
     {
       hint:
         all === null
@@ -184,24 +182,16 @@ export function neverRead(
   );
 }
 
-/** More are counted. */
-const MOST_NAMED = 5;
-
 interface NotRead extends CollectionKey {
   readonly since: number | null;
 }
 
-function listed(named: readonly string[]): string {
-  const more = named.length - MOST_NAMED;
-  return `${named.slice(0, MOST_NAMED).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
-}
-
-/** A kind stands for its collections where the state has read none of it, and one run was the first to read them all. */
+/** Only the kind is named if the state has read none of its collections, and one run was the first to read them all. */
 function notRead(lacking: LoadedState, all: readonly NotRead[]): string[] {
   const readBefore = new Set(
-    lacking.collections().flatMap(({ kind, scope }) => {
-      return lacking.coverage(kind, scope).how === 'read' ? [kind] : [];
-    }),
+    lacking
+      .collections()
+      .flatMap(({ kind, scope }) => (lacking.coverage(kind, scope).how === 'read' ? [kind] : [])),
   );
   const first = (since: number | null): string =>
     since === null ? '(nor does a later run)' : `(first read by run ${since})`;
@@ -215,7 +205,7 @@ function notRead(lacking: LoadedState, all: readonly NotRead[]): string[] {
   });
 }
 
-/** The filter as it was written on the command line. */
+/** The filter as options of the command line. */
 function filterText({ kinds = [], organizations = [], projects = [], ids = [] }: StateFilter): string {
   return [
     ...kinds.map((kind) => `--kind ${kind}`),

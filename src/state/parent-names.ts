@@ -1,6 +1,7 @@
-/** Names of parent records, so that people read "organization Harbor" before its id. */
+/** Names of parent records, so that texts show "organization Harbor" before its id. */
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import { cached } from '../core/cached.ts';
 import { asTidemarkError } from '../core/errors.ts';
 import { parseLossless } from '../core/json.ts';
 import { recordName } from '../diff/change.ts';
@@ -9,9 +10,10 @@ import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import type { RecordRow } from '../mirror/records.ts';
 
 /**
- * Looks a parent's name up in the mirror, each one once; of a removed parent, its last. One that a restore created, and that no sync
- * has read yet, has the name of the record that it replaces. Undefined where the mirror knows none.
- * @param run as of this run, so that the same report has the same names later; of a parent that was read later only, its newest
+ * Looks up the name of a parent in the mirror, each one once; for a removed parent, its last name. A parent that a restore
+ * created and no sync has read yet has the name of the record that it replaces. Undefined if the mirror has no name.
+ * @param run names as of this run, so that the same report has the same names later; a parent that was only read later has
+ * its newest name
  */
 export function parentNames(
   mirror: Mirror,
@@ -28,12 +30,12 @@ export function parentNames(
       .map((each) => nameOf(mirror, source, definitions(kind), { id: each, run }))
       .findLast((name) => name !== undefined);
   };
-  return (kind, id) => {
-    const key = `${kind} ${id}`;
-    if (!known.has(key))
-      known.set(key, nameOf(mirror, source, definitions(kind), { id, run }) ?? nameOfReplaced(kind, id));
-    return known.get(key);
-  };
+  return (kind, id) =>
+    cached(
+      known,
+      `${kind} ${id}`,
+      () => nameOf(mirror, source, definitions(kind), { id, run }) ?? nameOfReplaced(kind, id),
+    );
 }
 
 function nameOf(
@@ -42,7 +44,7 @@ function nameOf(
   definition: ResourceDefinition,
   { id, run }: { readonly id: string; readonly run: number | undefined },
 ): string | undefined {
-  // A project can be in the lists of several organizations: any of them names it.
+  // A project can be in the lists of several organizations: any of its records has the name.
   const rows = mirror.records.find(definition.kind, id, { sources: [source] });
   const removed = { sources: [source], kinds: [definition.kind], ids: [id] };
   const body =
@@ -54,19 +56,19 @@ function nameOf(
   return name === id ? undefined : name;
 }
 
-/** Of a record that was removed by then, its last body; undefined where it had not been read, or its history is damaged. */
+/** The last body if the record was removed by then; undefined if it had not been read, or if its history is damaged. */
 function bodyAsOf(mirror: Mirror, rows: readonly RecordRow[], run: number): string | undefined {
   try {
     const then = rows.flatMap((row) => mirror.records.asOf(row, run) ?? []);
     return (then.find(({ removed }) => removed === null) ?? then[0])?.body;
   } catch (error) {
-    // As in `storedName`: only who shows the body refuses it.
+    // As in `storedName`: commands that show the body report the damage.
     if (asTidemarkError(error).code === 'mirror_corrupt') return undefined;
     throw error;
   }
 }
 
-/** The name in a stored body; the id where it has none, or where it is damaged: only who shows the body refuses it. */
+/** The name in a stored body; the id if it has none or is damaged, which commands that show the body report. */
 export function storedName(definition: ResourceDefinition, body: string, id: string): string {
   try {
     return recordName(definition, parseLossless(body), id);

@@ -1,5 +1,6 @@
 /** A chosen period of the mirror's history: from a reference, a time or an age, up to another or now. */
 import { isoTime } from '../core/clock.ts';
+import { defined } from '../core/defined.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { PlanlessRestore } from '../mirror/restores.ts';
@@ -11,40 +12,38 @@ import { OF_MIRROR, parseReference } from './reference.ts';
 interface Bound {
   /** ISO 8601 in UTC; empty for the beginning of the mirror. */
   readonly at: string;
-  /** Given where a run was named: runs are compared with it by number, since two can end in the same millisecond. */
+  /** Given if the user named a run: runs are compared with it by number, since two can end in the same millisecond. */
   readonly run?: number;
-  /** Where a time was given: the first instant that its text means. */
+  /** Given if the user named a time: the first instant that the text means. */
   readonly firstAt?: string;
   readonly note?: string;
 }
 
 export interface Period {
-  /** What happened after it. */
   readonly since: Bound;
-  /** And not after it. */
   readonly until: Bound;
-  /** What was assumed in reading the texts, for stderr. */
+  /** What was assumed about the texts, for stderr. */
   readonly notes: readonly string[];
 }
 
 interface PeriodChoice {
   readonly since?: string | undefined;
   readonly until?: string | undefined;
-  /** Whose history it is a period of; every source's if left out. */
+  /** By default all sources. */
   readonly sources?: readonly string[] | undefined;
 }
 
 /**
- * The period between two texts: references to states of the mirror, times, or ages (`7d`, `24h`). Left out, they are the
- * beginning of the mirror and now.
- * @throws TidemarkError `usage` when it ends before it begins, and for `run:-1` where it is another run for each of several
- * sources; what `resolveState` throws for any other text
+ * The period between two texts: references to states of the mirror, times, or ages (`7d`, `24h`). By default it is from the
+ * beginning of the mirror to now.
+ * @throws TidemarkError `usage` if it ends before it begins, and for `run:-1` if several sources have different ones; what
+ * `resolveState` throws for any other text
  */
 export function choosePeriod(mirror: Mirror, { since, until, sources }: PeriodChoice, nowMs: number): Period {
   const chosen = { sources, nowMs };
   const begin = since === undefined ? { at: '' } : bound(mirror, since, 'since', chosen);
   const to = until === undefined ? { at: isoTime(nowMs) } : bound(mirror, until, 'until', chosen);
-  // The same time for both is that second or millisecond, and not the nothing after it.
+  // The same text for both ends means that second or millisecond, not an empty period after it.
   const { firstAt = begin.at } = begin;
   const from = begin.at > to.at && firstAt <= to.at ? { ...begin, at: firstAt } : begin;
   if (from.at > to.at) {
@@ -59,7 +58,7 @@ export function choosePeriod(mirror: Mirror, { since, until, sources }: PeriodCh
   };
 }
 
-/** True for what happened within the period; `run` is given of a run that ended at that time. */
+/** True if the time is within the period. @param run the run that ended at that time, if one did */
 export function isWithin(
   { since, until }: Pick<Period, 'since' | 'until'>,
   at: string,
@@ -70,7 +69,10 @@ export function isWithin(
   return isAfter && isBefore;
 }
 
-/** The restores and undos of these sources that began or ended within the period, oldest first. Not to be called within `atOnce`. */
+/**
+ * The restores and undos of these sources that began or ended within the period, oldest first. Not to be called within
+ * `atOnce`.
+ */
 export function restoresWithin(
   mirror: Mirror,
   { period, sources }: { readonly period: Period; readonly sources: readonly string[] },
@@ -96,24 +98,20 @@ function bound(
 ): Bound {
   const snapshots = (): string[] => mirror.snapshots.list().map(({ name }) => name);
   const reference = parseReference(text, nowMs, { ...OF_MIRROR, snapshots });
-  // A time needs no run at or before it: the period may begin before the mirror does.
+  // No run has to exist at or before a time: the period may begin before the mirror.
   if (reference.form === 'time') {
     const { at: end, beginsAt, firstAt, note } = reference;
     const at = side === 'since' ? beginsAt : end;
-    // An age counts from any millisecond: a period has whole seconds, so that it can be shown, and asked for again.
+    // An age counts from any millisecond: it is rounded to a second, so that the period can be shown and requested again.
     const isExact = beginsAt !== firstAt;
-    return {
-      at: isExact ? at : toSecond(at, side),
-      firstAt,
-      ...(note === undefined ? {} : { note }),
-    };
+    return { at: isExact ? at : toSecond(at, side), firstAt, ...defined({ note }) };
   }
   const choice = reference.form === 'earlier_run' ? onlySource(mirror, text, sources) : {};
   const { at, run } = resolvedStateOf(mirror, reference, choice);
   return { at, run };
 }
 
-/** The start of the second, where a period begins; the end of it, where one ends; a full minute stays as it is. */
+/** The start of the second for the beginning of a period, the end of the second for its end; a full minute stays. */
 function toSecond(at: string, side: 'since' | 'until'): string {
   const second = Math.floor(Date.parse(at) / 1000) * 1000;
   return isoTime(side === 'since' || isMinute(at) ? second : second + 999);
@@ -124,9 +122,9 @@ function isMinute(at: string): boolean {
 }
 
 /**
- * Both ends as texts that name the same period again. A time to the minute means its start; one with seconds the end of that second,
- * after which a period begins; one with milliseconds likewise. What ends now, or at a run, is shown to the second.
- * @param timeText to the second
+ * Both ends as texts that name the same period again. A time to the minute means its start; a time with seconds or
+ * milliseconds means the end of that second or millisecond. An end that is now, or a run, is shown to the second.
+ * @param timeText writes a time to the second
  */
 export function periodTexts(
   { since, until }: Pick<Period, 'since' | 'until'>,
@@ -145,7 +143,7 @@ export function periodTexts(
 /** Hours and minutes, and the seconds after them. */
 const SECONDS = /(\d\d:\d\d)(:\d\d)/;
 
-/** The source whose runs `run:-1` counts; none where the mirror has no run yet. */
+/** The source whose runs `run:-1` counts; none if the mirror has no run yet. */
 function onlySource(
   mirror: Mirror,
   text: string,

@@ -1,4 +1,4 @@
-/** The baseline of one mirror among many: a state is pinned and drift is measured from it, in one step that can be repeated. */
+/** Pins a state of one mirror of many as its baseline, in one step that can be repeated. */
 import { definitionOf } from '../catalog/catalog.ts';
 import { plural } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -7,17 +7,17 @@ import { resolvedStateOf } from './resolved-state.ts';
 import type { Reference } from './reference.ts';
 import { isPublished } from './runs.ts';
 
-/** What was done: `already` where the mirror had that baseline. */
 interface PinnedBaseline {
+  /** `already` if the mirror had this baseline. */
   readonly outcome: 'set' | 'already';
   readonly run: number;
-  /** The baseline before, where it was another one. */
+  /** The baseline before, if it was another one. */
   readonly instead: string | null;
 }
 
 /**
- * Pins a state under a name and measures drift from it.
- * @param options.isExact false takes a snapshot that has the name already, whatever its run
+ * Pins a state under a name, and makes it the baseline.
+ * @param options.isExact false takes a snapshot that already has the name, whatever its run
  * @throws TidemarkError as `SnapshotStore.pinBaseline` and `resolvedStateOf`
  */
 export function pinBaseline(
@@ -39,14 +39,17 @@ export function pinBaseline(
   return { outcome: 'set', run, instead: before === undefined || before.name === name ? null : before.name };
 }
 
-/** Sources of which the mirror held nothing as of that run: drift from it fails for them. */
+/** Sources of which the mirror had nothing as of that run: drift from it fails for them. */
 export function sourcesNotIn(mirror: Pick<Mirror, 'runs'>, run: number): string[] {
   return mirror.runs
     .sources()
     .filter((source) => !mirror.runs.list({ source }).some((each) => isPublished(each) && each.run <= run));
 }
 
-/** Collections that no run up to this one read completely, of all sources: drift from it cannot compare them. Without those that the service does not offer. */
+/**
+ * Collections of all sources that no run up to this one read completely, without those that the service does not offer:
+ * drift from it cannot compare them.
+ */
 export function collectionsNotIn(mirror: Pick<Mirror, 'runs'>, run: number): SeenCollection[] {
   return mirror.runs
     .sources()
@@ -63,7 +66,7 @@ export function collectionsNotIn(mirror: Pick<Mirror, 'runs'>, run: number): See
 
 const KINDS_NAMED = 5;
 
-/** What a pinned run lacks, for who pins it; undefined where every collection was read by then. */
+/** A note on the collections that a pinned run lacks; undefined if it lacks none. */
 export function unreadNote(mirror: Pick<Mirror, 'runs'>, run: number): string | undefined {
   const unread = collectionsNotIn(mirror, run);
   if (unread.length === 0) return undefined;

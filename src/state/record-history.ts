@@ -1,7 +1,7 @@
 /**
- * A record's revisions up to a point, with the full sweeps of its collection in between, for log and blame. A record that a
- * restore recreated continues under its new id: if one run saw the new id and missed the old one, it was never absent. So
- * does one whose earlier id returned.
+ * A record's revisions up to a run, with the full sweeps of its collection in between, for log and blame. A record that a
+ * restore recreated continues under its new id: if one run saw the new id and missed the old one, it was never absent. The
+ * same applies to a record whose earlier id returned.
  */
 import type { Kind } from '../catalog/kinds.ts';
 import { collectionKey, definitionOf } from '../catalog/catalog.ts';
@@ -11,6 +11,8 @@ import type { HistoryRevision, IdChange, LogEntry, SeenAt } from '../diff/histor
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordRow, Revision } from '../mirror/records.ts';
 import { READ } from '../mirror/sweeps-as-of.ts';
+import { cached } from '../core/cached.ts';
+import { defined } from '../core/defined.ts';
 import { alteredAuthors, alteredHistory } from './intact.ts';
 import { unaskedInRun } from './unasked.ts';
 import { RecreatedBetween } from './recreated.ts';
@@ -26,28 +28,28 @@ interface RecordHistory {
   readonly revisions: readonly IdRevision[];
   /** The last published run before `run` that listed the record's entire collection; null if there was none. */
   readonly sightingBefore: (run: number) => SeenAt | null;
-  /** When a revision was seen: its own run, or one that retention dropped into that. */
+  /** When a revision was seen: by its run, or by a dropped run whose changes are part of that run. */
   readonly seenBy: (revision: SeenAt) => SeenAt;
   /** When the record was first seen; null if it was created later. */
   readonly firstSeen: SeenAt | null;
-  /** When the record was last seen: by a full sweep of its collection, or by its own revision. */
+  /** When the record was last seen: by a full sweep of its collection, or by the run of its newest revision. */
   readonly lastSeen: SeenAt | null;
-  /** Null also where it is removed or was not there yet. */
+  /** Null also if it is removed or did not exist yet. */
   readonly notReadSince: () => NotReadSince | null;
-  /** Where it got another id, newest first, also after the requested id. */
+  /** Its changes of id, newest first, including those after the requested id. */
   readonly idChanges: readonly IdChange[];
   /** The entries of its log, each with the restore that made the change. */
   readonly withRestores: (log: readonly LogEntry[]) => LogEntry[];
   /**
-   * What shows that another program altered what the runs since the first revision changed, the runs that its revisions are of, or
-   * restores; none where all is as it was recorded.
+   * A line for each sign that another program altered the changes of the runs since the first revision, the runs of its
+   * revisions, or restores.
    */
   readonly altered: () => string[];
 }
 
 /**
  * The history of a record as of run `until`.
- * @throws TidemarkError `mirror_corrupt` when one of its bodies does not match its hash
+ * @throws TidemarkError `mirror_corrupt` if one of its bodies does not match its hash
  */
 export function recordHistory(
   mirror: Mirror,
@@ -72,7 +74,7 @@ export function recordHistory(
     revisions,
     seenBy: seen,
     firstSeen: first === undefined ? null : firstSeen(mirror, first),
-    // The replaced revision belongs to the collection that the record was in before.
+    // The collection of the revision before that run: the record may have been in another one.
     sightingBefore: (run) =>
       mirror.runs.lastFullSweep(
         (found.find((each) => each.run < run) ?? found.at(-1) ?? row).collection,
@@ -100,9 +102,9 @@ export function recordHistory(
 }
 
 /**
- * Fields that are not volatile any more and were when a revision was made: what its body has of them is what was seen last while it
- * lasted, not what its run saw.
- * @returns by the run of a revision: each name, with the first run after it from which on the values are kept; null if there is none yet
+ * Fields that were volatile when a revision was made and no longer are: the body of the revision has their last values
+ * before the next revision, not those that its run saw.
+ * @returns for the run of a revision, by name: the first later run since which the values are kept; null if there is none yet
  */
 export function notKept(
   mirror: Mirror,
@@ -113,7 +115,7 @@ export function notKept(
   const rules = mirror.records.sealingRules(source, definition.kind).filter(({ run }) => run <= until);
   const now = volatileFields(definition);
   const newest = mirror.runs.latest(source);
-  // The newest run has all values.
+  // If the newest run is included: it has all values.
   const isNewest = newest !== undefined && newest.run <= until;
   const notKeptUnder = (index: number): ReadonlyMap<string, SeenAt | null> => {
     const later = rules.slice(index + 1);
@@ -131,9 +133,7 @@ export function notKept(
   const byRule = new Map<number, ReadonlyMap<string, SeenAt | null>>();
   return (revision) => {
     const index = rules.findLastIndex(({ run }) => run <= revision);
-    const own = byRule.get(index) ?? notKeptUnder(index);
-    byRule.set(index, own);
-    return own;
+    return cached(byRule, index, () => notKeptUnder(index));
   };
 }
 
@@ -153,13 +153,13 @@ function idChanges(
   found: readonly Omit<Revision, 'body'>[],
   definitions: (kind: Kind) => ResourceDefinition,
 ): IdChange[] {
-  // For the restores alone no two runs are compared.
+  // Only used for restores: no two runs are compared.
   const between = new RecreatedBetween(mirror, source, { from: 0, to: 0, isNone: true }, definitions);
   return found.flatMap(({ id, run, at }, index): IdChange[] => {
     const was = found[index + 1]?.id;
     if (was === undefined || was === id) return [];
     const again = between.recreationOf(kind, id, was);
-    return [{ was, id, run, at, ...(again === undefined ? {} : { created_again: { ...again, id } }) }];
+    return [{ was, id, run, at, ...defined({ created_again: again && { ...again, id } }) }];
   });
 }
 
@@ -180,30 +180,28 @@ function withRestores(
   });
 }
 
-/**
- * When a record was last seen as of run `until`: by its own revision, or by a later full sweep of its collection.
- */
+/** When a record was last seen as of run `until`: by the run of its revision, or by a later full sweep of its collection. */
 export function lastSeen(
   mirror: Mirror,
   { collection }: Pick<RecordRow, 'collection'>,
   { written, removed }: { readonly written: SeenAt; readonly removed: SeenAt | null },
   until: number,
 ): SeenAt {
-  // Only a complete sweep of the entire list shows every record: a walk of the head may have ended before it.
+  // Only a sweep of the entire list shows every record: a head read may have ended before this one.
   const look = mirror.runs.lastFullSweep(collection, removed === null ? until + 1 : removed.run);
   if (look !== undefined && look.run >= written.run) return look;
   const own = seenBy(mirror, { collection }, written);
   return look === undefined || look.run < own.run ? own : look;
 }
 
-/** The run of a record's first revision, which may be that of a forgotten one. */
+/** When a record's first revision was seen: its run may have the changes of a dropped run. */
 export function firstSeen({ retention }: Pick<Mirror, 'retention'>, { run, at }: SeenAt): SeenAt {
   return { run, at, ...(retention.forgottenBefore(run) === undefined ? {} : { may_be_earlier: true }) };
 }
 
 /**
- * When a revision was seen. A forgotten one is of the next kept run, which need not have read the list: then it was seen, at the
- * latest, by the last dropped run that did.
+ * When a revision was seen. The revision of a dropped run is part of the next kept run, which need not have read the list:
+ * then the last dropped run that did is the latest that can have seen it.
  */
 function seenBy(mirror: Mirror, { collection }: Pick<RecordRow, 'collection'>, revision: SeenAt): SeenAt {
   const own = firstSeen(mirror, revision);
@@ -217,13 +215,13 @@ export interface NotReadSince {
   readonly run: number | null;
   readonly at: string | null;
   readonly reason: string;
-  /** True where later runs read a part of the collection, the newest records, and perhaps not this one. */
+  /** True if later runs read only the newest records of the collection, and perhaps not this one. */
   readonly is_part?: true;
 }
 
 /**
- * As of run `until`; null where that run or, if it was not limited to other kinds, the latest look at the record's collection read it, also where the list was not proved complete:
- * it may have shown the record.
+ * Why a record's collection has not been read since an earlier run, as of run `until`. Null if the last sweep of the
+ * collection read it, even if the list was not proved complete: it may have shown the record.
  */
 export function notReadSince(mirror: Mirror, row: RecordRow, until: number): NotReadSince | null {
   const { source, kind, scope, id } = row;
@@ -255,7 +253,7 @@ export function notReadSince(mirror: Mirror, row: RecordRow, until: number): Not
   return since(readRun, why);
 }
 
-/** Where run `last` read only the newest records of its list, and a run before it was the last that shows the record; null for any other. */
+/** Given if run `last` read only the newest records of the list, and an earlier run was the last to see the record. */
 function belowNewest(
   mirror: Mirror,
   row: RecordRow,
@@ -278,8 +276,8 @@ export interface PerhapsMissing {
 }
 
 /**
- * Of a record that counts as present in run `until`, whose list was read as held then, and again since: it may have been
- * missing. Which records were held is known only until then (`heldSince`). Null for any other.
+ * Given if a record that counts as present in run `until` may have been missing: removals of its list were held then, and
+ * the list was read again since. Which records were held is stored only until that (`heldSince`).
  */
 export function perhapsMissing(mirror: Mirror, row: RecordRow, until: number): PerhapsMissing | null {
   const key = collectionKey(row);
@@ -314,7 +312,7 @@ function continuous(
     const runs = { from: written?.run ?? run, to: run, isNone: written === undefined };
     const between = new RecreatedBetween(mirror, source, runs, definitions);
     const again = between.recreationOf(kind, id, older.id);
-    const renewed = { ...own, ...(again === undefined ? {} : { created_again: { ...again, id } }) };
+    const renewed = { ...own, ...defined({ created_again: again && { ...again, id } }) };
     if (written === undefined || written.body === null) return [renewed];
     return [{ ...renewed, before: between.withNewIds({ kind, body: written.body }) }];
   });

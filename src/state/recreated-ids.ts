@@ -1,9 +1,10 @@
-/** The id map (`RecreatedIds`) applied to states: which records of two are the same, and how their bodies name each other. */
+/** The id map (`RecreatedIds`) applied to states: which records of two states are the same, and how bodies refer to them. */
 import { familyKinds } from '../catalog/catalog.ts';
 import type { ScopeKey } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
+import { cached } from '../core/cached.ts';
 import { isAt, pointerTo, resolvePointer, splitPointer } from '../core/json-pointer.ts';
 import { isJsonObject, type JsonValue, parseLossless, replaceValues } from '../core/json.ts';
 import { elementIdText, elementSegment, isElementSegment } from '../diff/elements.ts';
@@ -11,9 +12,10 @@ import { idText, MatchedIds } from '../diff/match-records.ts';
 import type { RecordState } from '../diff/states.ts';
 import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import type { IdMapping } from '../mirror/id-map.ts';
+import { keysOf } from './filter.ts';
 import type { LoadedState } from './state.ts';
 
-/** Records of FROM that have another id in TO. Where a state holds two of the ids, they are not one record any more. */
+/** Records of FROM that have another id in TO. If a state has two of the ids, they are no longer one record. */
 export function matchedIds(recreated: RecreatedIds, from: LoadedState, to: LoadedState): MatchedIds {
   const matched = new MatchedIds();
   for (const { kind, ours, theirs } of soleIds(recreated, from, to))
@@ -22,8 +24,8 @@ export function matchedIds(recreated: RecreatedIds, from: LoadedState, to: Loade
 }
 
 /**
- * By all ids that records had, the id by which a comparison of the two states shows them: TO's, of what TO has not FROM's. An id that
- * shares a state with another one of its group names a record of its own, and stays.
+ * Maps every id that the records had to the id under which a comparison shows them: that of TO or, if TO does not have the
+ * record, that of FROM.
  */
 export function shownIds(records: readonly SoleIds[]): MatchedIds {
   const shown = new MatchedIds();
@@ -35,17 +37,19 @@ export function shownIds(records: readonly SoleIds[]): MatchedIds {
   return shown;
 }
 
-/** The ids of a record that had several, with the one that each state has of them. */
+/** A record that had several ids, of which each state has at most one. */
 interface SoleIds {
   readonly kind: Kind;
   readonly ids: readonly string[];
+  /** The id in FROM. */
   readonly ours: string | undefined;
+  /** The id in TO. */
   readonly theirs: string | undefined;
 }
 
 /**
- * Records that had several ids, without those of which a state has two: they are not one record any more. Of a kind that was
- * not read live, the latest.
+ * Records that had several ids, without those of which a state has two: they are no longer one record. For a kind that was
+ * not read live, the latest id is taken.
  */
 export function soleIds(recreated: RecreatedIds, from: LoadedState, to: LoadedState): SoleIds[] {
   const found: SoleIds[] = [];
@@ -54,7 +58,7 @@ export function soleIds(recreated: RecreatedIds, from: LoadedState, to: LoadedSt
     for (const ids of new Set(same.values())) {
       const latest = (ids[0] && recreated.latest(kind, ids[0])) ?? '';
       const by = recreated.givenBy(kind, latest);
-      // What names it may have been read. An earlier id that is there since then may have returned.
+      // References to the record may have been read. If the other state is newer than the id, an earlier id may have returned.
       const unasked = (state: LoadedState, { reference: { at = '' } }: LoadedState): string | undefined =>
         by !== undefined &&
         at <= by.at &&
@@ -72,19 +76,16 @@ export function soleIds(recreated: RecreatedIds, from: LoadedState, to: LoadedSt
 
 /** Which of these ids the state has. */
 export function idsIn(state: LoadedState, kind: Kind, ids: readonly string[]): ReadonlySet<string> {
-  const found = new Set<string>();
-  for (const { id } of state.keys?.({ kinds: [kind], ids }) ?? state.records({ kinds: [kind], ids }))
-    found.add(id);
-  return found;
+  return new Set(Iterator.from(keysOf(state, { kinds: [kind], ids })).map(({ id }) => id));
 }
 
-/** The latest id of a record that got another one; for a plan's `idMap`. */
+/** Returns the latest id of a record that got another one; for the `idMap` of a plan. */
 export function idLookup(mappings: readonly IdMapping[]): (kind: Kind, id: string) => string | undefined {
   const ids = new RecreatedIds(mappings);
   return (kind, id) => ids.latest(kind, id);
 }
 
-/** Each id that a record had with the latest one that restores up to this one gave it. */
+/** Maps each id that a record had to the latest one that it got from restores up to this one. */
 export function latestIds(mappings: readonly IdMapping[], restore: number): MatchedIds {
   const recreated = new RecreatedIds(mappings.filter((mapping) => mapping.restore <= restore));
   const matched = new MatchedIds();
@@ -96,10 +97,10 @@ export function latestIds(mappings: readonly IdMapping[], restore: number): Matc
   return matched;
 }
 
-/** How restores gave a record its ids. */
+/** The ids that restores gave a record. */
 interface IdHistory {
   readonly kind: Kind;
-  /** The restores that gave one, the first one first, with the id that the record had before. */
+  /** The restores that gave it an id, in their order, with its id before. */
   readonly restores: { readonly restore: number; readonly before: string }[];
   /** By id, the last restore that gave it. */
   readonly givenBy: Map<string, number>;
@@ -107,7 +108,7 @@ interface IdHistory {
   now?: string;
 }
 
-/** What records were called before restores gave them other ids; of ids of which one of the states has two, nothing. */
+/** The ids that records had before restores gave them other ones, for records of `soleIds`. */
 export class IdHistories {
   readonly #histories = new Map<Kind, Map<string, IdHistory>>();
 
@@ -130,9 +131,8 @@ export class IdHistories {
   }
 
   /**
-   * The later ids of the records that `ask` asks for, with those that they had before each of the restores that gave one of
-   * them another id; the latest restore first.
-   * @param ask asks for the ids of what is looked at, all of which stay as they are
+   * For each restore that gave one of the records another id, the latest first: maps their later ids to those before it.
+   * @param ask looks up the ids of the records in question; each look-up returns the same id
    */
   before(ask: (ids: MatchedIds) => void): MatchedIds[] {
     const asked = new AskedIds(this.#histories);
@@ -145,7 +145,7 @@ export class IdHistories {
         const then = new MatchedIds();
         for (const { kind, restores, givenBy } of histories) {
           const before = restores.find(({ restore }) => restore >= number)?.before;
-          // Only later ids: what names a record by an id that it has no more is not what was accepted under a later one.
+          // Only later ids: an acceptance under a later id is not about a reference by an earlier one.
           for (const [id, restore] of givenBy)
             if (before !== undefined && restore >= number && id !== before) then.pair(kind, id, before);
         }
@@ -154,7 +154,7 @@ export class IdHistories {
   }
 }
 
-/** Every id stays as it is; notes the records whose ids were asked for. */
+/** Maps no id; records which records were asked for. */
 class AskedIds extends MatchedIds {
   readonly found = new Set<IdHistory>();
   readonly #histories: ReadonlyMap<Kind, ReadonlyMap<string, IdHistory>>;
@@ -174,36 +174,32 @@ class AskedIds extends MatchedIds {
   }
 }
 
-/** The ids with those that the same records had or got by being created again; the given ones first. */
+/** The ids, and after them those that the same records had or got when they were recreated. */
 export function withMappedIds(kind: Kind, ids: readonly string[], mappings: readonly IdMapping[]): string[] {
   const recreated = new RecreatedIds(mappings);
   return [...new Set([...ids, ...ids.flatMap((id) => recreated.all(kind, id))])];
 }
 
-/**
- * Which of the requested ids name a record: its own, and those that it had before or got by being created again. Empty
- * if the record was not requested.
- */
+/** Returns the requested ids that name a record, whether it has them now, had them, or got them when it was recreated. */
 export function idChoice(
   ids: readonly string[],
   mappings: readonly IdMapping[],
 ): (record: { readonly kind: Kind; readonly id: string }) => readonly string[] {
   const recreated = new RecreatedIds(mappings);
-  const asked = new Set(ids);
-  return ({ kind, id }) => recreated.all(kind, id).filter((each) => asked.has(each));
+  const requested = new Set(ids);
+  return ({ kind, id }) => recreated.all(kind, id).filter((each) => requested.has(each));
 }
 
-// What a body says of records that were created again: their ids as another state knows them.
-
-/** A place of a body that holds an id of a kind. */
+/** A place in bodies that has an id of a kind. */
 interface IdPlace {
   /** `*` is any member or element. */
   readonly segments: readonly string[];
-  /** The first segment as it is in a body: most bodies of some kinds have no such member. */
+  /** The first segment as JSON text: bodies without it are skipped. */
   readonly member: string;
   readonly kind: Kind;
 }
 
+/** Replaces the ids of recreated records in bodies by those that another state has. */
 export class RecreatedReferences {
   readonly #definitions: (kind: Kind) => ResourceDefinition;
   readonly #ids: MatchedIds;
@@ -215,11 +211,10 @@ export class RecreatedReferences {
   }
 
   /**
-   * The record's body with those ids replaced, and everything else character by character as it is; the same text
-   * where it names none of them.
-   * @param other the record in the other state: what it still names by such an id is not replaced, or it would be a change
-   * @param wasReadSince true of an id that the record named by it no longer had when `other` was read: that it is still named by
-   * that id is a change then
+   * The record's body with these ids replaced; everything else stays character by character.
+   * @param other the record in the other state: an id that it also has, in the same place, is not replaced, or it would look
+   * like a change
+   * @param wasReadSince true for an id that had been replaced when `other` was read: then a reference by it is a change
    */
   renamed(
     { kind, body }: Pick<RecordState, 'kind' | 'body'>,
@@ -247,7 +242,7 @@ export class RecreatedReferences {
     return replaced(body, (name, place, id) => (still.has(keyOf(place, id)) ? null : name));
   }
 
-  /** A value of such a record with those ids replaced. @param pointer where it is in the record */
+  /** A value of a record with these ids replaced. @param pointer its place in the record */
   renamedValue(kind: Kind, pointer: string, value: JsonValue): JsonValue {
     const segments = splitPointer(pointer);
     const text = nested(segments, JSON.stringify(value));
@@ -256,7 +251,7 @@ export class RecreatedReferences {
     return resolvePointer(parseLossless(renamed), pointer) ?? value;
   }
 
-  /** A place with those ids replaced where it names elements by them. */
+  /** A place with these ids replaced in the segments that name elements by id. */
   renamedPlace(kind: Kind, path: string): string {
     if (!path.includes('/[id=')) return path;
     const segments = splitPointer(path);
@@ -271,7 +266,7 @@ export class RecreatedReferences {
     );
   }
 
-  /** An id as the type that was there: a number stays a number. */
+  /** The replacement as JSON text, of the same type: a number stays a number. */
   #nameFor(kind: Kind, text: string): string | null {
     const value = parseLossless(text);
     if (value === null || typeof value === 'boolean' || Array.isArray(value) || isJsonObject(value))
@@ -282,26 +277,24 @@ export class RecreatedReferences {
   }
 
   #placesIn(kind: Kind): readonly IdPlace[] {
-    const known = this.#places.get(kind);
-    if (known !== undefined) return known;
     const { kinds } = this.#ids;
-    const places = idPlaces(this.#definitions, kind).filter((place) => kinds.includes(place.kind));
-    this.#places.set(kind, places);
-    return places;
+    return cached(this.#places, kind, () =>
+      idPlaces(this.#definitions, kind).filter((place) => kinds.includes(place.kind)),
+    );
   }
 }
 
-/** A body that has only this value, at this place. */
+/** A body with only this value, at this place. */
 function nested(segments: readonly string[], text: string): string {
   return segments.reduceRight((inner, segment) => `{${JSON.stringify(segment)}:${inner}}`, text);
 }
 
-/** References, what the service shows of other kinds' records, and the parents by the names of their path parameters. */
+/** The references, fields that show ids of other kinds' records, and the parents by the names of their path parameters. */
 function idPlaces(definitions: (kind: Kind) => ResourceDefinition, kind: Kind): IdPlace[] {
   const { references, restore } = definitions(kind);
   const idPointer = (target: Kind): string => pointerTo(definitions(target).idPath);
   const pointers = [
-    // What names a record by anything but its id (a name, an address) stays the same when ids change.
+    // A reference by anything but the id (a name, an address) stays the same when ids change.
     ...references.filter((each) => each.target === idPointer(each.kind)),
     ...restore.derived.flatMap((each) => each.from.map((pointer) => ({ pointer, kind: each.kind }))),
     ...restore.follows.map((each) => ({

@@ -1,6 +1,7 @@
 /** References to states, as users write them: the one parser for every command, option and address that names a state. */
 import { parseDuration } from '../config/schema.ts';
 import { isoTime } from '../core/clock.ts';
+import { defined } from '../core/defined.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type ParsedTime, parseTime, readAs } from '../core/parse-time.ts';
 import { suggest } from '../core/suggest.ts';
@@ -17,15 +18,15 @@ export type Reference = { readonly text: string } & (
 );
 
 interface ReferenceTime {
-  /** ISO 8601 in UTC. The end of the second where the text gives no fraction of it: times are shown to the second. */
+  /** ISO 8601 in UTC. For a text without fractions of a second, the end of the second: times are shown to the second. */
   readonly at: string;
   /** The first instant that the text means. */
   readonly firstAt: string;
-  /** Where a period since it begins: at the text's first instant; for a text with seconds after what it names, so after the run that ended then. */
+  /** Where a period since the time begins: at `firstAt`; for a text with seconds at the end of its second, so after a run that ended then. */
   readonly beginsAt: string;
-  /** True for a time after the one at which the reference was read. */
+  /** True for a time in the future. */
   readonly isAhead: boolean;
-  /** Given when a zone or a time of day had to be assumed. */
+  /** Given if a zone or a time of day had to be assumed. */
   readonly note?: string;
 }
 
@@ -34,24 +35,24 @@ export const BASELINE: Reference = { form: 'baseline', text: 'baseline' };
 
 const WORDS = ['latest', 'live', 'baseline'] as const;
 
-/** Every form of a state of the mirror. */
+/** All forms of a state of the mirror. */
 export const STORED_STATE_FORMS =
   'latest, baseline, run:N, run:-1 (the run before the latest), snapshot:NAME, an age (30m, 24h, 7d, 2w), yesterday or a time (2026-03-01, 2026-03-01T12:00Z)';
 
-/** The hint for a mistyped reference. */
+/** What the hint for a mistyped reference offers. */
 interface ReferenceChoice {
-  /** Forms that the command refuses: they are not offered. */
+  /** Forms that the command does not accept. */
   readonly refuses?: readonly ('live' | 'file')[];
-  /** Names of the snapshots that there are; called only for a text that is not a reference. */
+  /** Names of the snapshots; called only for a text that is not a reference. */
   readonly snapshots?: () => readonly string[];
 }
 
-/** What a command takes that only reads states of the mirror. */
+/** For commands that only read states of the mirror. */
 export const OF_MIRROR: ReferenceChoice = { refuses: ['live', 'file'] };
 
 /**
- * Parses a reference; whether it exists is not checked. `now` in milliseconds: ages and `yesterday` count from it.
- * @throws TidemarkError `reference_unknown` when it has no such form, with the nearest one
+ * Parses a reference, without checking that it exists. `now` in milliseconds: ages and `yesterday` count from it.
+ * @throws TidemarkError `reference_unknown` if it has none of the forms, with the nearest one
  */
 export function parseReference(text: string, now: number, choice: ReferenceChoice = {}): Reference {
   const word = WORDS.find((known) => known === text);
@@ -60,7 +61,7 @@ export function parseReference(text: string, now: number, choice: ReferenceChoic
   const value = text.slice(colon + 1);
   switch (colon === -1 ? '' : text.slice(0, colon)) {
     case 'run':
-      // Longer numbers are not a run of any mirror, and would lose digits.
+      // Longer numbers would lose digits; no mirror has that many runs.
       if (/^\d{1,15}$/.test(value)) return { form: 'run', text, run: Number(value) };
       if (/^-[1-9]\d{0,14}$/.test(value)) return { form: 'earlier_run', text, back: -Number(value) };
       throw unknown(
@@ -88,10 +89,10 @@ export function parseReference(text: string, now: number, choice: ReferenceChoic
     text,
     at: isoTime(Math.max(epochMs, endMs - 1)),
     firstAt: isoTime(epochMs),
-    // Of what is not over, until now.
+    // The end of the second may be in the future.
     beginsAt: isoTime(Math.max(epochMs, Math.min(endMs, now))),
     isAhead: epochMs > now,
-    ...(note === undefined ? {} : { note }),
+    ...defined({ note }),
   };
 }
 

@@ -1,8 +1,9 @@
-/** Resolves references to states of the mirror: to the published run that a reference means. */
+/** Resolves references to states of the mirror: finds the published run that a reference means. */
+import { defined } from '../core/defined.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { NEW_BASELINE_HINT } from '../core/hints.ts';
 import { suggest } from '../core/suggest.ts';
-import { plural } from '../core/wording.ts';
+import { localTime, plural } from '../core/wording.ts';
 import { AuditLogContradicted } from '../mirror/audited-rows.ts';
 import { damagedMirror } from '../mirror/database.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -11,29 +12,28 @@ import type { RunFilter, RunRow } from '../mirror/run-rows.ts';
 import type { RunStore } from '../mirror/run-store.ts';
 import { pinningText, type SnapshotContradiction, type SnapshotStore } from '../mirror/snapshots.ts';
 import { type ForgottenRuns, forgottenAfter, forgottenInto, forgottenText, isPublished } from './runs.ts';
-import { localTime } from '../core/wording.ts';
-import { requireNewest } from './newest-run.ts';
+import { requireNewest } from './intact.ts';
 import { BASELINE, OF_MIRROR, type Reference, STORED_STATE_FORMS, parseReference } from './reference.ts';
 
-/** A state that the mirror holds: what a reader would have got right after that run was published. */
+/** A state of the mirror: its content right after that run was published. */
 export interface ResolvedState {
   /** As the user wrote it. */
   readonly ref: string;
   readonly run: number;
   /** When the run ended, ISO 8601 in UTC. */
   readonly at: string;
-  /** True when no later run was published: the current rows are this state. */
+  /** True if no later run was published: the current rows are this state. */
   readonly isLatest: boolean;
-  /** What was assumed in reading the reference; one line for stderr. */
+  /** What was assumed about the reference; one line for stderr. */
   readonly note?: string;
-  /** Given for a time in a stretch of history that retention dropped: the state may have been another one then. */
+  /** Given for a time next to dropped runs: the state may have been another one then. */
   readonly forgotten?: ForgottenRuns;
 }
 
-/** Whose runs a reference is about; every source's if none is given. */
 interface ResolveOptions {
+  /** The source whose runs the reference is about; by default all sources. */
   readonly source?: string;
-  /** True for what shows the mirror as it is, and says beside it what was altered: the newest run that it says it has. */
+  /** True for commands that show an altered mirror as it is, and report what was altered: then its newest run is accepted. */
   readonly isEvidence?: boolean;
 }
 
@@ -51,10 +51,10 @@ interface ResolvingMirror {
 
 /**
  * The run that a reference to a state of the mirror means. A time means the last run that was published at or before it.
- * @throws TidemarkError `reference_unknown` when it has no known form, or names no run, snapshot, baseline or time that
- * there is a state of; `usage` for `live` and `file:`, which are not states of the mirror; `not_found` when nothing was
- * published yet; `mirror_corrupt` for a snapshot, or a baseline, that is not as the audit log has it, and where a run
- * after the newest one was altered
+ * @throws TidemarkError `reference_unknown` if it has no known form, or if the mirror has no state of the named run,
+ * snapshot, baseline or time; `usage` for `live` and `file:`, which are not states of the mirror; `not_found` if nothing was
+ * published yet; `mirror_corrupt` for a snapshot, or a baseline, that contradicts the audit log, and if it is uncertain
+ * which run is the newest
  */
 export function resolveState(
   mirror: ResolvingMirror,
@@ -86,14 +86,13 @@ export function resolvedStateOf(
     case 'earlier_run': {
       requireNewestOf(mirror, choice);
       const runs = published(mirror, choice, { limit: reference.back + 1 });
-      const [latest] = runs;
-      if (latest === undefined) throw nothingPublished(mirror, choice);
       const run = runs[reference.back];
       if (run !== undefined) return resolvedStateAt(mirror, text, run, choice);
+      const oldest = oldestPublished(mirror, choice);
       throw new TidemarkError(
         'reference_unknown',
         `${text} goes back further than the mirror: it keeps ${plural(runs.length, 'published run')}`,
-        { hint: `the oldest one is run:${runs.at(-1)?.run ?? latest.run}; \`tidemark runs\` lists them` },
+        { hint: `the oldest one is run:${oldest.run}; \`tidemark runs\` lists them` },
       );
     }
     case 'snapshot': {
@@ -136,8 +135,7 @@ export function resolvedStateOf(
       const [newest] = published(mirror, choice, { limit: 1 });
       if (run?.run === newest?.run) requireNewestOf(mirror, choice);
       if (run === undefined) {
-        const first = published(mirror, choice).at(-1);
-        if (first === undefined) throw nothingPublished(mirror, choice);
+        const first = oldestPublished(mirror, choice);
         const gone = forgottenInto(mirror, first.run);
         const ended = localTime(first.finishedAt ?? first.startedAt);
         throw new TidemarkError(
@@ -159,27 +157,23 @@ export function resolvedStateOf(
         forgotten === undefined
           ? undefined
           : `shown is run ${run.run}, the last one kept before then: ${forgottenText(forgotten)}`;
-      const notes = [note, ahead, resolvedState.note, gap].filter((one) => one !== undefined);
-      return {
-        ...resolvedState,
-        ...(notes.length === 0 ? {} : { note: notes.join('; ') }),
-        ...(forgotten === undefined ? {} : { forgotten }),
-      };
+      const notes = [note, ahead, resolvedState.note, gap].filter((one) => one !== undefined).join('; ');
+      return { ...resolvedState, ...defined({ note: notes === '' ? undefined : notes, forgotten }) };
     }
   }
 }
 
-/** A run that is only the newest because the row of a later one was altered would hide what changed since. */
+/** A run that is the newest only because the row of a later one was altered would hide what changed since. */
 function requireNewestOf(mirror: ResolvingMirror, { source, isEvidence }: ResolveOptions): void {
   if (isEvidence !== true) requireNewest(mirror, source ?? null);
 }
 
-/** Nothing is compared with, or restored to, a state that another program may have chosen. */
+/** A state that another program may have chosen is not used. */
 function requireAsPinned(contradiction: SnapshotContradiction | null, what = ''): void {
   if (contradiction !== null) throw contradictedSnapshot(contradiction, what);
 }
 
-/** Why snapshots cannot be used that are not as the audit log has them, or are gone, and what to do: one for each of them. */
+/** An error for each snapshot that cannot be used, because it contradicts the audit log or is gone; with what to do. */
 export function contradictedSnapshots({ snapshots }: Pick<Mirror, 'snapshots'>): AuditLogContradicted[] {
   const baseline = snapshots.baseline();
   return snapshots
@@ -191,7 +185,7 @@ export function contradictedSnapshots({ snapshots }: Pick<Mirror, 'snapshots'>):
     );
 }
 
-/** With the ways to the state that the log has. @param what before the line */
+/** The hint says how to name the state that the log has. @param what precedes the message */
 function contradictedSnapshot(contradiction: SnapshotContradiction, what = ''): AuditLogContradicted {
   const { line, recordedRun } = contradiction;
   const pinning = pinningText(contradiction);
@@ -206,7 +200,7 @@ function contradictedSnapshot(contradiction: SnapshotContradiction, what = ''): 
   return new AuditLogContradicted(`${what}${line}`, ways.length === 0 ? null : ways.join('; '));
 }
 
-/** @param isRunNamed true for a reference to the run itself: where it is of another source than the chosen one, that is noted */
+/** @param isRunNamed true for a reference to the run itself: a note says so if it is of another source than the chosen one */
 function resolvedStateAt(
   mirror: ResolvingMirror,
   ref: string,
@@ -215,13 +209,11 @@ function resolvedStateAt(
   isRunNamed = false,
 ): ResolvedState {
   const gone = forgottenSources(mirror, run.run, choice);
-  let ofOther: string | null = null;
-  // There is a run in this mirror.
+  let ofOther: string | undefined;
   if (choice.source !== undefined && choice.source !== run.source) {
     const [own] = published(mirror, choice, { upTo: run.run, limit: 1 });
     if (own === undefined) {
-      const first = published(mirror, choice).at(-1);
-      if (first === undefined) throw nothingPublished(mirror, choice);
+      const first = oldestPublished(mirror, choice);
       throw new TidemarkError(
         'reference_unknown',
         `${isRunNamed ? `run ${run.run} is of source ${run.source}, and ` : ''}the mirror held nothing of source ${choice.source} as of run ${run.run}: its first run is ${first.run}`,
@@ -232,24 +224,23 @@ function resolvedStateAt(
       ofOther = `run ${run.run} is of source ${run.source}: the state of ${choice.source} then, of its run ${own.run}, is taken`;
   }
   const dropped = `retention dropped what ${gone.join(', ')} held as of run ${run.run}: only what was there before is shown`;
-  const note = gone.length > 0 ? dropped : ofOther;
-  // A later run of another source leaves this source's rows as they are.
   return {
-    ...(note === null ? {} : { note }),
+    ...defined({ note: gone.length > 0 ? dropped : ofOther }),
     ...resolvedStateOfRun(ref, run),
-    // Looked up where somebody asks: one record of long ago is shown without it.
+    // Read on demand: showing one old record does not need it.
     get isLatest() {
+      // A later run of another source does not change the rows of this source.
       const [latest] = published(mirror, choice, { limit: 1 });
       const isNewest = latest === undefined || latest.run <= run.run;
-      // The current rows are those of a run whose own row is hidden.
+      // If the row of a run is hidden, the current rows may be those of that run.
       return isNewest && mirror.runs.hidden(choice.source ?? null).length === 0;
     },
   };
 }
 
 /**
- * The sources whose state as of that run retention dropped, of all sources.
- * @throws TidemarkError `reference_unknown` where the chosen source is one of them
+ * The sources whose state as of that run retention dropped; none if a source was chosen.
+ * @throws TidemarkError `reference_unknown` if the chosen source is one of them
  */
 function forgottenSources(mirror: ResolvingMirror, run: number, { source }: ResolveOptions): string[] {
   const gone = mirror.retention.sourcesForgottenAt(run);
@@ -266,7 +257,7 @@ function stateDropped(source: string, run: number): TidemarkError {
   );
 }
 
-/** Of a run that is in the mirror of another source now: what this mirror's sources held then, as before the move. */
+/** For a run that is now in the mirror of another source: the state of the sources of this mirror at that time. */
 function stateBesideMoved(
   mirror: ResolvingMirror,
   ref: string,
@@ -277,8 +268,7 @@ function stateBesideMoved(
   if (gone !== undefined) throw stateDropped(gone, moved.run);
   const [own] = published(mirror, choice, { upTo: moved.run, limit: 1 });
   if (own === undefined) {
-    const first = published(mirror, choice).at(-1);
-    if (first === undefined) throw nothingPublished(mirror, choice);
+    const first = oldestPublished(mirror, choice);
     const of = choice.source === undefined ? '' : ` of source ${choice.source}`;
     throw new TidemarkError(
       'reference_unknown',
@@ -295,7 +285,7 @@ function movedText({ run, at }: MovedRunRow): string {
   return `run ${run} was of another source (\`mirror move\` separated them at ${localTime(at)})`;
 }
 
-/** What to name in place of a state that is older than the source. @param run the source's oldest */
+/** What to name instead of a state that is older than the source. @param run the oldest run of the source */
 function laterHint(ref: string, source: string, run: number): string {
   return ref === BASELINE.text
     ? `\`tidemark drift --source ${source} --from run:${run}\` compares with its oldest state; ${NEW_BASELINE_HINT}`
@@ -315,7 +305,14 @@ function published(
   return mirror.runs.list({ ...filter, ...(source === undefined ? {} : { source }), isPublished: true });
 }
 
-/** @throws TidemarkError `mirror_corrupt` where the row of the run that somebody pinned is gone, or says that it was not published */
+/** @throws TidemarkError `not_found` if nothing was published */
+function oldestPublished(mirror: ResolvingMirror, choice: ResolveOptions): RunRow {
+  const oldest = published(mirror, choice).at(-1);
+  if (oldest === undefined) throw nothingPublished(mirror, choice);
+  return oldest;
+}
+
+/** @throws TidemarkError `mirror_corrupt` if the row of the pinned run is gone, or says that it was not published */
 function pinnedRun(mirror: ResolvingMirror, text: string, number: number): RunRow {
   const run = mirror.runs.get(number);
   if (run === undefined || !isPublished(run)) {
@@ -337,8 +334,9 @@ function publishedRun(mirror: ResolvingMirror, text: string, number: number): Ru
 }
 
 /**
- * Why the mirror has no such run: retention dropped it, another program deleted it, or there never was one; and which runs there
- * are. `mirror_corrupt` where another program deleted or altered its row. `named`: how it was asked for, after its number.
+ * The error that says why the mirror has no such run (retention dropped it, another program deleted it, or it never existed)
+ * and which runs it has; `mirror_corrupt` if another program deleted or altered its row.
+ * @param named how the user named it, after its number
  */
 export function missingRun(
   mirror: Pick<ResolvingMirror, 'runs' | 'retention'>,
@@ -362,7 +360,7 @@ export function missingRun(
     });
   }
   const [unlike] = mirror.runs.unlikeSealed({ from: number, upTo: number });
-  // Of a run without a seal, at most what it read is left.
+  // A run without a seal may have left only what it read.
   const hidden = unlike === undefined && number > (latest?.run ?? 0) ? mirror.runs.hidden(null) : [];
   const altered =
     unlike?.isGone === true
@@ -372,7 +370,7 @@ export function missingRun(
     return new TidemarkError('mirror_corrupt', altered, {
       hint: `\`tidemark verify\` names everything that was changed; ${kept}`,
     });
-  // A program that deleted its seal as well leaves a gap, which also a run of another mirror may have left (`mirror move`).
+  // If its seal was deleted as well, there is a gap in the numbers; so there is after a join of mirrors (`mirror move`).
   const isGap = latest !== undefined && number > 0 && number < latest.run;
   return new TidemarkError('reference_unknown', `there is no run ${number}${named}`, {
     hint: isGap
@@ -381,7 +379,7 @@ export function missingRun(
   });
 }
 
-/** Why there is no state to name, and the sync that makes one. */
+/** The error for a mirror, or a source, without a state; the hint names the sync that makes one. */
 export function nothingPublished(
   mirror: Pick<ResolvingMirror, 'runs'>,
   { source }: ResolveOptions,

@@ -1,6 +1,7 @@
-/** Which runs of a source count: those whose state the mirror holds, the latest complete one, and those that retention dropped. */
+/** Questions about runs: which have a state in the mirror, which is the latest complete one, which did retention drop. */
 import { collectionKey } from '../catalog/catalog.ts';
 import type { CollectionKey } from '../catalog/order.ts';
+import { cached } from '../core/cached.ts';
 import { count, localTime } from '../core/wording.ts';
 import type { StateReference } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -10,42 +11,41 @@ import type { RunRow } from '../mirror/run-rows.ts';
 import type { RunStore } from '../mirror/run-store.ts';
 import { withWriter } from '../mirror/lock.ts';
 
-/** True for a run whose state the mirror holds. */
+/** True for a run whose state is in the mirror. */
 export function isPublished({ root, outcome }: RunRow): boolean {
   return root !== null && (outcome === 'complete' || outcome === 'partial');
 }
 
-/** The run of the same source that was published last before this one. */
+/** The published run of the same source before this one. */
 export function previousRun(mirror: Mirror, run: RunRow): RunRow | undefined {
   return mirror.runs.list({ source: run.source, isPublished: true, upTo: run.run - 1, limit: 1 })[0];
 }
 
-/** The last run before another one that read the entire list of a collection, where the mirror still has that run. */
+/** Returns the last run before another one that read the entire list of a collection, if the mirror still has that run. */
 export function lastReadings(
   { runs }: Pick<Mirror, 'runs'>,
   source: string,
 ): (collection: CollectionKey, before: number) => number | undefined {
   const known = new Map<number, ReadonlyMap<string, number | null>>();
+  const readings = (before: number): [string, number | null][] =>
+    runs.sweepsAsOf(source, before - 1).map((each) => [collectionKey(each), each.completeRun]);
   return (collection, before) => {
-    const completeRuns =
-      known.get(before) ??
-      new Map(runs.sweepsAsOf(source, before - 1).map((each) => [collectionKey(each), each.completeRun]));
-    known.set(before, completeRuns);
+    const completeRuns = cached(known, before, () => new Map(readings(before)));
     const run = completeRuns.get(collectionKey(collection)) ?? undefined;
     return run === undefined || runs.get(run) === undefined ? undefined : run;
   };
 }
 
 /**
- * The runs, with those whose process died as the next writer will record them: `failed`, with the code `interrupted`. A run
- * that is under way holds the lock of the mirror. Not to be called within `atOnce`.
+ * The runs; those whose process died are shown as the next writer will record them: `failed`, with the code `interrupted`.
+ * A running sync has the lock of the mirror. Not to be called within `atOnce`.
  */
 export function withInterrupted(mirror: Mirror, found: readonly RunRow[]): RunRow[] {
   const { rows, writer } = withWriter(mirror.path, found, ({ run }) => mirror.runs.get(run));
   return rows.map((row) => (writer === null ? ifDead(row) : row));
 }
 
-/** As the next writer of the mirror will record a run that nobody works on. */
+/** A run whose process died, as the next writer of the mirror will record it. */
 export function ifDead(row: RunRow): RunRow {
   if (row.outcome !== 'running') return row;
   return {
@@ -56,10 +56,10 @@ export function ifDead(row: RunRow): RunRow {
   };
 }
 
-/** By less, clocks are corrected all the time. */
+/** Smaller corrections of a clock are usual. */
 const AHEAD_MS = 60_000;
 
-/** Names the first of the runs that began later than now, as after the clock was set back: ages say nothing then. Null for none. */
+/** Names the first of the runs that began in the future, as after the clock was set back: ages mean nothing then. Null for none. */
 export function futureRunText(
   runs: readonly (Pick<RunRow, 'run' | 'startedAt'> | null)[],
   now: number,
@@ -70,19 +70,19 @@ export function futureRunText(
     : `run ${found.run} began at ${localTime(found.startedAt)}, which is in the future: check this machine's clock`;
 }
 
-// Freshness goes by runs of all kinds: one that was limited to some kinds is complete for these alone.
+// Freshness is measured by runs of all kinds: a run that was limited to some kinds is complete for these only.
 
-/** A killed writer leaves its run without an end until the next one starts: a few of the newest may be such runs. */
-const UNENDED_RUNS = 5;
+/** A killed writer leaves its run without an end until the next one starts: a few of the newest runs may be such. */
+export const UNENDED_RUNS = 5;
 
-/** The latest run of a source that read everything completely; null if none did. Retention keeps it (`mirror/retention.ts`). */
+/** The latest run that read everything of a source completely; null if none did. Retention keeps it (`mirror/retention.ts`). */
 export function lastCompleteRun(mirror: Pick<Mirror, 'runs'>, source: string): RunRow | null {
   return mirror.runs.list({ source, outcome: 'complete', isOfAllKinds: true, limit: 1 })[0] ?? null;
 }
 
 /**
- * True if a complete run, such as one by hand, ended after the last backup began. A partial one since then changes nothing: a
- * backup has the rows of both, and where a kind stays denied no complete one follows.
+ * True if a complete run, such as one by hand, ended after the last backup began. A partial run after it makes no
+ * difference: a backup has the rows of both, and if a kind stays denied, no complete run follows.
  */
 export function isBackupOwed(mirror: Pick<Mirror, 'runs' | 'daemon'>): boolean {
   const [last] = mirror.daemon.jobs({ name: 'backup', limit: 1 });
@@ -92,21 +92,21 @@ export function isBackupOwed(mirror: Pick<Mirror, 'runs' | 'daemon'>): boolean {
   });
 }
 
-/** True where a run of all kinds has read the source after this run: completely, or as far as it could. */
+/** True if a run of all kinds was published after this run. */
 export function isReadAfter(mirror: Pick<Mirror, 'runs'>, source: string, run: number): boolean {
   const [newest] = mirror.runs.list({ source, isPublished: true, isOfAllKinds: true, limit: 1 });
   return newest !== undefined && newest.run > run;
 }
 
-/** The latest one that ended, however it did. */
+/** The latest run of all kinds that ended, whatever its outcome. */
 export function lastEndedRunOfAllKinds(mirror: Pick<Mirror, 'runs'>, source: string): RunRow | null {
   const newest = mirror.runs.list({ source, isOfAllKinds: true, limit: UNENDED_RUNS });
   return newest.find(({ outcome }) => outcome !== 'running') ?? null;
 }
 
-// Runs that retention dropped next to a point of the mirror: the times of changes between two kept runs are unknown.
+// Runs that retention dropped next to a point of the mirror: when changes between two kept runs happened is unknown.
 
-/** Runs that were dropped, and the kept one that has their changes: a key of JSON documents too. */
+/** Dropped runs, and the kept run that has their changes: also a key of JSON documents. */
 export interface ForgottenRuns extends ForgottenBefore {
   readonly into: number;
 }
@@ -117,9 +117,9 @@ interface History {
 }
 
 /**
- * Runs that were forgotten between the run to which a time resolves and the next one that is kept: one of them may have
- * been the state at that time. Undefined if there are none, or if the run ended at exactly that time: in its second,
- * for a time to the second, which stands for the second's end.
+ * Runs that were forgotten between the run to which a time resolves and the next kept one: one of them may have been the
+ * state at that time. Undefined if there are none, or if the run ended at exactly that time (within the same second, for a
+ * time to the second, which means the end of that second).
  */
 export function forgottenAfter(
   mirror: History,
@@ -134,7 +134,7 @@ export function forgottenAfter(
   return next === undefined ? undefined : forgottenInto(mirror, next.run);
 }
 
-/** What was dropped before a kept run, and is part of it. */
+/** The runs that were dropped before a kept run; their changes are part of it. */
 export function forgottenInto(mirror: History, run: number): ForgottenRuns | undefined {
   const before = mirror.retention.forgottenBefore(run);
   return before === undefined ? undefined : { ...before, into: run };
@@ -151,7 +151,7 @@ export function forgottenText({ runs, count: dropped, at, into }: ForgottenRuns)
   return `${who} dropped by retention on ${at}: what ${they} changed is part of run ${into}`;
 }
 
-/** A line for each of a period's runs that have the changes of dropped ones, which may be older than the period. */
+/** A line for each run of a period that has the changes of dropped runs, which may be older than the period. */
 export function forgottenTexts(forgotten: readonly ForgottenRuns[]): string[] {
   const more = forgotten.length - MERGED_SHOWN;
   return [
@@ -160,15 +160,9 @@ export function forgottenTexts(forgotten: readonly ForgottenRuns[]): string[] {
   ];
 }
 
-/** A line for each side of a comparison that names a time in a stretch of history that was dropped. */
-export function forgottenNotes({
-  from,
-  to,
-}: {
-  readonly from: StateReference;
-  readonly to: StateReference;
-}): string[] {
-  return [from, to].flatMap(({ ref, run, forgotten }) =>
+/** A line for each side of a comparison that names a time at which runs were dropped. */
+export function forgottenNotes(sides: Readonly<Record<'from' | 'to', StateReference>>): string[] {
+  return [sides.from, sides.to].flatMap(({ ref, run, forgotten }) =>
     forgotten === undefined
       ? []
       : [`${ref} is run ${run ?? ''}, the last one kept before then: ${forgottenText(forgotten)}`],
@@ -178,7 +172,7 @@ export function forgottenNotes({
 const RANGES_SHOWN = 3;
 const MERGED_SHOWN = 3; // documents name all
 
-/** The newest run of a source that ended, if it failed: then the latest state is older than the last attempt to read it. */
+/** The newest run that ended, if it failed: then the latest state is older than the last attempt to read the source. */
 export function newestRunIfFailed(mirror: Mirror, source: string): RunRow | null {
   const ended = mirror.runs
     .list({ source, limit: UNENDED_RUNS })
@@ -186,21 +180,21 @@ export function newestRunIfFailed(mirror: Mirror, source: string): RunRow | null
   return ended?.outcome === 'failed' ? ended : null;
 }
 
-/** A restore of which the latest state of its source has nothing yet. */
+/** A restore whose changes no run has read yet. */
 export interface UnreadRestore {
   readonly restore: number;
-  /** When it ended, ISO 8601; where it has no end, when it last sent something. */
+  /** When it ended, ISO 8601; if it has not ended, when it last sent a request. */
   readonly endedAt: string | null;
   readonly outcome: RestoreOutcome;
-  /** False if no step was applied, but one was sent of which nobody knows whether the service executed it. */
+  /** False if no step was applied, but one was sent and it is unknown whether the service executed it. */
   readonly isApplied: boolean;
   /** The newest published run of all kinds of the source. */
   readonly run: number;
 }
 
 /**
- * Restores and undos with applied or sent steps since the newest published run of all kinds of the source, newest first; of some kinds
- * where it has no other.
+ * Restores and undos with applied or sent steps since the newest published run of all kinds (if there is none, of some
+ * kinds) of the source, newest first.
  */
 export function unreadRestores(mirror: Pick<Mirror, 'runs' | 'restores'>, source: string): UnreadRestore[] {
   const [ofAll] = mirror.runs.list({ source, isPublished: true, isOfAllKinds: true, limit: 1 });
@@ -209,7 +203,7 @@ export function unreadRestores(mirror: Pick<Mirror, 'runs' | 'restores'>, source
   return mirror.restores.sentAfter(latest).map((each) => ({ ...each, run: latest.run }));
 }
 
-/** @param of names the source after the restore (` of prod`), where that is not known from the context */
+/** @param of names the source after the restore (` of prod`), if the context does not */
 export function unreadRestoreText({ restore, run, outcome, isApplied }: UnreadRestore, of = ''): string {
   const isEnded = outcome !== 'running' && isApplied;
   const how = outcome === 'interrupted' ? outcome : isEnded ? 'applied' : 'begun';

@@ -1,8 +1,9 @@
-/** Invites that a restore sent: they stand for members who come back by accepting them, and do not count as drift beside them. */
+/** Invites that a restore sent for members who are missing: they do not count as drift in addition to these. */
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { isScopeCompatible } from '../catalog/lineage.ts';
 import type { RecordKey } from '../catalog/order.ts';
+import { cached } from '../core/cached.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { IdMapping } from '../mirror/id-map.ts';
@@ -11,10 +12,10 @@ import { idsIn, withMappedIds } from './recreated-ids.ts';
 import type { LoadedState } from './state.ts';
 
 /**
- * The document without added records that a restore created in the place of records of another kind, which FROM has and TO has
- * not: those that are missing are reported. Where somebody accepted that one is missing, its invite is reported: it would bring back who
- * was to go. A restore that is not as the audit log has it does not count.
- * @param missing records of TO that the service no longer shows, since their removal is held
+ * The document without added records that a restore created instead of missing records of another kind (in FROM, not in TO):
+ * the missing ones are reported. If somebody accepted that one is missing, its invite is reported: it would bring back a
+ * member who was meant to go. A restore that contradicts the audit log does not count.
+ * @param missing the records of TO that the service no longer shows, whose removal is held
  */
 export function withoutSentInvites(
   document: DiffDocument,
@@ -36,12 +37,10 @@ export function withoutSentInvites(
 ): DiffDocument {
   const added = document.changes.filter(({ change }) => change === 'added');
   if (added.length === 0) return document;
-  // Where an undo of an undo sent one again, the id map leads to the restore that sent it first.
+  // If an undo of an undo sent it again, the id map leads to the restore that sent it first.
   const recreated = new RecreatedIds(idMap);
   const groups = added.map(({ kind, scope, id }) => ({
-    kind,
-    scope,
-    id,
+    ...{ kind, scope, id },
     ids: [id, ...recreated.all(kind, id)],
   }));
   const scopes = new Map(
@@ -51,11 +50,8 @@ export function withoutSentInvites(
   const isHeld = (kind: Kind, id: string): boolean =>
     (held ??= new Set(missing().map((record) => `${record.kind} ${record.id}`))).has(`${kind} ${id}`);
   const altered = new Map<number, boolean>();
-  const isAltered = (restore: number): boolean => {
-    const known = altered.get(restore) ?? restores.contradictions(restore).length > 0;
-    altered.set(restore, known);
-    return known;
-  };
+  const isAltered = (restore: number): boolean =>
+    cached(altered, restore, () => restores.contradictions(restore).length > 0);
   let accepted: ReadonlySet<string> | undefined;
   const isAccepted = (kind: Kind, id: string): boolean =>
     (accepted ??= new Set(
@@ -103,9 +99,9 @@ function isPast(until: string | undefined, now: number): boolean {
 }
 
 /**
- * True if the lists of the kind in which the record comes back were read, as of the state: else nobody knows whether it is missing. Of
- * what a list no longer shows, a held removal is known.
- * @param scope of what was created in its place
+ * True if the state has read the lists that can show the missing record: otherwise it is unknown whether it is missing. A
+ * list with held removals counts as read: it shows which records are missing.
+ * @param scope of the record that was created instead
  */
 function isRead(state: LoadedState, kind: Kind, scope: Scope = {}): boolean {
   const lists = [...state.collections()].filter(

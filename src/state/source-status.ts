@@ -1,14 +1,14 @@
 /**
- * How fresh and complete the mirror is for a source, and what a person can do about it: the one computation that
- * `tidemark status`, `GET /api/v1/status`, health and the dashboard show. A few queries; no record is read or counted.
+ * How fresh and complete the mirror is for a source, and what a person can do about it: the one computation behind
+ * `tidemark status`, `GET /api/v1/status`, health and the dashboard. A few queries; no record is read or counted.
  */
 import { collectionKey, definitionOf } from '../catalog/catalog.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { Config } from '../config/config.ts';
 import { type MirrorOwnership, ownerOf } from '../config/mirrors.ts';
 import type { ErrorCode } from '../core/errors.ts';
-import { NO_ORGANIZATIONS, permissionIn, REFUSED_HERE } from '../core/hints.ts';
-import { withSource } from '../core/hints.ts';
+import { defined } from '../core/defined.ts';
+import { NO_ORGANIZATIONS, permissionIn, REFUSED_HERE, withSource } from '../core/hints.ts';
 import { plural } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type {
@@ -43,6 +43,7 @@ import {
   unaskedKinds,
 } from './unasked.ts';
 import {
+  UNENDED_RUNS,
   ifDead,
   lastCompleteRun,
   lastEndedRunOfAllKinds,
@@ -65,28 +66,27 @@ export interface SourceStatus {
   readonly records: number;
   /** In catalog order, without what is no longer read. */
   readonly kinds: readonly KindStatus[];
-  /** What the configuration leaves out by now, though the mirror holds it as it was last read; `records` counts it too. */
+  /** What the configuration now leaves out and the mirror has as it was last read; `records` counts it too. */
   readonly unasked: readonly UnaskedKind[];
   /** At most `UNREAD_READ`. A kind that no run asked for counts as one collection. */
   readonly unread: readonly UnreadCollection[];
-  /** How many there are in all. */
   readonly unreadCount: number;
-  /** Kinds that are configured, and that no run read: also where each run was limited to other kinds. */
+  /** Configured kinds that no run read, also if each run was limited to other kinds. */
   readonly neverRead: readonly Kind[];
   readonly oldestWholeAt: string | null;
   readonly lastRun: RunRow | null;
   readonly lastEnded: RunRow | null;
-  /** Likewise, of runs that were not limited to some kinds. */
+  /** The last run of all kinds that ended. */
   readonly lastWholeEnded: RunRow | null;
   readonly lastPublished: RunRow | null;
-  /** Of all kinds as well. */
+  /** The last complete run of all kinds. */
   readonly lastComplete: RunRow | null;
   /** When the oldest known run began, ISO 8601. */
   readonly firstTriedAt: string | null;
   readonly held: readonly NamedRemovals[];
   /** The newest restore that changed the service since `lastPublished`, or may have; null if none did. */
   readonly unreadRestore: UnreadRestore | null;
-  /** Kinds that are read a few records in each run, and not yet all of them. */
+  /** Kinds of which each run reads some records, and not yet all have been read. */
   readonly sampledKinds: readonly SampledKind[];
 }
 
@@ -97,10 +97,8 @@ interface SampledKind {
   readonly of: number;
 }
 
-/** More than the lists of a large organization, one of each role among them: texts count them by their cause. */
+/** More than a large organization has lists, including one for each role. */
 const UNREAD_READ = 5_000;
-/** A crashed writer leaves its run without an end until the next one starts: there may be a few. */
-const UNENDED_RUNS = 5;
 
 function readSourceStatus(
   mirror: Mirror,
@@ -112,16 +110,15 @@ function readSourceStatus(
   const latest = { source, run: mirror.runs.latest(source)?.run ?? 0 };
   const leftOut = unaskedInRun(mirror, source, latest.run);
   const unasked = unaskedKinds(mirror, leftOut, latest);
-  const asked = unasked.length === 0 ? mirror.runs.kindStatuses(source) : askedKinds(mirror, leftOut, latest);
+  const read = unasked.length === 0 ? mirror.runs.kindStatuses(source) : readKinds(mirror, leftOut, latest);
   const lastWholeEnded = lastEndedRunOfAllKinds(mirror, source);
-  // Kinds that the configuration has, and that no run asked for: it left them out until then.
   const neverRead = [...kindsNeverRead(mirror, config, source)].flatMap(([kind, why]) =>
     why === EXCLUDED ? [] : kind,
   );
   const never = lastWholeEnded === null ? [] : neverRead;
-  // Where nothing is known of a kind, neither is the number of its lists.
+  // How many lists such a kind has is unknown.
   const unknown = never.map((kind) => ({ kind, collections: 1, records: 0, whole: 0, oldestWholeAt: null }));
-  const kinds = [...asked, ...unknown].sort((a, b) => KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind));
+  const kinds = [...read, ...unknown].sort((a, b) => KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind));
   const unreadCount = kinds.reduce((sum, { collections, whole }) => sum + collections - whole, 0);
   const oldest = kinds.map(({ oldestWholeAt }) => oldestWholeAt);
   const known = {
@@ -157,18 +154,18 @@ function readSourceStatus(
 
 const UNKNOWN = { outcome: null, errorCode: null, error: null, lastCompleteAt: null } as const;
 
-/** As `kindStatuses`, of the collections that are still read. */
-function askedKinds(
+/** As `kindStatuses`, without the collections that are no longer read. */
+function readKinds(
   mirror: Mirror,
   leftOut: UnaskedInRun,
   latest: { readonly source: string; readonly run: number },
 ): KindStatus[] {
-  const asked = mirror.runs
+  const read = mirror.runs
     .collections(latest.source)
     .filter(({ kind, scope, retiredRun }) => retiredRun === null && leftOut.of(kind, scope) === undefined);
   const outside = leftOut.recordsIn(mirror, latest);
   const unnamed = leftOut.unnamed(mirror, latest);
-  return [...Map.groupBy(asked, ({ kind }) => kind)].map(([kind, own]): KindStatus => {
+  return [...Map.groupBy(read, ({ kind }) => kind)].map(([kind, own]): KindStatus => {
     const times = own.map(({ lastCompleteAt }) => lastCompleteAt);
     const apart =
       outside.filter((each) => each.kind === kind).length + (unnamed?.kind === kind ? unnamed.records : 0);
@@ -182,7 +179,7 @@ function askedKinds(
   });
 }
 
-/** A kind that is read record by record of another one (`reading: 'each'`) may have fewer records than that. */
+/** Kinds that are read for each record of another kind (`reading: 'each'`), and have fewer records than that. */
 function sampledOf(kinds: readonly KindStatus[]): SampledKind[] {
   return kinds.flatMap(({ kind, records }) => {
     const { discovery, reading, title } = definitionOf(kind);
@@ -192,8 +189,8 @@ function sampledOf(kinds: readonly KindStatus[]): SampledKind[] {
 }
 
 /**
- * Kinds of which a run read a part, record by record of another kind: it asked for fewer than the mirror held then, since
- * `recordings.sharingPerRun` allowed no more, or the limits of the service had no room.
+ * Kinds that a run read for only some records of another kind: fewer than the mirror had then, because of
+ * `recordings.sharingPerRun` or the rate limits of the service.
  */
 export function sampledByRun(
   mirror: Pick<Mirror, 'records'>,
@@ -206,15 +203,15 @@ export function sampledByRun(
   const isSampled = (kind: Kind): boolean => {
     const { discovery, reading } = definitionOf(kind);
     if (reading !== 'each') return false;
-    // A request for each.
-    const asked = sweeps.reduce((sum, sweep) => sum + (sweep.kind === kind ? sweep.pages : 0), 0);
-    const held = mirror.records.countsAt(run, { sources: [source], kinds: [discovery.from as Kind] });
-    return asked < held.reduce((sum, { records }) => sum + records, 0);
+    // Each record is a request, counted as a page.
+    const read = sweeps.reduce((sum, sweep) => sum + (sweep.kind === kind ? sweep.pages : 0), 0);
+    const known = mirror.records.countsAt(run, { sources: [source], kinds: [discovery.from as Kind] });
+    return read < known.reduce((sum, { records }) => sum + records, 0);
   };
   return new Set([...new Set(sweeps.map(({ kind }) => kind))].filter(isSampled));
 }
 
-/** The outcome of one collection of a run in a word for people. */
+/** The outcome of one collection of a run, in one word for people. */
 export function collectionOutcome(
   { kind, outcome, records }: SweepRow,
   sampled: ReadonlySet<Kind>,
@@ -222,7 +219,7 @@ export function collectionOutcome(
   return outcome === 'complete' && records > 0 && sampled.has(kind) ? 'sampled' : outcome;
 }
 
-/** Why a run counts fewer records than the mirror holds; null where it does not. */
+/** Why a run counts fewer records than the mirror has; null if it does not. */
 export function listedTwiceText(kinds: readonly KindStatus[]): string | null {
   const held = kinds.filter(({ records }) => records > 0).map(({ kind }) => definitionOf(kind));
   const isTwice = held.some(
@@ -236,13 +233,12 @@ export function listedTwiceText(kinds: readonly KindStatus[]): string | null {
 interface StatusOptions {
   readonly now: number;
   readonly config: Config;
-  /** Default: every source that the mirror has beside the configured ones. */
+  /** By default all sources of the mirror that are not configured. */
   readonly others?: readonly string[] | undefined;
 }
 
 /**
- * The configured sources first, then the others that the mirror holds. Call it within `atOnce`, so that all queries see
- * one snapshot.
+ * The configured sources first, then the others. Call it within `atOnce`, so that all queries see one snapshot.
  */
 export function readSourceStatuses(
   mirror: Mirror,
@@ -256,10 +252,10 @@ export function readSourceStatuses(
   ];
 }
 
-/** A run that began longer ago and has not ended is taken for dead: the next writer of the mirror records that. */
+/** No run takes longer: one that has not ended by then is taken for dead, which the next writer of the mirror records. */
 const LONGEST_RUN_MS = 24 * 60 * 60 * 1000;
 
-/** True for a run that has not ended in longer than any run takes. */
+/** True for a run that has not ended within `LONGEST_RUN_MS`. */
 export function isStuck(run: RunRow, now: number): boolean {
   return run.outcome === 'running' && now - Date.parse(run.startedAt) > LONGEST_RUN_MS;
 }
@@ -275,20 +271,24 @@ function stateOf(
   return isDone && held.length === 0 && unreadCount === 0 ? 'whole' : 'partial';
 }
 
-// What a person can do about the state of a source: one sentence each, the most pressing first.
+// What a person can do about the state of a source: one sentence each, the most urgent first.
 
-/** True for a mirror beside others, and for one of several sources: commands about a source have to name it. */
+/** True if commands about a source have to name it: there are several mirrors, or several sources in one. */
 export function hasOtherSources(config: MirrorOwnership, statuses: readonly SourceStatus[]): boolean {
   return ownerOf(config) !== null || statuses.length > 1;
 }
 
-/** Empty if no action is needed. `hasOthers`: commands then name the source. `isAtWork`: its last run is known to be under way. */
-function nextSteps(status: SourceStatus, hasOthers: boolean, isAtWork = false): string[] {
+/**
+ * Empty if no action is needed.
+ * @param hasOthers true if commands have to name the source
+ * @param isAtWork true if its last run is known to be running
+ */
+function nextSteps(status: SourceStatus, hasOthers: boolean, isAtWork: boolean): string[] {
   const steps = stepsFor(status, hasOthers, isAtWork).map(({ text }) => text);
   return hasOthers ? steps.map((step) => withSource(step, status.source)) : steps;
 }
 
-/** The same for a text: what is held, and each command about it, have a line of their own. */
+/** The same for text output: held removals, and each command about them, have their own lines. */
 export function nextStepLines(status: SourceStatus, hasOthers: boolean, isAtWork = false): string[] {
   const lines = stepsFor(status, hasOthers, isAtWork).flatMap(({ text, lines = [text] }) => lines);
   return hasOthers ? lines.map((line) => withSource(line, status.source)) : lines;
@@ -296,11 +296,11 @@ export function nextStepLines(status: SourceStatus, hasOthers: boolean, isAtWork
 
 interface Step {
   readonly text: string;
-  /** Of a text that is too long to be read as one; left out for others. */
+  /** The text in lines, if it is long. */
   readonly lines?: readonly string[];
 }
 
-/** What the service no longer shows, and what to do about it; none without held removals. */
+/** The removals that are held, and what to do about them. */
 function heldSteps({ held, source }: SourceStatus, hasOthers: boolean, sync: string): Step[] {
   const sum = held.reduce((all, { records }) => all + records, 0);
   if (sum === 0) return [];
@@ -324,7 +324,7 @@ function stepsFor(status: SourceStatus, hasOthers: boolean, isAtWork: boolean): 
   return [...held, ...otherSteps(status, sync, isAtWork, held.length > 0).map((text) => ({ text }))];
 }
 
-/** What is to be done beside held removals. */
+/** The steps that are not about held removals. */
 function otherSteps(status: SourceStatus, sync: string, isAtWork: boolean, isHeld: boolean): string[] {
   if (!status.isConfigured)
     return [
@@ -341,7 +341,7 @@ function otherSteps(status: SourceStatus, sync: string, isAtWork: boolean, isHel
   if (status.state === 'whole') return [];
 
   const steps: string[] = [];
-  // Below a record that the list of its kind does not show, or may not show, it is not the kind that is missing.
+  // If the list of parents is not complete either, a 404 may mean that the parent is gone, not that the kind is not offered.
   const below = status.unread.filter(
     ({ kind, errorCode }) =>
       errorCode === 'not_found' &&
@@ -357,17 +357,13 @@ function otherSteps(status: SourceStatus, sync: string, isAtWork: boolean, isHel
   );
   if (status.lastEnded?.outcome === 'failed') codes.add(code);
   for (const each of codes) {
+    if (each === null) continue;
     const isRoot =
       each === 'not_found' &&
       status.unread.some(
         ({ kind, errorCode }) => errorCode === each && definitionOf(kind).discovery.from === 'root',
       );
-    const remedy =
-      each === null
-        ? undefined
-        : isRoot
-          ? `${NO_ORGANIZATIONS}, then `
-          : (refusalRemedy(status, each) ?? REMEDY[each]);
+    const remedy = isRoot ? `${NO_ORGANIZATIONS}, then ` : (refusalRemedy(status, each) ?? REMEDY[each]);
     if (remedy !== undefined) steps.push(`${remedy}run \`${sync}\` again`);
   }
   if (steps.length === 0 && !isHeld && !isAtWork) steps.push(`run \`${sync}\` again`);
@@ -376,7 +372,7 @@ function otherSteps(status: SourceStatus, sync: string, isAtWork: boolean, isHel
   return steps;
 }
 
-/** What a key lacks that other requests accept, in the words of the sync and of doctor; null for another error. */
+/** What to do about a refused key, as sync and doctor say it; null for another error. */
 function refusalRemedy({ unread, lastEnded }: SourceStatus, code: ErrorCode): string | null {
   if (code === 'unauthorized')
     return lastEnded?.outcome === 'failed' ? null : `${REFUSED_HERE}; mend that, then `;
@@ -387,7 +383,7 @@ function refusalRemedy({ unread, lastEnded }: SourceStatus, code: ErrorCode): st
   return `${deniedAdvice(named)}, then `;
 }
 
-/** What comes before the next run, by what went wrong. What the next run may find healed has none. */
+/** What to do before the next run, by error. An error that the next run may not meet again has none. */
 const REMEDY: Partial<Record<ErrorCode, string>> = {
   throttled: 'wait as the error says, or raise the limit that it names, then ',
   unauthorized: 'check the key of this source (`tidemark doctor` tries it), then ',
@@ -398,14 +394,14 @@ const REMEDY: Partial<Record<ErrorCode, string>> = {
 };
 
 /**
- * The same with its last run as failed, if the process of that died. One that has ended since the status was read stays as
- * it was, like the rest. Not to be called within `atOnce`.
+ * The status with its last run as failed, if the process of that run died. A run that has ended since the status was read
+ * stays as it was read. Not to be called within `atOnce`.
  */
 export function withDeadRun(mirror: Mirror, status: SourceStatus): SourceStatus {
   return withLiveness(mirror, status).status;
 }
 
-/** `isAtWork` as of `nextSteps`. */
+/** `isAtWork` as in `nextSteps`. */
 function withLiveness(
   mirror: Mirror,
   status: SourceStatus,
@@ -420,17 +416,17 @@ function withLiveness(
   };
 }
 
-/** What a source's document has beside its status. */
+/** What the document of a source has in addition to its status. */
 export interface LivingFacts {
-  /** What a sync that is under way has read so far; null if there is none, or nothing reports it. */
+  /** What the running sync has read so far; null if there is none, or if it is unknown. */
   readonly progressOf: (source: string) => RunProgress | null;
-  /** Open findings of drift, or why they are not known; null if it is not measured. */
+  /** Open findings of drift, or why they are unknown; null if drift is not measured. */
   readonly driftOf: (source: string) => object | null;
 }
 
 /**
  * The `sources` of `tidemark.status/1`. Keys may be added within the version, never renamed. Times are ISO 8601 UTC.
- * @param hasOthers as of `nextSteps`
+ * @param hasOthers as in `nextSteps`
  */
 export function sourceDocuments(
   mirror: Mirror,
@@ -458,7 +454,10 @@ export function sourceDocuments(
   });
 }
 
-/** The same without the mirror: null for what would have to be read from it. `isAtWork` as of `nextSteps`: without it, what a daemon does. */
+/**
+ * The same without reading the mirror: null for what would have to be read from it.
+ * @param isAtWork as in `nextSteps`; by default true if a daemon reports progress
+ */
 export function sourceSummary(
   status: SourceStatus,
   hasOthers: boolean,
@@ -480,9 +479,7 @@ export function sourceSummary(
     restored_since: status.unreadRestore?.restore ?? null,
     running_restore: null,
     sampled: status.sampledKinds.map(({ kind, read, of }) => ({ kind, read, of })),
-    not_read: status.unasked.map(({ kind, reason, collections, records, run }) => ({
-      ...{ kind, reason, collections, records, run },
-    })),
+    not_read: status.unasked,
     drift: driftOf(status.source),
     moved: null,
     schema_changes: null,
@@ -498,7 +495,7 @@ function runningRestoreDocument(running: RunningRestore | null): object | null {
 }
 
 function schemaChangeDocument({ run, at, kind, field, change, before, after }: DatedSchemaChange): object {
-  return { run, ...(at === undefined ? {} : { at }), kind, field, change, before, after };
+  return { run, ...defined({ at }), kind, field, change, before, after };
 }
 
 function collectionDocument(
@@ -526,11 +523,11 @@ function collectionDocument(
   };
 }
 
-// Changes of the form of records that are still news: a later run without any does not hide them.
+// Changes of the form of records are shown for some time, also after later runs without any.
 
 const RECENT_MS = 30 * 24 * 60 * 60 * 1000;
 
-/** A change of form and when the run that found it ended. */
+/** A change of form, and when the run that found it ended. */
 interface DatedSchemaChange extends SchemaChange {
   /** ISO 8601. */
   readonly at?: string;
@@ -550,14 +547,14 @@ export function recentSchemaChanges(
       times.set(change.run, run?.finishedAt ?? run?.startedAt);
     }
     const at = times.get(change.run);
-    // Newest first: what comes now is older still.
+    // Newest first: the rest are older.
     if (at !== undefined && now - Date.parse(at) > RECENT_MS) break;
-    recent.push({ ...change, ...(at === undefined ? {} : { at }) });
+    recent.push({ ...change, ...defined({ at }) });
   }
   return recent;
 }
 
-// Another address is news for a week, or until the baseline is one of the runs there.
+// A changed address is shown for a week, or until the baseline is a run at the new address.
 
 const MOVE_MS = 7 * 24 * 60 * 60 * 1000;
 
@@ -571,7 +568,7 @@ function recentMove(
   return (mirror.snapshots.baseline()?.run ?? 0) >= move.run ? null : move;
 }
 
-/** The line about the address of a source that changed lately; null where it did not. */
+/** The line about a source whose address changed recently; null if it did not. */
 export function recentMoveText(...of: Parameters<typeof recentMove>): string | null {
   const move = recentMove(...of);
   return move === null ? null : movedLine(of[1], move);

@@ -1,67 +1,70 @@
 /**
- * A state of a source behind one interface: from the mirror as of a run, from an export, or live. Besides its records,
- * it says what it covers: a record that is not there means nothing where nobody looked.
+ * A state of a source behind one interface: from the mirror as of a run, from an export, or live. It also says what it
+ * covers: in a list that was not read, a missing record means nothing.
  */
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { Stale, StateReference } from '../diff/change.ts';
+import { collectionKey } from '../catalog/catalog.ts';
 import { compareKeys, type CollectionKey, type RecordKey } from '../catalog/order.ts';
+import { defined } from '../core/defined.ts';
 import type { RecordState } from '../diff/states.ts';
 import type { UnaskedCollection } from '../mirror/sweeps-as-of.ts';
+import type { NamedRecord } from './intact.ts';
 import { selectsRecord, type StateFilter } from './filter.ts';
 import type { ResolvedState } from './resolved-state.ts';
 
-/** What a state can say of a collection. */
+/** What a state knows of a collection. */
 export type Coverage =
-  /** It was read. `stale` says why what was read is older than the state, or not beyond doubt. */
+  /** It was read. `stale` says why the records are older than the state, or uncertain. */
   | {
       readonly how: 'read';
       readonly stale?: string;
-      /** Why it is older than the state, where that is so because the run was limited to other kinds. */
+      /** Given if it is older than the state because the run was limited to other kinds: that reason. */
       readonly limited?: string;
-      /** What the state's run read of it, where runs mostly read a part: the newest records, or some in turns. */
+      /** Of a kind of which runs usually read a part (the newest records, or some in turns): which part this run read. */
       readonly part?: string;
-      /** True where it may have held more records than these: that one is not among them says nothing (`unknownIn`). */
+      /** True if the collection may have had more records: a missing one proves nothing (`unknownIn`). */
       readonly isPartial?: true;
-      /** True where `stale` says no more than that not all absences from a list that proved itself were looked up. */
+      /** True if `stale` only says that not every record missing from a proved list was looked up. */
       readonly isUnconfirmed?: true;
       readonly unasked?: Unasked;
-      /** True where its run did not ask for some of the records, and which ones is not known. */
+      /** True if its run did not ask for some of the records, and it is unknown which. */
       readonly hasUnnamed?: true;
-      /** How many removals of it are held, where `stale` says that some are. */
+      /** How many of its removals are held, if `stale` says that some are. */
       readonly held?: number;
-      /** What a live list was caught at that did not show records that exist: it may lack others too. */
+      /** Given if a live list did not show records that exist: it may lack others too. */
       readonly leak?: string;
     }
-  /** It was not there, nor anything in it. */
+  /** It did not exist. */
   | { readonly how: 'absent' }
   /** It could not be read. */
   | {
       readonly how: 'unread';
       readonly reason: string;
-      /** Why, where the service said so. */
+      /** The error of the service; null if the service gave none. */
       readonly code: ErrorCode | null;
       readonly permission?: string;
       readonly unasked?: Unasked;
     }
-  /** Nobody asked for it. */
+  /** It was not requested. */
   | {
       readonly how: 'left_out';
       readonly reason: string;
-      /** True if all of the kind is left out: what is below it may have been asked for. */
+      /** True if the entire kind is left out: collections below it may have been requested. */
       readonly isOfKind?: true;
     };
 
-/** True for a list that nobody was to read, so that nobody looked for what is below its records either. */
+/** True for a list that was left out on purpose, and with it everything below its records. */
 export function isByChoice(coverage: Coverage): boolean {
   if (coverage.how === 'left_out') return coverage.isOfKind !== true;
   return (coverage.how === 'read' || coverage.how === 'unread') && coverage.unasked !== undefined;
 }
 
 /**
- * How a document names a collection that is older than its state, or not beyond doubt; empty for any other.
- * @param kinds that the comparison is about; undefined for all
+ * The entry of a document for a collection that is older than its state, or uncertain; empty for any other.
+ * @param kinds the kinds that the comparison is about; undefined for all
  */
 export function staleReading(
   { kind, scope }: CollectionKey,
@@ -77,117 +80,130 @@ export function staleReading(
     const limited = kinds?.includes(kind) === true ? {} : { is_limited: true as const };
     return [{ kind, scope, side, ...limited, reason: coverage.limited }];
   }
-  const partial = coverage.isPartial === true ? { is_partial: true as const } : {};
-  const held = coverage.held === undefined ? {} : { held: coverage.held };
+  const { isPartial, held, isUnconfirmed, stale } = coverage;
   const consequence =
-    coverage.isUnconfirmed === true
+    isUnconfirmed === true
       ? `: they count as ${side === 'to' ? 'removed' : 'added'}, since a complete list does not show them`
       : '';
-  return [{ kind, scope, side, ...partial, ...held, reason: `${coverage.stale}${consequence}` }];
+  return [
+    { kind, scope, side, ...defined({ is_partial: isPartial, held }), reason: `${stale}${consequence}` },
+  ];
 }
 
-/** Why the state's run did not ask for a collection that earlier ones knew: nothing is known of it as of that run. */
+/** Why the state's run did not ask for a collection that earlier runs read. */
 export interface Unasked {
   readonly by: UnaskedCollection['by'];
   readonly reason: string;
 }
 
-/** Records of a read collection of which a state cannot say whether they were there. */
+/** Records of a read collection that a state does not have, and that may have existed nevertheless. */
 export interface UnknownRecord {
-  /** Asked of ids that the state does not hold. */
+  /** Takes an id that the state does not have. */
   readonly covers: (id: string) => boolean;
   readonly reason: string;
-  /** True if an answer was missing, not if it was left out by choice: a comparison with such a record is not complete. */
+  /** True if an answer is missing, false if they were left out on purpose: a comparison with such a record is incomplete. */
   readonly isUnproven?: true;
-}
-
-/** A record and what to call it where it is damaged. */
-export interface NamedRecord extends RecordKey {
-  readonly name: string;
 }
 
 /** Where a record is in an export. */
 export interface FilePlace {
-  /** Its path, as it begins in the reference. */
+  /** Begins with the path of the reference. */
   readonly file: string;
   readonly line: number;
 }
 
-/** A state of exactly these records, of which is known what is known of `like`, but for the changes. */
+/** Identifies a record of a source: a key for maps and sets. */
+export function recordKey(record: RecordKey): string {
+  return `${collectionKey(record)} ${record.id}`;
+}
+
+/** The state with these changes. Optional members are missing unless `changes` has them. */
+export function changedState(state: LoadedState, changes: Partial<LoadedState>): LoadedState {
+  return {
+    reference: state.reference,
+    source: state.source,
+    resolvedState: state.resolvedState,
+    collections: () => state.collections(),
+    coverage: (kind, scope) => state.coverage(kind, scope),
+    unknownIn: (kind, scope) => state.unknownIn(kind, scope),
+    records: (filter) => state.records(filter),
+    projectsOf: (organizations) => state.projectsOf(organizations),
+    checked: () => state.checked(),
+    close: () => state.close(),
+    ...changes,
+  };
+}
+
+/** A state of exactly these records; everything else is as in `like`, or as in `changes`. */
 export function stateOfRecords(
   records: readonly RecordState[],
   like: LoadedState,
   changes: Partial<LoadedState>,
 ): LoadedState {
   const inOrder = records.toSorted(compareKeys);
-  const state: LoadedState = {
-    reference: like.reference,
-    source: like.source,
+  const state = changedState(like, {
     resolvedState: null,
-    collections: () => like.collections(),
-    coverage: (kind, scope) => like.coverage(kind, scope),
-    unknownIn: (kind, scope) => like.unknownIn(kind, scope),
     records: (filter) => inOrder.filter((record) => selectsRecord(filter, record)),
-    projectsOf: (organizations) => like.projectsOf(organizations),
     checked: () => state,
     close: () => {},
     ...changes,
-  };
+  });
   return state;
 }
 
 export interface LoadedState {
   readonly reference: StateReference;
-  /** The source that it is a state of; null for an export that names none. */
+  /** Null for an export that names no source. */
   readonly source: string | null;
-  /** For a state that the mirror holds. */
+  /** Null for a state that is not in the mirror. */
   readonly resolvedState: ResolvedState | null;
   /** True for an export whose secrets are fingerprints by the key of another mirror. */
   readonly hasForeignSecrets?: boolean;
-  /** True for an export without volatile fields: its state had no values of them. */
+  /** True for an export that has no values of volatile fields. */
   readonly lacksVolatile?: boolean;
-  /** The members of which a past state of the mirror has no values, by kind: they were volatile then. */
+  /** By kind, the members of which a past state of the mirror has no values: they were volatile then. */
   replacedMembers?(): ReadonlyMap<Kind, ReadonlySet<string>>;
-  /** The known collections, complete or not; not those that had gone with their parent record. */
+  /** The known collections, complete or not, without those that were removed with their parent record. */
   collections(): readonly CollectionKey[];
   coverage(kind: Kind, scope: Scope): Coverage;
-  /** True if it certainly read all of the collection: then `coverage`, which costs more, need not be asked. */
+  /** True if the entire collection was certainly read: cheaper than `coverage`. */
   wasReadWhole?(kind: Kind, scope: Scope): boolean;
   unknownIn(kind: Kind, scope: Scope): UnknownRecord | null;
   /**
-   * Why its run did not ask for a record though it read others of the collection: one of an organization that the configuration
-   * no longer names. Null where it did; left out where a state has no such records.
+   * Why its run did not ask for a record although it read others of the collection: it is of an organization that the
+   * configuration no longer names. Null if the run asked for it; missing in states without such records.
    */
   unaskedRecord?(key: RecordKey): string | null;
-  /** Why no run up to that of the state was asked for the kind; null where one was, left out where that is not known. */
+  /** Why no run up to that of the state was asked for the kind; null if one was, missing if that is unknown. */
   neverAsked?(kind: Kind): string | null;
-  /** For a state of the mirror: for each of these collections, the first run after its own that read it; null if none has. */
+  /** Of a state of the mirror, for each of these collections: the first later run that read it; null if none did. */
   firstReadsAfter?(asked: readonly CollectionKey[]): readonly (number | null)[];
-  /** In the order of `compareKeys`. For one of the parts of a filter. */
+  /** In the order of `compareKeys`. The filter is one of the parts of `filterParts`. */
   records(filter: StateFilter): Iterable<RecordState>;
-  /** The same without bodies, where that is cheaper; if missing, use `records`. */
+  /** The same without bodies, if that is cheaper; `keysOf` uses either. */
   keys?(filter: StateFilter): Iterable<RecordKey>;
   /**
-   * When the run began that read the record last, ISO 8601; null where that is not known. Of a state of the mirror: of lists that are
-   * read entirely.
+   * When the run that read the record last began, ISO 8601; null if unknown. In a state of the mirror, it is known for kinds
+   * whose lists are read entirely.
    */
   lastReadAt?(key: RecordKey): string | null;
-  /** For an export: where it has the record. */
+  /** Of an export: where the record is in it. */
   placeOf?(record: RecordKey): FilePlace | undefined;
-  /** Ids of the projects that it knows in these organizations. */
+  /** Ids of the known projects of these organizations. */
   projectsOf(organizations: readonly string[]): readonly string[];
-  /** The same state for whoever believes its records: they throw `mirror_corrupt` at a body that does not match its hash, if it has one. */
+  /** The same state, whose records throw `mirror_corrupt` at a body that does not match its hash, if it has one. */
   checked(): LoadedState;
   /**
-   * Checks that these records of it are what was stored, by their hashes; left out where the state has none.
-   * @throws TidemarkError `mirror_corrupt` that names those that are not
+   * Compares the bodies of these records with their stored hashes; missing in states without hashes.
+   * @throws TidemarkError `mirror_corrupt` that names the records that do not match
    */
   requireIntact?(records: Iterable<NamedRecord>): void;
   /**
-   * Checks that these collections hold as many records as were stored, and what the runs sealed, of those after a run where only what changed since is read.
+   * Checks that these collections have as many records as were stored, and that what the runs changed matches their seals.
+   * @param after checks the seals of later runs only: enough if only what changed since that run is read
    * @throws TidemarkError `mirror_corrupt`
    */
   requireCounted?(collections: Iterable<CollectionKey>, after?: number): void;
-  /** Gives back what the state holds on to; the state must not be used afterwards. */
+  /** Releases what the state uses; it must not be used afterwards. */
   close(): void;
 }

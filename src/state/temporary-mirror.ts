@@ -1,4 +1,4 @@
-/** An empty mirror in the temporary directory, for a state that is read live: always deleted afterwards. */
+/** An empty mirror in the temporary directory, for reading live: always deleted afterwards. */
 import { lstatSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Clock, isoTime } from '../core/clock.ts';
@@ -10,10 +10,10 @@ import { type Mirror } from '../mirror/mirror.ts';
 import { openMirror } from '../mirror/open.ts';
 
 const PREFIX = 'tidemark-live-';
-/** A younger directory may be one whose process has not locked its mirror yet. */
+/** The process of a younger directory may not have locked its mirror yet. */
 const SETTLED_MS = 60_000;
 
-/** Who reads: shown to processes that find the temporary mirror locked. */
+/** The process that reads: shown to processes that find the temporary mirror locked. */
 export interface Reader {
   readonly command: string;
   readonly pid: number;
@@ -40,7 +40,7 @@ export function openTemporaryMirror(reader: Reader): TemporaryMirror {
     return {
       mirror,
       discard: () => {
-        // First its files, where open ones can be removed: what closing would write into them is of no use to anybody.
+        // Files first, if the system can remove open ones: closing would write into them for nothing.
         if (process.platform !== 'win32') remove();
         try {
           mirror.close();
@@ -55,13 +55,13 @@ export function openTemporaryMirror(reader: Reader): TemporaryMirror {
   }
 }
 
-/** The lock shows whether a process still reads there: the system releases it when the process ends. */
+/** Deletes the mirrors of killed processes: the system releases the lock when a process ends. */
 function removeAbandoned({ clock, command, pid, host }: Reader): void {
   const place = temporaryPlace();
   for (const name of namesIn(place)) {
     if (!name.startsWith(PREFIX)) continue;
     const directory = join(place, name);
-    // Not what a link points to: only a directory that this user made here.
+    // Only a directory that this user made here, never the target of a link.
     const stats = lstatSync(directory, { throwIfNoEntry: false });
     if (stats === undefined || !stats.isDirectory() || stats.uid !== process.getuid?.()) continue;
     if (clock.now() - stats.mtimeMs < SETTLED_MS) continue;
@@ -74,7 +74,7 @@ function removeAbandoned({ clock, command, pid, host }: Reader): void {
       }).release();
     } catch (error) {
       if (!(error instanceof TidemarkError)) throw asTidemarkError(error);
-      // In use, taken away by another one meanwhile, or not to be opened: not ours to delete.
+      // It is in use, was deleted by another process meanwhile, or cannot be opened.
       continue;
     }
     rmSync(directory, { recursive: true, force: true });

@@ -1,12 +1,13 @@
 /**
- * What the configuration leaves out by now: the mirror holds it as the last run that asked for it left it, and nothing is
- * known of it as of later runs. The one place that decides it, for comparisons, drift, exports and status.
+ * What the configuration now leaves out: the mirror has it as of the last run that asked for it. The one place that decides
+ * it, for comparisons, drift, exports and status.
  */
 import { activityKinds, collectionKey, definitionOf } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { compareKeys, type RecordKey } from '../catalog/order.ts';
+import { groupsBy } from '../core/group.ts';
 import { plural } from '../core/wording.ts';
 import { type KindChoice, excludedKinds, isExcludedBy } from '../config/mirrored-kinds.ts';
 import type { LeftOut, Skipped } from '../diff/change.ts';
@@ -18,7 +19,7 @@ import type { LoadedState, Unasked } from './state.ts';
 
 export const EXCLUDED = 'the configuration excludes the kind';
 
-/** As a live state says it. */
+/** In the same words as live states. */
 const REASON: Readonly<Record<UnaskedCollection['by'], string>> = {
   kind: EXCLUDED,
   organization_id: 'outside the organizations that the configuration names',
@@ -27,9 +28,9 @@ const REASON: Readonly<Record<UnaskedCollection['by'], string>> = {
 };
 
 /**
- * Why kinds are missing of which neither state has a list, since the configuration leaves them out: nobody is to take them for compared.
- * Without activity data, which a comparison for people leaves out anyway.
- * @param configured the source; undefined for one that the configuration does not have
+ * Kinds that the configuration excludes and of which neither state has a list, with the reason: they must not pass for
+ * compared. Without activity data, which comparisons leave out anyway.
+ * @param configured the source; undefined if it is not in the configuration
  */
 export function kindsOfNeither(
   configured: KindChoice | undefined,
@@ -44,8 +45,8 @@ export function kindsOfNeither(
 }
 
 /**
- * Why nothing is known of a kind as of a run: no run asked for it, as it was limited to others, or the configuration left the kind out.
- * Null where one did, and where no parent has such a list.
+ * Returns why nothing is known of a kind as of a run: no run asked for it, because runs were limited to other kinds, or
+ * because the configuration left it out. Null if a run asked for it, and if no parent has such a list.
  */
 export function neverAsked(
   mirror: Pick<Mirror, 'runs' | 'records'>,
@@ -71,8 +72,8 @@ export function neverAsked(
 }
 
 /**
- * Kinds of which no run of a configured source read a list, in catalog order, and why: `EXCLUDED`, or as `neverAsked`. Empty where no
- * run was published, as nothing is known of any kind then.
+ * Kinds of which no run of a configured source read a list, in catalog order, with the reason: `EXCLUDED`, or as in
+ * `neverAsked`. Empty if no run was published: then nothing is known of any kind.
  */
 export function kindsNeverRead(
   mirror: Pick<Mirror, 'runs' | 'records'>,
@@ -92,8 +93,8 @@ export function kindsNeverRead(
 }
 
 /**
- * Kinds of which neither state has a list, since no run was asked for them. What `--kind` names is then missing from the answer.
- * @param leaveOut kinds that are left out of it for another reason
+ * Kinds of which neither state has a list because no run was asked for them. They are `skipped` if the filter names kinds.
+ * @param leaveOut kinds that are left out for another reason
  */
 export function neverAskedKinds(
   states: readonly Pick<LoadedState, 'collections' | 'neverAsked'>[],
@@ -102,17 +103,17 @@ export function neverAskedKinds(
 ): { readonly skipped: readonly Skipped[]; readonly leftOut: readonly LeftOut[] } {
   const known = new Set(states.flatMap((state) => state.collections().map(({ kind }) => kind)));
   const activity = activityKinds();
-  const wanted = kinds ?? KINDS.filter((kind) => !activity.includes(kind) && !leaveOut.has(kind));
-  const found = wanted.flatMap((kind) => {
-    const reason = known.has(kind)
-      ? null
-      : states.reduce<string | null>((first, state) => first ?? state.neverAsked?.(kind) ?? null, null);
-    return reason === null ? [] : [{ kind, scope: {}, reason }];
-  });
+  const compared = kinds ?? KINDS.filter((kind) => !activity.includes(kind) && !leaveOut.has(kind));
+  const found = compared
+    .filter((kind) => !known.has(kind))
+    .flatMap((kind) => {
+      const [reason] = states.flatMap((state) => state.neverAsked?.(kind) ?? []);
+      return reason === undefined ? [] : [{ kind, scope: {}, reason }];
+    });
   return kinds === undefined ? { skipped: [], leftOut: found } : { skipped: found, leftOut: [] };
 }
 
-/** A state of the mirror, as far as it matters. */
+/** A state of the mirror, or the part of it that a filter selects. */
 interface StateOfRun {
   readonly source: string;
   readonly run: number;
@@ -122,7 +123,7 @@ interface StateOfRun {
 interface UnnamedRecords {
   readonly kind: Kind;
   readonly records: number;
-  /** The run that asked for `asked` of the `of` records that the mirror holds. */
+  /** The run that asked for `asked` of the `of` records in the mirror. */
   readonly askedRun: number;
   readonly asked: number;
   readonly of: number;
@@ -134,7 +135,7 @@ interface UnnamedRecords {
 export class UnaskedInRun {
   readonly collections: readonly UnaskedCollection[];
   readonly #byKey: ReadonlyMap<string, UnaskedCollection>;
-  /** Organizations of which it asked for nothing. */
+  /** Organizations of which the run asked for nothing. */
   readonly #organizations: ReadonlyMap<string, UnaskedCollection>;
 
   constructor(collections: readonly UnaskedCollection[]) {
@@ -155,7 +156,7 @@ export class UnaskedInRun {
     return found && { by: found.by, reason: REASON[found.by], readRun: found.readRun };
   }
 
-  /** The records that it did not ask for, though it read others of their collection. */
+  /** The records that the run did not ask for, although it read others of their collection. */
   recordsIn(
     mirror: Pick<Mirror, 'records'>,
     { source, run, filter = {} }: StateOfRun,
@@ -171,8 +172,8 @@ export class UnaskedInRun {
   }
 
   /**
-   * The organizations that it did not ask for though nothing says which they are: where it asked for nothing below those
-   * that it named, only their number is known. Null for none.
+   * The number of organizations that the run did not ask for, if it is unknown which: it asked for nothing below those that
+   * the configuration named. Null if there are none.
    */
   unnamed(
     mirror: Pick<Mirror, 'records' | 'runs'>,
@@ -199,7 +200,7 @@ export class UnaskedInRun {
   }
 }
 
-/** As of a published run. @param seen what `sweepsAsOf` gave for it, where that is at hand */
+/** What a published run did not ask for. @param seen `sweepsAsOf` of the run, if the caller has it */
 export function unaskedInRun(
   mirror: Pick<Mirror, 'runs'>,
   source: string,
@@ -209,7 +210,7 @@ export function unaskedInRun(
   return new UnaskedInRun(mirror.runs.unaskedCollections(source, run, seen));
 }
 
-/** As `left_out` of a comparison with the run: what is not compared unless the filter names it. */
+/** The entries of `left_out` for a comparison with the run: what is not compared unless the filter names it. */
 export function leftOutOfRun(
   mirror: Mirror,
   configured: KindChoice | undefined,
@@ -243,7 +244,7 @@ export function leftOutOfRun(
   ];
 }
 
-/** True where the filter names what the configuration leaves out: then it is compared as it was last read. */
+/** True if the filter names what the configuration leaves out: then it is compared as it was last read. */
 export function isNamedAnyway(filter: StateFilter, { by }: Pick<Unasked, 'by'>): boolean {
   switch (by) {
     case 'kind':
@@ -267,7 +268,7 @@ export interface UnaskedKind {
   readonly run: number | null;
 }
 
-/** What the state holds of collections that were no longer read, in catalog order. */
+/** The records of the state that were no longer read, in catalog order. */
 export function unaskedKinds(mirror: Mirror, unasked: UnaskedInRun, state: StateOfRun): UnaskedKind[] {
   const unnamed = unasked.unnamed(mirror, state);
   if (unasked.collections.length === 0 && unnamed === null) return [];
@@ -289,30 +290,25 @@ export function unaskedKinds(mirror: Mirror, unasked: UnaskedInRun, state: State
     });
   }
   const all = [...ofOrganizations, ...parts].sort((a, b) => compareKeys({ ...a, id: '' }, { ...b, id: '' }));
-  return [...Map.groupBy(all, (each) => JSON.stringify([each.kind, each.reason])).values()].flatMap(
-    (same): UnaskedKind[] => {
-      const [first] = same;
-      if (first === undefined) return [];
-      const runs = same.flatMap(({ run }) => run ?? []);
-      return [
-        {
-          ...{ kind: first.kind, reason: first.reason },
-          collections: same.reduce((sum, each) => sum + each.collections, 0),
-          records: same.reduce((sum, each) => sum + each.records, 0),
-          run: runs.length === 0 ? null : Math.max(...runs),
-        },
-      ];
-    },
-  );
+  return groupsBy(all, (each) => JSON.stringify([each.kind, each.reason])).map((same): UnaskedKind => {
+    const [{ kind, reason }] = same;
+    const runs = same.flatMap((each) => each.run ?? []);
+    return {
+      ...{ kind, reason },
+      collections: same.reduce((sum, each) => sum + each.collections, 0),
+      records: same.reduce((sum, each) => sum + each.records, 0),
+      run: runs.length === 0 ? null : Math.max(...runs),
+    };
+  });
 }
 
 /** E.g. `4 records of domains, invites no longer read, as of run 1 (the configuration excludes the kind)`; a line each reason. */
 export function unaskedLines(kinds: readonly UnaskedKind[]): string[] {
   const held = kinds.filter(({ records }) => records > 0);
-  return [...Map.groupBy(held, ({ reason, run }) => JSON.stringify([reason, run])).values()].map((same) => {
+  return groupsBy(held, ({ reason, run }) => JSON.stringify([reason, run])).map((same) => {
+    const [{ reason, run }] = same;
     const records = same.reduce((sum, each) => sum + each.records, 0);
-    const [first] = same;
-    const since = typeof first?.run === 'number' ? `, as of run ${first.run}` : '';
-    return `${plural(records, 'record')} of ${same.map(({ kind }) => kind).join(', ')} no longer read${since} (${first?.reason ?? ''})`;
+    const since = run === null ? '' : `, as of run ${run}`;
+    return `${plural(records, 'record')} of ${same.map(({ kind }) => kind).join(', ')} no longer read${since} (${reason})`;
   });
 }

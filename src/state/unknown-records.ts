@@ -1,8 +1,6 @@
-/**
- * Records that one state has and of which the other cannot say whether it had them: neither changed nor equal, but
- * counted and named.
- */
+/** Records that one state has and the other may have had too: neither changed nor equal, but counted and named. */
 import { definitionOf, collectionKey } from '../catalog/catalog.ts';
+import { cached } from '../core/cached.ts';
 import { plural } from '../core/wording.ts';
 import type { FirstRead, LeftOut, Skipped } from '../diff/change.ts';
 import type { CollectionKey, RecordKey } from '../catalog/order.ts';
@@ -17,37 +15,34 @@ interface Counted extends CollectionKey {
 
 export class UnknownRecords {
   readonly #unknownIn: (side: Side, collection: CollectionKey) => UnknownRecord | null;
-  /** By side and collection; asked for once. */
-  readonly #asked = new Map<string, UnknownRecord | null>();
+  /** By side and collection. */
+  readonly #known = new Map<string, UnknownRecord | null>();
   readonly #counted = new Map<string, Counted>();
 
-  /** `unknownIn`: what that side of the comparison cannot say of a collection. */
+  /** @param unknownIn the records of a collection that this side of the comparison may lack */
   constructor(unknownIn: (side: Side, collection: CollectionKey) => UnknownRecord | null) {
     this.#unknownIn = unknownIn;
   }
 
   /**
-   * True where FROM cannot tell whether an added record was there before, or TO whether a removed one still is. Counts
-   * it: to be asked once of each record.
+   * True if FROM may have had an added record, or TO may still have a removed one. Counts the record: to be called once for
+   * each.
    */
   isUnknown({ kind, scope, id }: RecordKey, change: 'added' | 'removed'): boolean {
     const side = change === 'added' ? 'from' : 'to';
     const key = `${side} ${collectionKey({ kind, scope })}`;
-    let unknown = this.#asked.get(key);
-    if (unknown === undefined) this.#asked.set(key, (unknown = this.#unknownIn(side, { kind, scope })));
+    const unknown = cached(this.#known, key, () => this.#unknownIn(side, { kind, scope }));
     if (unknown?.covers(id) !== true) return false;
-    const counted = this.#counted.get(key) ?? { kind, scope, unknown, count: 0 };
-    this.#counted.set(key, counted);
-    counted.count += 1;
+    cached(this.#counted, key, () => ({ kind, scope, unknown, count: 0 })).count += 1;
     return true;
   }
 
-  /** What was left out by choice, as far as anything was. */
+  /** The counted records that were left out on purpose. */
   leftOut(): LeftOut[] {
     return this.#entries(false).map(({ kind, scope, reason, records }) => ({ kind, scope, reason, records }));
   }
 
-  /** What was left out for want of an answer, as far as anything was. */
+  /** The counted records for which an answer was missing. */
   skipped(): Skipped[] {
     return this.#entries(true).map(({ kind, scope, name, reason }) => ({ kind, scope, name, reason }));
   }
@@ -70,10 +65,10 @@ export class UnknownRecords {
   }
 }
 
-// Collections that a run read for the first time, because they were denied or not requested before: that their records
-// are new to the mirror says nothing about the service. A diff of the same two runs does not compare them either.
+// Collections that a run read for the first time, because they were denied or not requested before: their records are new
+// to the mirror, not to the service. A diff of the same two runs does not compare them either.
 
-/** Why it is unknown what is new in a collection since that state; null if it was read completely, or did not exist. */
+/** Why it is unknown what is new in a collection since that state; null if it had been read completely, or did not exist. */
 export function firstReadReason(from: LoadedState, { kind, scope }: CollectionKey): string | null {
   if (from.wasReadWhole?.(kind, scope) === true) return null;
   const coverage = from.coverage(kind, scope);
@@ -87,7 +82,7 @@ export function firstReads(from: LoadedState): UnknownRecords {
   return new UnknownRecords((side, collection) => (side === 'from' ? firstRead(from, collection) : null));
 }
 
-/** The same, and records read one by one whose parents were there before and only their turn had not come. */
+/** The same, and records of kinds read one by one that existed before, but whose turn had not come. */
 export function newlyReadRecords(from: LoadedState): UnknownRecords {
   return new UnknownRecords((side, collection) => {
     if (side === 'to') return null;

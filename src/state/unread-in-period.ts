@@ -3,6 +3,7 @@ import { collectionKey, definitionOf } from '../catalog/catalog.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { CollectionKey } from '../catalog/order.ts';
 import { isExcludedBy } from '../config/mirrored-kinds.ts';
+import { cached } from '../core/cached.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { Skipped, Stale } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -10,7 +11,7 @@ import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import type { SweepOutcome } from '../mirror/sweep-result.ts';
 import { leadingFilter } from './filter.ts';
-import { openMirrorState } from './mirror-diff.ts';
+import { openRunState } from './mirror-diff.ts';
 import { isWithin as isInPeriod, type Period } from './period.ts';
 import {
   forgottenAfter,
@@ -26,7 +27,7 @@ import { EXCLUDED, isNamedAnyway, neverAsked } from './unasked.ts';
 interface UnreadList extends CollectionKey {
   readonly outcome: SweepOutcome;
   readonly reason: string;
-  /** How many removals are held, where some are. */
+  /** How many removals are held, if the outcome is `held`. */
   readonly held?: number;
 }
 
@@ -37,34 +38,35 @@ export interface UnreadRun {
   /** When it ended, ISO 8601. */
   readonly at: string;
   readonly outcome: 'partial' | 'failed';
-  /** Why the run as a whole failed; null where only lists did. */
+  /** Why the entire run failed; null if only lists failed. */
   readonly error: { readonly code: ErrorCode; readonly message: string } | null;
-  /** Those within the filter, and those that lead to them. */
+  /** The lists that it did not read: those within the filter, and those that lead to them. */
   readonly lists: readonly UnreadList[];
   /**
-   * The later run of the period by which all of them were read; null where some were not. Of a failed run, which read nothing: the
-   * one by which everything was; where some lists were not read since, the next one, which names those itself.
+   * The later run of the period by which all these lists were read; null if some were not. For a failed run, which read
+   * nothing: the run by which everything was read or, if some lists were not read since, the next run, which has those in
+   * its own `lists`.
    */
   readonly readAgain: number | null;
 }
 
-/** Of one source. */
+/** What the runs of a period could not read of one source. */
 export interface UnreadInPeriod {
   /** In order. */
   readonly runs: readonly UnreadRun[];
-  /** Lists that the last published run of the period has nothing of. */
+  /** Lists of which the state of the last published run of the period has nothing. */
   readonly skipped: readonly Skipped[];
-  /** Lists that it has as of an earlier run. */
+  /** Lists that this state has as of an earlier run. */
   readonly stale: readonly Stale[];
-  /** True where all of these are only for want of a run of all kinds: that the last one was limited (`sync --kind`) is why. */
+  /** True if the only reason for `skipped` and `stale` is that the last run was limited to other kinds (`sync --kind`). */
   readonly isForLimit: boolean;
-  /** Runs, perhaps of the period, that retention dropped: none of its runs says what they changed. */
+  /** Runs, perhaps of the period, that retention dropped: their changes are in none of its runs. */
   readonly forgotten: readonly ForgottenRuns[];
-  /** `forgotten` in words, a line each. */
+  /** A line for each of `forgotten`. */
   readonly forgottenLines: readonly string[];
 }
 
-/** Of each source. */
+/** What the runs of a period could not read, by source. */
 export function unreadOfSources(
   mirror: Mirror,
   config: Parameters<typeof isExcludedBy>[0],
@@ -81,7 +83,7 @@ export function unreadOfSources(
 
 interface UnreadQuestion {
   readonly isWithin: (run: RunRow) => boolean;
-  /** Where the changes of its runs are asked for: then those of dropped ones may be missing. */
+  /** Given for the changes of the period: those of dropped runs may be missing. */
   readonly period?: Pick<Period, 'since' | 'until'>;
   readonly filter: Omit<RecordFilter, 'sources'>;
   /** True for kinds that the configuration of the source leaves out. */
@@ -96,51 +98,35 @@ function unreadInPeriod(
   const runs = withInterrupted(mirror, mirror.runs.list({ source }).filter(isWithin)).reverse();
   const published = runs.filter(isPublished);
   const last = published.at(-1);
-  const asked = keysOf(mirror, source, filter);
   const leading = leadingFilter(filter);
-  const leads = leading === null ? new Set<string>() : keysOf(mirror, source, leading);
-  const isDependedOn = (each: CollectionKey): boolean =>
-    asked.has(collectionKey(each)) || leads.has(collectionKey(each));
+  const needed = keysOf(mirror, source, filter).union(
+    leading === null ? new Set() : keysOf(mirror, source, leading),
+  );
+  const isNeeded = (each: CollectionKey): boolean => needed.has(collectionKey(each));
   const completeIn = new Map<number, ReadonlySet<string>>();
   const isCompleteIn = (run: number, key: string): boolean => {
-    const known =
-      completeIn.get(run) ??
-      new Set(
-        mirror.runs
-          .sweeps(run)
-          .filter(({ outcome }) => outcome === 'complete')
-          .map(collectionKey),
-      );
-    completeIn.set(run, known);
-    return known.has(key);
+    const complete = () => mirror.runs.sweeps(run).filter(({ outcome }) => outcome === 'complete');
+    return cached(completeIn, run, () => new Set(complete().map(collectionKey))).has(key);
   };
-  const wanted = [...(filter.kinds ?? KINDS), ...(leading?.kinds ?? [])];
+  const kinds = [...(filter.kinds ?? KINDS), ...(leading?.kinds ?? [])];
   const listsOf = ({ run }: RunRow): UnreadList[] => {
-    const sweeps = mirror.runs.sweeps(run);
-    // A list that is missing lacks nothing, unless it is why what is found through it was skipped.
-    const leftOut = new Set(
-      sweeps.flatMap(({ kind, scope, outcome: how }) => {
+    const unread = mirror.runs.sweeps(run).filter((sweep) => sweep.outcome !== 'complete' && isNeeded(sweep));
+    // A list that the service does not offer lacks nothing, unless lists that are found through it were skipped.
+    const leadsToSkipped = new Set(
+      unread.flatMap(({ kind, scope, outcome }) => {
         const { from } = definitionOf(kind).discovery;
-        return how === 'skipped' && from !== 'root' && isDependedOn({ kind, scope })
-          ? [collectionKey({ kind: from, scope })]
-          : [];
+        return outcome === 'skipped' && from !== 'root' ? [collectionKey({ kind: from, scope })] : [];
       }),
     );
-    return sweeps.flatMap(({ kind, scope, outcome: how, error, held }): UnreadList[] =>
-      how === 'complete' ||
-      (how === 'missing' && !leftOut.has(collectionKey({ kind, scope }))) ||
-      !isDependedOn({ kind, scope })
-        ? []
-        : [
-            {
-              ...{ kind, scope, outcome: how, reason: `${how}${error === null ? '' : `: ${error}`}` },
-              ...(how === 'held' ? { held } : {}),
-            },
-          ],
-    );
+    return unread
+      .filter((sweep) => sweep.outcome !== 'missing' || leadsToSkipped.has(collectionKey(sweep)))
+      .map(({ kind, scope, outcome, error, held }) => ({
+        ...{ kind, scope, outcome, reason: `${outcome}${error === null ? '' : `: ${error}`}` },
+        ...(outcome === 'held' ? { held } : {}),
+      }));
   };
   const after = ({ run }: RunRow): readonly RunRow[] => published.filter((each) => each.run > run);
-  // Null where one of the lists was not read since.
+  // Null if one of the lists was not read since.
   const lastReader = (run: RunRow, lists: readonly UnreadList[]): number | null => {
     const readers = lists
       .filter((list) => list.outcome !== 'missing')
@@ -152,12 +138,12 @@ function unreadInPeriod(
     const { outcome } = run;
     if (outcome !== 'partial' && outcome !== 'failed') return [];
     const lists = listsOf(run);
-    // What a failed run read was not published.
-    const ofRun = wanted.filter((kind) => run.kinds?.includes(kind) !== false);
+    const ofRun = kinds.filter((kind) => run.kinds?.includes(kind) !== false);
+    // Nothing that a failed run read was published.
     const isWhole = outcome === 'failed' || mirror.runs.sweeps(run.run).length === 0;
     if (isWhole ? ofRun.length === 0 : lists.length === 0) return [];
     const next = after(run).find(
-      ({ kinds }) => kinds === null || ofRun.every((kind) => kinds.includes(kind)),
+      (later) => later.kinds === null || ofRun.every((kind) => later.kinds?.includes(kind)),
     );
     const leftByNext = (next === undefined ? [] : listsOf(next)).filter(({ kind }) => ofRun.includes(kind));
     const readByNext = next === undefined ? null : Math.max(next.run, lastReader(next, leftByNext) ?? 0);
@@ -170,7 +156,7 @@ function unreadInPeriod(
       },
     ];
   });
-  // Nothing was ever published of the source. What a run failed to read is said of that run.
+  // If nothing was published, all kinds are missing, unless failed runs of the period say so.
   const isNever = mirror.runs.latest(source) === undefined;
   const all = unread.length > 0 ? [] : KINDS.filter((kind) => !isExcluded(kind));
   const skipped = (isNever ? (filter.kinds ?? all) : []).map((kind) => ({
@@ -179,14 +165,14 @@ function unreadInPeriod(
   const state =
     last === undefined
       ? { skipped, stale: [], isForLimit: skipped.every(({ kind }) => !isExcluded(kind)) }
-      : asOf(mirror, last, { filter, isDependedOn, isExcluded });
+      : lackedBy(mirror, last, { filter, isNeeded, isExcluded });
   const forgotten = period === undefined ? [] : forgottenIn(mirror, source, period);
   return { runs: unread, ...state, forgotten, forgottenLines: forgottenTexts(forgotten) };
 }
 
 /**
- * Runs that retention dropped and that may have been in the period, whose changes are in none of its runs: they are part of the
- * first run after it, or of the oldest one that is kept, which is compared with nothing.
+ * Dropped runs that may have been in the period and whose changes are in none of its runs: they are part of the first run
+ * after it, or of the oldest kept run, which has nothing to be compared with.
  */
 function forgottenIn(
   mirror: Mirror,
@@ -208,7 +194,7 @@ function forgottenIn(
   return found.filter(
     (each): each is ForgottenRuns =>
       each !== undefined &&
-      // Dropped before the period began, they were before it too.
+      // Runs that were dropped before the period began were before it too.
       each.at >= since.at &&
       each.runs.some(
         ([from, to]) =>
@@ -217,27 +203,29 @@ function forgottenIn(
   );
 }
 
-/** What the state of the run lacks, or has as of an earlier run. What the configuration leaves out counts only where the filter names it. */
-function asOf(
+/**
+ * What the state of the run lacks, or has as of an earlier run. What the configuration leaves out counts only if the filter
+ * names it.
+ */
+function lackedBy(
   mirror: Mirror,
-  { run, source, finishedAt, startedAt }: RunRow,
+  { run, source }: RunRow,
   {
     filter,
-    isDependedOn,
+    isNeeded,
     isExcluded,
   }: Pick<UnreadQuestion, 'filter' | 'isExcluded'> & {
-    readonly isDependedOn: (collection: CollectionKey) => boolean;
+    readonly isNeeded: (collection: CollectionKey) => boolean;
   },
 ): Pick<UnreadInPeriod, 'skipped' | 'stale' | 'isForLimit'> {
-  const at = finishedAt ?? startedAt;
-  const state = openMirrorState(mirror, source, { ref: `run:${run}`, run, at, isLatest: false });
+  const state = openRunState(mirror, source, run);
   const skipped: Skipped[] = [];
   const stale: Stale[] = [];
   const known = new Set<Kind>();
   let others = 0;
   for (const collection of state.collections()) {
     const { kind, scope } = collection;
-    if (!isDependedOn(collection)) continue;
+    if (!isNeeded(collection)) continue;
     const coverage = state.coverage(kind, scope);
     if (coverage.how !== 'read' && coverage.how !== 'unread') continue;
     known.add(kind);

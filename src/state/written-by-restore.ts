@@ -1,8 +1,10 @@
 /**
- * Which changes a restore made: an applied step of its journal wrote the same fields of the same record, between the last
- * sight of the record as it was and the run that found it changed. No run reads while a restore writes: both hold the lock.
+ * Which changes a restore made: an applied step of its journal wrote the same fields of the same record, after the record
+ * was last seen unchanged and before the run that found it changed. No run reads while a restore writes: both need the lock.
  */
 import { familyKinds, scopeKey } from '../catalog/catalog.ts';
+import { cached } from '../core/cached.ts';
+import { defined } from '../core/defined.ts';
 import type { JsonValue } from '../core/json.ts';
 import { canonicalText } from '../diff/canonical.ts';
 import type { RecordChange, WrittenBy } from '../diff/change.ts';
@@ -11,7 +13,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import { type RestoreRow, storedSteps } from '../mirror/restores.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 
-/** The part of a stored plan that says what a step wrote. */
+/** What a step of a stored plan wrote. */
 interface WrittenStep extends Pick<RecordChange, 'kind' | 'scope' | 'id' | 'fields'> {
   readonly n: number;
   readonly action: string;
@@ -19,14 +21,14 @@ interface WrittenStep extends Pick<RecordChange, 'kind' | 'scope' | 'id' | 'fiel
 
 interface Written {
   readonly who: Pick<WrittenBy, 'by' | 'via'>;
-  /** `kind id` → the steps that were applied, with when. */
+  /** By `kind id`, the applied steps and when each was applied. */
   readonly steps: ReadonlyMap<string, readonly (WrittenStep & { readonly at: string })[]>;
 }
 
-/** How a text of a plan that replaces a secret begins. */
+/** The first characters of the text that replaces a secret in a plan. */
 const SECRET = '[secret';
 
-/** The restores of one source; a plan is read once, when a change may be of it. */
+/** Finds the restores of one source that made changes; each plan is read once, on first use. */
 export class RestoreWrites {
   readonly #mirror: Pick<Mirror, 'restores'>;
   readonly #source: string;
@@ -39,7 +41,7 @@ export class RestoreWrites {
 
   /**
    * The last restore that wrote fields of the change; undefined if none did.
-   * @param window ISO 8601: the change happened after one and not after the other; `after` null if that is not known
+   * @param window the change happened later than `after` (null if unknown) and not later than `until`, ISO 8601
    */
   of(
     change: Pick<RecordChange, 'kind' | 'scope' | 'id' | 'change' | 'fields'>,
@@ -48,7 +50,7 @@ export class RestoreWrites {
     if (after === null || change.change === 'added') return undefined;
     const kinds = familyKinds(change.kind);
     for (const restore of this.#mirror.restores.numbersBetween(this.#source, after, until)) {
-      const { who, steps } = this.#written(restore);
+      const { who, steps } = cached(this.#read, restore, () => this.#written(restore));
       const own = kinds
         .flatMap((kind) => steps.get(`${kind} ${change.id}`) ?? [])
         .filter(({ at, scope }) => at > after && at <= until && scopeKey(scope) === scopeKey(change.scope));
@@ -72,11 +74,9 @@ export class RestoreWrites {
   }
 
   #written(restore: number): Written {
-    const known = this.#read.get(restore);
-    if (known !== undefined) return known;
     const row = this.#mirror.restores.get(restore);
     const planned = (storedSteps(row?.plan ?? '{}') as object[] as WrittenStep[]).filter(
-      // Written by the planner, unless another program altered it.
+      // Another program may have altered the plan.
       ({ scope, fields }) => scope instanceof Object && Array.isArray(fields),
     );
     const applied = new Map(
@@ -90,23 +90,16 @@ export class RestoreWrites {
       const at = applied.get(step.n);
       return at === undefined ? [] : [{ ...step, at }];
     });
-    const read = {
-      who: starterOf(row),
-      steps: Map.groupBy(done, ({ kind, id }) => `${kind} ${id}`),
-    };
-    this.#read.set(restore, read);
-    return read;
+    return { who: starterOf(row), steps: Map.groupBy(done, ({ kind, id }) => `${kind} ${id}`) };
   }
 }
 
-/** Who started a restore, and how the program knew them, where the mirror has it. */
+/** Who started a restore, and how they were identified, if the mirror has it. */
 export function starterOf(row: Pick<RestoreRow, 'by' | 'via'> | undefined): Pick<WrittenBy, 'by' | 'via'> {
-  if (row === undefined) return { by: 'unknown' };
-  const { by, via } = row;
-  return { by, ...(via === undefined ? {} : { via }) };
+  return row === undefined ? { by: 'unknown' } : { by: row.by, ...defined({ via: row.via }) };
 }
 
-/** What a step sent, unless the field has another value by now: then somebody else changed it once more. */
+/** True if a step sent the field, and it still has that value: otherwise somebody else changed it again. */
 function isWrittenBy(field: FieldChange, sent: readonly FieldChange[]): boolean {
   const place = placeOf(field);
   return sent.some((own) => {

@@ -89,6 +89,7 @@ async function vouching(
   try {
     const document = await compareStates({
       ...{ ...sides, filter, mode: 'default', fields: [], definitions: definitionOf },
+      ...{ leaveOut: new Map(), isExcluded: () => false, idMap: [] },
     });
     return {
       skipped: document.skipped.map((each) => collectionKey(each)).sort(),

@@ -122,6 +122,7 @@ describe('what was created again between two runs', () => {
       const { changes: found } = await compareStates({
         ...{ from: at(from), to: at(to), filter, mode: 'default', fields: [], mirror },
         ...{ definitions: definitionOf, idMap: mirror.restores.idMap('production') },
+        ...{ leaveOut: new Map(), isExcluded: () => false },
       });
       return found.map((each) => (each.change === 'changed' ? each.fields : each.change));
     };
@@ -170,6 +171,7 @@ describe('what was created again between two runs', () => {
       const { changes: found, stale } = await compareStates({
         ...{ from: at(from), to: at(to), filter: { kinds: ['batch_exports'] }, mode: 'default', fields: [] },
         ...{ definitions: definitionOf, idMap, mirror },
+        ...{ leaveOut: new Map(), isExcluded: () => false },
       });
       const shown = found.map((each) => {
         const paths = each.change === 'changed' ? each.fields.map(({ path }) => path) : [];
@@ -426,7 +428,8 @@ it('counts the list of a role that is gone as compared only with a state that ha
       openMirrorState(mirror, 'production', { ref: '', run: number, at: '', isLatest: number === back.run });
     const states = { from: at(from), to: at(to), mirror, idMap: mirror.restores.idMap('production') };
     const facts = { filter: {}, mode: 'default', fields: [], definitions: definitionOf } as const;
-    return (await compareStates({ ...states, ...facts })).compared;
+    return (await compareStates({ ...states, ...facts, leaveOut: new Map(), isExcluded: () => false }))
+      .compared;
   };
   expect(await compared(first.run, away.run)).toEqual({ collections: 2, records: 2 });
   expect(await compared(away.run, back.run)).toEqual({ collections: 2, records: 2 });

@@ -10,7 +10,7 @@ import { AuditLogContradicted } from '../../mirror/audited-rows.ts';
 import { damagedMirror } from '../../mirror/database.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { type SourceDrift, driftBetween } from '../../state/drift.ts';
-import { hiddenNewest, requireNewest } from '../../state/newest-run.ts';
+import { hiddenNewest, requireNewest } from '../../state/intact.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
 import type { DaemonView } from '../view.ts';
 import { resolvedStateOf } from '../../state/resolved-state.ts';

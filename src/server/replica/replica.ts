@@ -16,7 +16,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import type { RecordPage } from '../../mirror/record-page.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import type { SeenCollection } from '../../mirror/sweeps-as-of.ts';
-import { hiddenNewest } from '../../state/newest-run.ts';
+import { hiddenNewest } from '../../state/intact.ts';
 import { type ResolvedState, resolveState } from '../../state/resolved-state.ts';
 import { STORED_STATE_FORMS } from '../../state/reference.ts';
 import { type AccessKey, type Authenticate, createAuthenticator } from '../authorization.ts';
