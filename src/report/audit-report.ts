@@ -14,13 +14,13 @@ import { measuredCells, measuredFromText, measuredText } from './drift-document.
 import { csvLine } from './export/documents.ts';
 import { byText, nameText } from './value-text.ts';
 
-/** An entry as people see it: secret ids are masked. */
+/** An entry with secret ids masked. */
 export interface ShownEntry extends AuditLogEntry {
-  /** The source that it is about; null for several. */
+  /** Null if it is about several sources. */
   readonly source: string | null;
-  /** Of an acceptance: what its record was called then, where the history has it. */
+  /** For an acceptance: the name of its record then, if the history has it. */
   readonly recordName: string | null;
-  /** Of a restore: the run that its state was when the plan was made; null where it was none, or where that is not known. */
+  /** For a restore: the run of its state when the plan was made; null without one, and if it is unknown. */
   readonly fromRun: number | null;
   readonly definitions: (kind: Kind) => ResourceDefinition;
 }
@@ -31,15 +31,14 @@ interface AuditReportOptions {
   readonly generatedAt: string;
   /** How times are written. */
   readonly timeText: (at: string) => string;
-  /** True where entries are about different sources. */
+  /** True if entries are about different sources. */
   readonly namesSource: boolean;
-  /** How many entries there are. */
+  /** The number of entries. */
   readonly count: number;
-  /** What is wrong with the log, a sentence each, and last what to do; empty where nothing is. */
+  /** A sentence for each contradiction, and last what to do; empty without contradictions. */
   readonly contradicted?: readonly string[];
-  /** Null where a reader has no use for it. */
   readonly head?: AuditHead | null;
-  /** True where number and hash of each entry are shown: for a file, which somebody compares later. */
+  /** True shows number and hash of each entry: for a file that somebody may compare later. */
   readonly hasHashes?: boolean;
 }
 
@@ -47,12 +46,12 @@ interface AuditReportOptions {
 export interface AuditHead {
   readonly entry: number;
   readonly hash: string;
-  /** The latest run that is sealed, and its root. */
+  /** The latest sealed run, and its root hash. */
   readonly run: number | null;
   readonly root: string | null;
 }
 
-/** @param entries gone through as often as the format needs */
+/** The audit log for people. @param entries iterated as often as the format needs */
 export function auditReport(
   entries: Iterable<ShownEntry>,
   {
@@ -116,7 +115,7 @@ function sealFacts(head: AuditHead | null): [label: string, hash: string][] {
 const SEALS_NOTE =
   'Each hash is of the entire log, also of newer entries that this report does not show. To check later that the log up to there is as it was, run `tidemark verify --root HASH` with one of these hashes: exit code 0 if it is.';
 
-/** What the entry is about: `role Contractors /name`, `snapshot as-approved`, `restore 1`, `forget 1`; of a move, `mirror`. */
+/** What the entry is about: `role Contractors /name`, `snapshot as-approved`, `restore 1`, `forget 1`; `mirror` for a move. */
 export function subjectText({ subject, recordName, definitions }: ShownEntry): string {
   switch (subject.about) {
     case 'acceptance': {
@@ -138,7 +137,7 @@ export function subjectText({ subject, recordName, definitions }: ShownEntry): s
   }
 }
 
-/** What else a reader wants to know of it, in one line. */
+/** Details of the entry, in one line. */
 export function detailText(
   { action, subject, fromRun, definitions }: ShownEntry,
   timeText: (at: string) => string,
@@ -155,7 +154,7 @@ export function detailText(
     case 'snapshot':
       return `run ${subject.run}`;
     case 'restore':
-      // Only one whose process died has no time of its end.
+      // Only a restore whose process died has no time of its end.
       if (action === 'end' && subject.outcome === 'interrupted' && subject.finishedAt === null)
         return 'interrupted: its process died; recorded by the process that noticed it';
       if (action === 'end' || action === 'abandon') return subject.outcome;
@@ -194,28 +193,24 @@ export function removalsText(
 }
 
 function summed(collections: RemovalsSubject['collections']) {
-  const sum = (numbers: readonly number[]): number => numbers.reduce((all, number) => all + number, 0);
-  return {
-    accepted: sum(collections.map(({ accepted }) => accepted)),
-    below: sum(collections.map(({ below }) => below)),
-    removed: sum(collections.map(({ removed }) => removed)),
-  };
+  const sum = (key: 'accepted' | 'below' | 'removed'): number =>
+    collections.reduce((total, each) => total + each[key], 0);
+  return { accepted: sum('accepted'), below: sum('below'), removed: sum('removed') };
 }
 
-/** `{run, source, at_most, accepted, below, removed, collections: [{kind, scope, accepted, below, removed}]}`; the sums of the collections. */
+/** `{run, source, at_most, accepted, below, removed, collections: [{kind, scope, accepted, below, removed}]}`, with sums. */
 function removalsDocument({ run, source, atMost, collections }: RemovalsSubject): object {
-  const { accepted, below, removed } = summed(collections);
-  return { run, source, at_most: atMost, accepted, below, removed, collections };
+  return { run, source, at_most: atMost, ...summed(collections), collections };
 }
 
-/** The entry on the removals that were accepted in a run, as documents of the run have it. */
+/** The removals that were accepted in a run, for documents of the run. */
 export function acceptedDocument(accepted: AcceptedRemovalsEntry | undefined): object | null {
   if (accepted === undefined) return null;
   const { entry, by, via, subject } = accepted;
   return { entry, by, via, ...removalsDocument(subject) };
 }
 
-/** `baseline (run 3)`: what a name stands for changes. */
+/** `baseline (run 3)`: the run of a name may change. */
 function fromText(from: string, fromRun: number | null): string {
   return fromRun === null || from === `run:${fromRun}`
     ? nameText(from)
@@ -229,27 +224,16 @@ export function rangesText(ranges: readonly (readonly [number, number])[]): stri
 
 const CSV_COLUMNS = [
   ...['entry', 'at', 'by', 'via', 'action', 'what', 'details', 'source'],
-  ...[
-    'kind',
-    'id',
-    'path',
-    'from',
-    'to',
-    'baseline',
-    'reason',
-    'until',
-    'snapshot',
-    'run',
-    'restore',
-    'backup',
-    'root',
-    'hash',
-    'is_altered',
-    'withdrawal_reason',
-  ],
+  ...['kind', 'id', 'path', 'from', 'to', 'baseline', 'reason', 'until'],
+  ...['snapshot', 'run', 'restore', 'backup', 'root', 'hash', 'is_altered', 'withdrawal_reason'],
 ] as const;
 
-/** A line for each entry, times in UTC; safe to open in a spreadsheet. @param entries with null for each that is passed over: an empty text */
+type CsvCells = Partial<Record<(typeof CSV_COLUMNS)[number], string>>;
+
+/**
+ * A line for each entry, times in UTC; safe to open in a spreadsheet.
+ * @param entries null for an entry that is left out, which yields an empty text
+ */
 export function* auditCsv(entries: Iterable<ShownEntry | null>): Generator<string> {
   yield csvLine(CSV_COLUMNS);
   for (const entry of entries) {
@@ -257,8 +241,7 @@ export function* auditCsv(entries: Iterable<ShownEntry | null>): Generator<strin
       yield '';
       continue;
     }
-    const { subject } = entry;
-    const cells: Record<(typeof CSV_COLUMNS)[number], string> = {
+    const cells: CsvCells = {
       entry: String(entry.entry),
       at: entry.at,
       by: entry.by,
@@ -267,42 +250,39 @@ export function* auditCsv(entries: Iterable<ShownEntry | null>): Generator<strin
       what: subjectText(entry),
       details: detailText(entry, (at) => at),
       source: entry.source ?? '',
-      ...{
-        kind: '',
-        id: '',
-        path: '',
-        from: '',
-        to: '',
-        baseline: '',
-        reason: '',
-        until: '',
-        snapshot: '',
-        run: '',
-        restore: '',
-      },
-      ...{ backup: '', root: '' },
-      ...(subject.about === 'acceptance'
-        ? {
-            ...{ kind: subject.kind, id: subject.id, path: subject.path },
-            ...{ reason: subject.reason, until: subject.until ?? '' },
-            ...(subject.measured === null ? {} : measuredCells(subject.measured)),
-          }
-        : {}),
-      ...(subject.about === 'snapshot' ? { snapshot: subject.name, run: String(subject.run) } : {}),
-      ...(subject.about === 'removals' ? { run: String(subject.run) } : {}),
-      ...(subject.about === 'restore' ? { restore: String(subject.restore) } : {}),
-      ...(subject.about === 'backup'
-        ? { backup: subject.name, run: String(subject.run ?? ''), root: subject.root }
-        : {}),
+      ...subjectCells(entry.subject),
       hash: entry.hash,
       is_altered: String(entry.isAltered),
-      withdrawal_reason: (subject.about === 'acceptance' ? subject.withdrawalReason : null) ?? '',
     };
-    yield csvLine(CSV_COLUMNS.map((column) => cells[column]));
+    yield csvLine(CSV_COLUMNS.map((column) => cells[column] ?? ''));
   }
 }
 
-/** `{entry, at, by, via, action, source, acceptance?, snapshot?, restore?, forget?, removals?, backup?, hash, is_altered}`; of one that cannot be read without what it is about. */
+function subjectCells(subject: AuditSubject): CsvCells {
+  switch (subject.about) {
+    case 'acceptance': {
+      const { kind, id, path, reason, until, measured, withdrawalReason } = subject;
+      const cells = { kind, id, path, reason, until: until ?? '', withdrawal_reason: withdrawalReason ?? '' };
+      return { ...cells, ...(measured === null ? {} : measuredCells(measured)) };
+    }
+    case 'snapshot':
+      return { snapshot: subject.name, run: String(subject.run) };
+    case 'removals':
+      return { run: String(subject.run) };
+    case 'restore':
+      return { restore: String(subject.restore) };
+    case 'backup':
+      return { backup: subject.name, run: String(subject.run ?? ''), root: subject.root };
+    case 'forget':
+    case 'unreadable':
+      return {};
+  }
+}
+
+/**
+ * `{entry, at, by, via, action, source, acceptance?, snapshot?, restore?, forget?, removals?, backup?, hash, is_altered}`; an
+ * unreadable entry has nothing on its subject.
+ */
 export function auditEntryDocument(shown: ShownEntry): object {
   const { entry, at, by, via, action, source, hash, subject, isAltered } = shown;
   const about = subject.about === 'unreadable' ? {} : { [subject.about]: subjectDocument(shown, subject) };
@@ -315,19 +295,11 @@ function subjectDocument(
 ): object {
   switch (subject.about) {
     case 'acceptance': {
-      const { kind, scope, id, path, fingerprint, reason, acceptedAt, by, until, measured } = subject;
-      const { via, withdrawalReason } = subject;
-      const withdrawal = withdrawalReason === null ? {} : { withdrawal_reason: withdrawalReason };
-      const record = { kind, scope, id, name: recordName, path };
+      const { kind, scope, id, path, fingerprint, reason, acceptedAt, by, via, until, measured } = subject;
       return {
-        ...record,
-        fingerprint,
-        reason,
-        accepted_at: acceptedAt,
-        by,
-        via,
-        until,
-        ...withdrawal,
+        ...{ kind, scope, id, name: recordName, path, fingerprint, reason },
+        ...{ accepted_at: acceptedAt, by, via, until },
+        ...(subject.withdrawalReason === null ? {} : { withdrawal_reason: subject.withdrawalReason }),
         measured,
       };
     }
@@ -363,7 +335,7 @@ const ACTION_TEXTS: Partial<Record<AuditAction, string>> = {
   restore_backup: 'restore backup',
 };
 
-/** An action for people; documents and filters of commands have its name. */
+/** An action in words; documents and filters of commands use its name. */
 export function auditActionText(action: AuditAction): string {
   return ACTION_TEXTS[action] ?? action;
 }

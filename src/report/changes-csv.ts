@@ -21,8 +21,8 @@ const COLUMNS = [
 ] as const;
 
 /**
- * A line for each changed field, and one for each record that was added or removed; times in UTC, values as JSON like those of the
- * audit log's CSV, empty where there was none; safe to open in a spreadsheet. The restore is named only beside the fields that it wrote.
+ * A line for each changed field, and for each added or removed record; times in UTC, values as JSON as in the CSV of the
+ * audit log, empty without a value; safe to open in a spreadsheet. Only the fields that a restore wrote name it.
  */
 export function* changesCsv(runs: Iterable<ChangedRun>, organizationOf: OrganizationOf): Generator<string> {
   yield csvLine(COLUMNS);

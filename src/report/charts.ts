@@ -2,7 +2,7 @@
 import { formatInteger, percent } from '../core/wording.ts';
 import { escapeMarkup } from './markup.ts';
 
-/** A short period is drawn twice, the style sheet shows one; a long one scrolls on a phone, and begins at its end. */
+/** A short period is drawn twice, for wide and for narrow screens; a long one scrolls on a phone, and is first at its end. */
 export function chartBox(bars: readonly Bar[], rows: readonly MatrixRow[]): string {
   const days = bars.map(({ label }) => label);
   const isShort = days.length <= NARROW_DAYS;
@@ -28,12 +28,12 @@ interface BarPart {
   readonly value: number;
 }
 
-/** Percent of the bar from which on the sign of a part fits into it. */
+/** The least percentage of the bar at which the sign of a part fits into it. */
 const ROOM_FOR_SIGN = 4;
 
 /**
- * The shares of a sum in tenths of a percent, which add up to 100 %. The first is rounded down, as `percent` does: it is
- * what a score says. What rounding leaves goes to the others that lose most by it.
+ * The shares of a sum in tenths of a percent, which add up to 100 %. The first is rounded down, like the score (`percent`);
+ * the remainder goes to the others with the largest fractions.
  */
 function sharesInTenths(values: readonly number[]): number[] {
   const total = values.reduce((sum, value) => sum + value, 0);
@@ -48,7 +48,7 @@ function sharesInTenths(values: readonly number[]): number[] {
   return shares;
 }
 
-/** A horizontal bar that fills its line; each part differs by its sign as well. With `key`, the numbers below it. */
+/** A horizontal bar over the full width; parts also differ by their signs. `hasKey` adds the numbers below it. */
 export function stackedBar(
   label: string,
   parts: readonly BarPart[],
@@ -91,11 +91,11 @@ interface MatrixRow {
 const ROW = 24; // pixels of a row
 const GAP = 2; // pixels between cells
 const WIDE_ENOUGH = 18; // pixels of a day in which its number fits
-/** Opacity of the fewest and of the most: text on either keeps its contrast. */
+/** Opacity for the fewest and for the most changes: text on either has enough contrast. */
 const FAINT = 0.12;
 const STRONG = 0.45;
 
-/** A row per kind, a cell per day; the more changes the stronger, with the number where it fits and as a title. */
+/** A row per kind, a cell per day: stronger with more changes, with the number as a title and, if it fits, inside. */
 function kindMatrix(days: readonly string[], rows: readonly MatrixRow[], form: ChartForm): string {
   if (rows.length === 0) return '';
   const most = Math.max(1, ...rows.flatMap(({ counts }) => counts));
@@ -115,12 +115,12 @@ function cell(title: string, count: number, x: number, y: number, step: number, 
   const strength = FAINT + (STRONG - FAINT) * (Math.log1p(count) / Math.log1p(most));
   const gap = step > 4 * GAP ? GAP : 0;
   const text = `${round(x + step / 2)}" y="${y + 16}" text-anchor="middle"`;
-  // The ground first: the line of the row must not run through the number.
+  // The opaque ground hides the line of the row behind the number.
   const box = `x="${round(x + gap / 2)}" y="${y + GAP}" width="${round(step - gap)}" height="${ROW - 2 * GAP}" rx="${gap * 2}"`;
   return `<g><title>${escapeMarkup(`${title}: ${formatInteger(count)}`)}</title><rect class="ground" ${box}/><rect class="cell" fill-opacity="${strength.toFixed(2)}" ${box}/>${step >= WIDE_ENOUGH ? `<text class="in" x="${text}>${shortCount(count)}</text>` : ''}</g>`;
 }
 
-/** At most three characters: what fits in a cell. */
+/** At most three characters, to fit into a cell. */
 function shortCount(count: number): string {
   if (count < 1_000) return String(count);
   return count < 100_000 ? `${Math.floor(count / 1_000)}k` : '…';
@@ -135,22 +135,20 @@ interface Bar {
   readonly removed: number;
 }
 
-/** A drawing's measures. Shared by the charts of a page, so that a day is at the same place in each. Pixels. */
+/** The measures of a drawing, in pixels. The charts of a page share them, so that a day is in the same place in each. */
 interface ChartForm {
   /** Its class in the style sheet. */
   readonly name: 'wide' | 'narrow';
   readonly width: number;
-  /** About how many days are labelled below the axis; fewer if their years are shown too. */
+  /** About the number of days with a label below the axis; fewer if the labels have years. */
   readonly labels: number;
 }
 
 const WIDE: ChartForm = { name: 'wide', width: 1000, labels: 10 };
-/** Fits a phone without being scaled down to an unreadable size. */
+/** Readable on a phone. */
 const NARROW: ChartForm = { name: 'narrow', width: 360, labels: 5 };
-/** More days than these have no room on a phone. */
-const NARROW_DAYS = 31;
-/** Room for the scale, and for the names of kinds. */
-const LEFT = 150;
+const NARROW_DAYS = 31; // that fit on a phone
+const LEFT = 150; // room for the scale, and for the names of kinds
 
 const HEIGHT = 200;
 const TOP = 10;
@@ -158,7 +156,7 @@ const BASE = HEIGHT - 26; // room for the days below
 const YEARS_SHARE = 0.6; // of the labels that fit if they name their years
 const PARTS = ['removed', 'changed', 'added'] as const;
 
-/** The chart with its key; every bar has a title that reads its stats out. */
+/** A bar per day; its title has the numbers. */
 function barChart(bars: readonly Bar[], form: ChartForm): string {
   const most = Math.max(1, ...bars.map((bar) => bar.added + bar.changed + bar.removed));
   const top = niceCeiling(most);
@@ -184,7 +182,7 @@ function barChart(bars: readonly Bar[], form: ChartForm): string {
   return `<svg class="chart ${form.name}" viewBox="0 0 ${form.width} ${HEIGHT}" width="${form.width}" height="${HEIGHT}" role="img" aria-label="${escapeMarkup(`${total} changes on ${bars.length} days, at most ${most} on one day`)}">${grid.join('')}${columns.join('')}</svg>`;
 }
 
-/** Some of the days by name; the year wherever it is another one than at the label before. */
+/** The labels of some of the days; with the year if it differs from that of the label before. */
 function dayLabels(bars: readonly Bar[], { labels }: ChartForm): (string | undefined)[] {
   const yearOf = (bar: Bar | undefined): string => (bar?.label ?? '').slice(0, 4);
   const isOneYear = yearOf(bars[0]) === yearOf(bars.at(-1));
@@ -213,7 +211,7 @@ function round(value: number): number {
 
 function stack(bar: Bar, x: number, step: number, y: (count: number) => number): string {
   let below = 0;
-  // The pointer finds the bar over the full height, also if it is low or empty.
+  // Of full height, so that a low or empty bar also shows its title.
   let shapes = `<rect x="${round(x)}" y="${TOP}" width="${round(step)}" height="${BASE - TOP}" fill="transparent"/>`;
   for (const part of PARTS) {
     if (bar[part] === 0) continue;
@@ -228,7 +226,7 @@ function keyEntry(part: (typeof PARTS)[number]): string {
   return `<svg class="key" viewBox="0 0 10 10" aria-hidden="true"><rect class="bar-${part}" width="10" height="10"/></svg>${part}`;
 }
 
-/** The next of 1, 2, 4, 6, 8, 10, 20, 40 …: a scale that people read, with a whole number at its middle. */
+/** The next of 1, 2, 4, 6, 8, 10, 20, 40 …: an end of the scale with a whole number at its middle. */
 function niceCeiling(count: number): number {
   const power = 10 ** Math.floor(Math.log10(count));
   return [1, 2, 4, 6, 8, 10].map((factor) => factor * power).find((candidate) => candidate >= count) ?? count;

@@ -3,6 +3,8 @@ import { type Severity, SEVERITIES } from '../catalog/definition.ts';
 import { scopeKey } from '../catalog/catalog.ts';
 import { KINDS } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import { defined } from '../core/defined.ts';
+import { groupsBy } from '../core/group.ts';
 import { isJsonObject } from '../core/json.ts';
 import { formatInteger, plural } from '../core/wording.ts';
 import type { DiffDocument, RecordChange } from '../diff/change.ts';
@@ -16,6 +18,7 @@ import {
   type ReportDocument,
   type Stat,
   BY_SEVERITY,
+  CHANGES,
   SEVERITY_SIGN,
   SIGN,
   listPart,
@@ -36,11 +39,10 @@ import {
   parentTexts,
   readingsThatMayHideChanges,
   skippedText,
+  toTheSecond,
 } from './notes.ts';
 import type { ReportOptions } from './options.ts';
 import { nameText } from './value-text.ts';
-
-const CHANGES = ['added', 'removed', 'changed'] as const;
 
 /** The diff for people. */
 export function diffReport(document: DiffDocument, options: ReportOptions): ReportDocument {
@@ -55,9 +57,7 @@ export function diffReport(document: DiffDocument, options: ReportOptions): Repo
     summary: lead === undefined ? summaryText(document) : `${lead}; ${besideText(document)}`,
     ...(isEqual && skipped === null ? { tone: 'good' } : {}),
     detail: comparedText(document),
-    ...(notes === undefined ? {} : { notes }),
-    ...(next === undefined ? {} : { next: next.map(withCommands) }),
-    ...(generatedAt === undefined ? {} : { generatedAt }),
+    ...defined({ notes, next: next?.map(withCommands), generatedAt }),
     stats: [
       severityStats(sections, options),
       {
@@ -80,7 +80,7 @@ export function diffReport(document: DiffDocument, options: ReportOptions): Repo
   };
 }
 
-/** A record of a diff counts once, with its highest severity; of drift, each finding counts, as everywhere else. */
+/** A diff counts each record once, with its highest severity; drift counts each finding. */
 function severityStats(
   sections: readonly Section[],
   { findings }: ReportOptions,
@@ -125,22 +125,21 @@ function itemOf(
     ...{ name, severity, id, place },
     fields: fieldsForPeople(change, definition),
     isWholeRecord: change.change !== 'changed',
-    ...(worst === undefined ? {} : { worstField: worst }),
+    ...defined({ worstField: worst }),
   };
 }
 
-/** What acceptances hide: the fields of a record that were accepted together are one item. */
+/** Accepted findings: the fields of a record that were accepted together are one item. */
 function acceptedItems(options: ReportOptions): Item[] {
-  const timeText = options.timeText ?? ((at: string): string => at.replace(/\.\d+Z$/, 'Z'));
   const settled = (options.accepted ?? []).map(({ finding, acceptance }) => ({
     finding,
-    line: acceptedOnOneLine(acceptance, timeText),
+    line: acceptedOnOneLine(acceptance, options.timeText ?? toTheSecond),
     together: [acceptance.by, acceptance.via, acceptance.acceptedAt],
   }));
   return settledItems(settled, options);
 }
 
-/** What rules of the configuration hide, with its severity. */
+/** Findings that rules of the configuration ignore. */
 function ignoredItems(options: ReportOptions): Item[] {
   const settled = (options.ignored ?? []).map(({ finding, rule }) => ({
     finding,
@@ -154,64 +153,54 @@ function ignoredItems(options: ReportOptions): Item[] {
 interface Settled {
   readonly finding: Finding;
   readonly line: string;
-  /** With the record and the line: those that are equal in it are one item. */
+  /** Findings of a record for which this and the line are equal are one item. */
   readonly together: readonly (string | undefined)[];
 }
 
 function settledItems(settled: readonly Settled[], options: ReportOptions): Item[] {
-  const groups = Map.groupBy(settled, ({ finding: { kind, scope, id, change }, line, together }) =>
+  const isShown = options.showsSecrets === true;
+  const shown = settled.map((each) => ({
+    ...each,
+    shown: isShown ? each.finding : maskedFinding(options, each.finding),
+  }));
+  const groups = groupsBy(shown, ({ finding: { kind, scope, id, change }, line, together }) =>
     JSON.stringify([kind, scopeKey(scope), id, change, line, together]),
   );
-  return [...groups.values()].flatMap((group) => settledItem(group, options));
-}
-
-function settledItem(group: readonly Settled[], options: ReportOptions): Item[] {
-  const findings = group.map(({ finding }) =>
-    options.showsSecrets === true ? finding : maskedFinding(options, finding),
-  );
-  const [first] = findings;
-  if (first === undefined) return [];
-  const { kind, scope, id, name, change } = first;
-  const definition = options.definitions(kind);
-  return [
-    {
+  return groups.map((group) => {
+    const [{ shown: first, line }] = group;
+    const { kind, scope, id, name, change } = first;
+    const definition = options.definitions(kind);
+    const fields = group.flatMap((each) => fieldsOf(each.shown));
+    return {
       ...{ kind, change, outcome: change },
       operation: definition.title.one,
-      ...{ name: nameText(name), id: nameText(id), place: parentTexts(scope, options) },
-      lines: group.slice(0, 1).map(({ line }) => line),
-      fields: fieldsForPeople({ change, fields: findings.flatMap(fieldsOf) }, definition),
+      ...{ name: nameText(name), id: nameText(id), place: parentTexts(scope, options), lines: [line] },
+      fields: fieldsForPeople({ change, fields }, definition),
       isWholeRecord: change !== 'changed',
-    },
-  ];
+    };
+  });
 }
 
-/** What a finding differs in; of a record that came or went, each of its fields. */
+/** The field of a finding; of an added or removed record, all its fields. */
 function fieldsOf({ change, path, place, moved, from, to }: Finding): FieldChange[] {
-  if (change === 'changed') {
-    const where = {
-      path,
-      ...(place === undefined ? {} : { place }),
-      ...(moved === undefined ? {} : { moved }),
-    };
-    return [{ ...where, ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) }];
-  }
+  if (change === 'changed') return [{ path, ...defined({ place, moved, from, to }) }];
   const side = from === undefined ? 'to' : 'from';
   const whole = from ?? to;
   if (!isJsonObject(whole)) return [];
   return Object.entries(whole).map(([pointer, value]) => ({ path: pointer, [side]: value }));
 }
 
-// A diff prepared for all formats, those for machines too.
+// A diff prepared for all formats, including those for machines.
 
 export interface ReportChange {
-  /** With secrets masked, unless they are shown. Texts are as the record holds them: still to be escaped. */
+  /** Secrets are masked, unless they are to be shown. Texts are not escaped yet. */
   readonly change: RecordChange;
-  /** As compared: for fingerprints, never for output. */
+  /** Unmasked: for fingerprints, never for output. */
   readonly original: RecordChange;
   readonly severity: Severity;
   /** Display name, one line, escaped and folded. */
   readonly name: string;
-  /** The id, likewise; masked where the id is the secret. */
+  /** The same for the id, which is masked if it is secret. */
   readonly id: string;
   /** The parents, names before ids, escaped; empty for root records. */
   readonly place: readonly string[];
@@ -227,7 +216,7 @@ export function severityIn(options: ReportOptions): SeverityOf {
   return options.severityOf ?? severities(options.definitions);
 }
 
-/** One section per kind that has changes, in the order of the catalog, or of their worst change. */
+/** A section for each kind with changes, in the order of the catalog, or of their most severe change. */
 export function sectionsOf(document: DiffDocument, options: ReportOptions): Section[] {
   const severityOf = severityIn(options);
   const byKind = Map.groupBy(document.changes, (change) => change.kind);
@@ -250,7 +239,7 @@ function prepare(
   options: ReportOptions,
 ): ReportChange {
   const isShown = options.showsSecrets === true;
-  // A record without a name goes by its id, and then the name is just as secret.
+  // The id may also serve as the name.
   const { id, name } = isShown ? original : withMaskedId(original, definition);
   return {
     change: isShown ? original : maskedChange(original, definition),
@@ -262,15 +251,15 @@ function prepare(
   };
 }
 
-/** With the names that parents have in the state that has the record: of a removed one, FROM. */
+/** The options with the names of parents in the state that has the record: FROM for a removed one. */
 function optionsOfSide({ change }: RecordChange, options: ReportOptions): ReportOptions {
   const { removedParentName: parentName } = options;
   return change === 'removed' && parentName !== undefined ? { ...options, parentName } : options;
 }
 
 /**
- * E.g. `1 record added, 2 removed, 3 changed`, or that there is no difference. Never claims equality for what was skipped or is
- * not fresh.
+ * E.g. `1 record added, 2 removed, 3 changed`, or `No differences`. Says so if something was skipped or is not fresh: then
+ * the states may not be equal.
  */
 export function summaryText(document: MaybeNarrowed): string {
   const { summary, compared } = document;
@@ -285,13 +274,13 @@ export function summaryText(document: MaybeNarrowed): string {
   return isInDoubt(document) ? `${nothing} in what could be compared` : nothing;
 }
 
-/** The same after something that is said first. */
+/** The summary after `lead`. */
 function besideText(document: MaybeNarrowed): string {
   const text = summaryText(document).replace(/^No differences/, 'No other differences');
   return text.charAt(0).toLowerCase() + text.slice(1);
 }
 
-/** A diff; one that drift narrowed also says how many records differ with nothing of that open. */
+/** A diff, or drift, whose summary also counts records with differences that are not open. */
 type MaybeNarrowed = Omit<DiffDocument, 'summary'> & {
   readonly summary: DiffDocument['summary'] & Partial<Pick<DriftSummary, (typeof SETTLED)[number][0]>>;
 };
@@ -322,7 +311,7 @@ export function comparedText({ compared, summary }: MaybeNarrowed): string {
   return settled.length === 0 ? `${all}, ${equal}` : `${all}: ${[equal, ...settled].join(', ')}`;
 }
 
-/** Null where everything was compared, and as it is now. */
+/** Null if everything was compared, in its current state. */
 export function skippedNotice(
   document: Pick<DiffDocument, 'skipped' | 'stale'>,
   options: ReportOptions,
@@ -330,9 +319,7 @@ export function skippedNotice(
   if (!isInDoubt(document)) return null;
   return noticePart('warning', `${skippedSummary(document)}, so this may not be everything`, [
     ...document.skipped.map((skipped) => skippedText(skipped, options)),
-    ...hidingLines(document, options.definitions, {
-      placeOf: namedPlaces(options),
-    }),
+    ...hidingLines(document, options.definitions, { placeOf: namedPlaces(options) }),
   ]);
 }
 
@@ -357,7 +344,7 @@ function skippedSummary(document: Pick<DiffDocument, 'skipped' | 'stale'>): stri
     .join(', ');
 }
 
-/** The fields of a record that came or went with what a person knows it by first: writable ones, then the rest. */
+/** The fields of an added or removed record, writable ones first: people know it by these. */
 export function fieldsForPeople(
   change: Pick<RecordChange, 'change' | 'fields'>,
   definition: ResourceDefinition,

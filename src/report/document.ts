@@ -1,6 +1,6 @@
 /**
  * A report as plain data: built once from a diff, a plan, a restore, a drill or a period, then rendered as text, Markdown or
- * HTML. Texts may hold anything that a record holds: each renderer escapes what it writes. Secrets are masked before.
+ * HTML. Texts may contain anything that a record contains: each renderer escapes what it writes. Secrets are already masked.
  */
 import type { Severity } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -8,13 +8,23 @@ import type { JsonObject } from '../core/json.ts';
 import type { RecordChange, StateReference } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 
-/** A sentence; a part in `code` is a command, a path or a value, and stays as it is when it is copied. */
+/** A sentence; a part in `code` is a command, a path or a value, to be copied exactly. */
 export type Text = string | readonly (string | { readonly code: string })[];
 
-/** A command, an option or a value within a message. Between two that are not a pair is a space. */
+/** The text with its parts as these functions write them. */
+export function joinText(
+  text: Text,
+  plain: (words: string) => string,
+  code: (code: string) => string,
+): string {
+  const parts = typeof text === 'string' ? [text] : text;
+  return parts.map((part) => (typeof part === 'string' ? plain(part) : code(part.code))).join('');
+}
+
+/** A command, an option or a value in backquotes, without a space at either end: that is text between two of them. */
 const CODE = /`([^\s`](?:[^`\n]*[^\s`])?)`/;
 
-/** Words of our own, with what they have between backquotes as code. */
+/** Text of the program, with everything in backquotes as code. */
 export function withCommands(text: string): Text {
   return text
     .split(CODE)
@@ -22,20 +32,18 @@ export function withCommands(text: string): Text {
     .filter((part) => part !== '');
 }
 
-/** `unchanged`: a record that is only named, without a colour of its own. */
+/** `unchanged`: a record that is only named, without colour. */
 export type Change = RecordChange['change'] | 'unchanged';
 
 type Tone = 'good' | 'warning' | 'bad';
-
-/** A class of the style sheet, for colour. */
-type StatTone = RecordChange['change'] | Severity | '';
 
 /** One number with what it counts. */
 export interface Stat {
   readonly value: string;
   readonly sign: string;
   readonly label: string;
-  readonly tone: StatTone;
+  /** A class of the style sheet, for colour. */
+  readonly tone: RecordChange['change'] | Severity | '';
 }
 
 /** One record: a change, a step of a plan, its result, or a task. */
@@ -54,19 +62,19 @@ export interface Item {
   readonly tag?: Stat;
   readonly severity?: Severity;
   readonly id?: string;
-  /** What `id` is, where it is not the present id of the record. */
+  /** What `id` is, if it is not the current id of the record. */
   readonly idLabel?: string;
   /** The parents of the record. */
   readonly place?: readonly string[];
   /** E.g. `PATCH /api/…`. */
   readonly request?: string;
-  /** What the request sends, where that is not listed as fields. */
+  /** What the request sends, if it is not listed as fields. */
   readonly body?: JsonObject;
   readonly lines?: readonly Text[];
   readonly fields?: readonly FieldChange[];
-  /** What else the record holds, for a reader who unfolds it: HTML only. */
+  /** Other fields of the record, folded: HTML only. */
   readonly foldedFields?: readonly FieldChange[];
-  /** True where the fields are those of a record that came or went: then few of them, or none, are shown at once. */
+  /** True if the fields are those of an added or removed record: then only few of them, or none, are shown unfolded. */
   readonly isWholeRecord?: boolean;
   /** The field that makes the record as severe as it is. */
   readonly worstField?: FieldChange;
@@ -78,7 +86,7 @@ export interface Item {
 export interface Notice {
   readonly type: 'notice';
   readonly tone: Exclude<Tone, 'good'> | 'note';
-  /** Begins with the sign of its tone: one of several to go through. */
+  /** True for one of several notices: it begins with the sign of its tone. */
   readonly isListed?: boolean;
   readonly text: string;
   readonly items: readonly string[];
@@ -88,11 +96,11 @@ export interface Notice {
 /** Records under a heading; those of one group share a reason. */
 export interface RecordsPart {
   readonly type: 'records';
-  /** Left out: the records belong to what is before them. */
+  /** Without one, the records belong to the part before. */
   readonly heading?: string;
-  /** Below another heading instead of beside it. */
+  /** True for a heading one level down. */
   readonly isBelow?: boolean;
-  /** The kind of all of them, where they are of one, and what one of them is called. */
+  /** The kind of all records, if they are of one kind, and its name for one record. */
   readonly kind?: Kind;
   readonly singular?: string;
   readonly groups: readonly { readonly reason?: string; readonly items: readonly Item[] }[];
@@ -100,13 +108,13 @@ export interface RecordsPart {
   readonly counted?: { readonly records: number; readonly lines: readonly string[] };
   /** `blocks`: a paragraph for each record; `lines`: a line; `tasks`: a line to tick off. */
   readonly layout: 'blocks' | 'lines' | 'tasks';
-  /** The formats in which the reader opens it first; text leaves it out. */
+  /** The formats in which it is folded; text leaves it out. */
   readonly foldedIn?: readonly ('text' | 'html' | 'markdown')[];
 }
 
 export interface ListPart {
   readonly type: 'list';
-  /** Left out: the list belongs to what is before it. */
+  /** Without one, the list belongs to the part before. */
   readonly heading?: string;
   readonly isBelow?: boolean;
   readonly intro?: string;
@@ -117,14 +125,14 @@ export interface ListPart {
 
 export interface TablePart {
   readonly type: 'table';
-  /** Left out: the table belongs to what is before it. */
+  /** Without one, the table belongs to the part before. */
   readonly heading?: string;
   readonly columns: readonly string[];
-  /** Left out, the first column is on the left, and all others hold numbers. */
+  /** By default, all columns but the first are numbers. */
   readonly align?: readonly Align[];
-  /** The last column holds values of any length, as JSON: text and Markdown fold each. */
+  /** True if the last column has values of any length, as JSON: text and Markdown fold each. */
   readonly hasValues?: boolean;
-  /** Gone through as often as a format needs: there may be more of them than memory is to hold. */
+  /** Iterated as often as a format needs: there may be more rows than fit in memory. */
   readonly rows: Iterable<readonly string[]>;
   readonly total?: readonly string[];
   /** What to do about what it shows. */
@@ -133,14 +141,14 @@ export interface TablePart {
 
 export type Align = 'left' | 'right';
 
-/** Per column of the table. */
+/** The alignment of each column. */
 export function alignmentOf({ columns, align }: Pick<TablePart, 'columns' | 'align'>): Align[] {
   return columns.map(
     (_name, index) => align?.[index] ?? (align === undefined && index > 0 ? 'right' : 'left'),
   );
 }
 
-/** Kinds with all that is said of each, folded in HTML. */
+/** Kinds with details of each, folded in HTML. */
 export interface KindsPart {
   readonly type: 'kinds';
   readonly heading: string;
@@ -162,29 +170,28 @@ interface CodePart {
   readonly lines: readonly string[];
 }
 
-/** Charts, for HTML alone; the tables have the numbers. */
+/** Charts, for HTML only; the tables have the numbers. */
 interface ChartPart {
   readonly type: 'chart';
   readonly heading: string;
-  /** Markup of our own. */
   readonly html: string;
 }
 
 export type Part = Notice | RecordsPart | ListPart | TablePart | KindsPart | CodePart | ChartPart;
 
-/** A fact in one line; those with labels are in two columns. */
+/** A fact in one line; facts with labels are in two columns. */
 export type Fact = string | readonly [label: string, value: string];
 
 export interface ReportDocument {
   readonly title: string;
-  /** How text shows the title: alone, or before the summary; left out where the command says enough. */
+  /** How text output shows the title: on its own line, or before the summary; not at all without this. */
   readonly textTitle?: 'line' | 'label';
   /** The two states compared. */
   readonly states?: { readonly from: StateReference; readonly to: StateReference };
   /** A summary in one line. */
   readonly summary: string;
   readonly tone?: Tone;
-  /** The same in numbers, beside it. */
+  /** Shown beside the summary. */
   readonly detail?: string;
   /** Further facts, a line each. */
   readonly facts?: readonly Fact[];
@@ -198,6 +205,9 @@ export interface ReportDocument {
   readonly next?: readonly Text[];
 }
 
+/** The kinds of change, in the order of reports. */
+export const CHANGES = ['added', 'removed', 'changed'] as const;
+
 /** One sign per kind of change, to be distinguished without colour. */
 export const SIGN: Readonly<Record<RecordChange['change'], string>> = {
   added: '+',
@@ -208,7 +218,7 @@ export const SIGN: Readonly<Record<RecordChange['change'], string>> = {
 /** One sign per tone of a notice. */
 export const TONE_SIGN: Readonly<Record<Notice['tone'], string>> = { bad: '✗', warning: '!', note: '·' };
 
-/** The labels of the stats by severity: drift counts its findings, a diff its records. */
+/** The labels of the stats by severity: drift counts findings, a diff records. */
 export const BY_SEVERITY = { finding: 'Findings by severity', record: 'Records by severity' } as const;
 
 export const SEVERITY_SIGN: Readonly<Record<Severity, string>> = {
@@ -218,7 +228,7 @@ export const SEVERITY_SIGN: Readonly<Record<Severity, string>> = {
   low: '·',
 };
 
-/** A heading begins with a capital if nothing precedes it. */
+/** For a heading. */
 export function capital(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
@@ -233,12 +243,12 @@ export function recordsIn({ groups }: RecordsPart): Item[] {
   return groups.flatMap(({ items }) => items);
 }
 
-/** A list under a heading; no part where it would be empty. */
+/** A list under a heading; no part without items. */
 export function listPart(heading: string, items: readonly Text[], more: Partial<ListPart> = {}): ListPart[] {
   return items.length === 0 ? [] : [{ type: 'list', heading, items, ...more }];
 }
 
-/** Records under a heading, a paragraph each; no part without any. */
+/** Records under a heading, a paragraph each; no part without records. */
 export function recordsPart(
   heading: string,
   items: readonly Item[],
@@ -249,7 +259,7 @@ export function recordsPart(
     : [{ type: 'records', heading, layout: 'blocks', groups: [{ items }], ...more }];
 }
 
-/** Lines to copy; no part without any. */
+/** Lines to copy; no part without lines. */
 export function codePart(intro: string, language: string, lines: readonly string[]): CodePart[] {
   return lines.length === 0 ? [] : [{ type: 'code', intro, language, lines }];
 }
@@ -263,7 +273,7 @@ export function noticePart(
   return { type: 'notice', tone, text, items, ...(hint === undefined ? {} : { hint }) };
 }
 
-/** What `change` makes of each, again each time that somebody goes through them. */
+/** The mapped items; each iteration maps them again. */
 export function eachOf<Item, Made>(items: Iterable<Item>, change: (item: Item) => Made): Iterable<Made> {
   return {
     *[Symbol.iterator]() {

@@ -2,6 +2,7 @@
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { SEVERITIES } from '../catalog/definition.ts';
+import { defined } from '../core/defined.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { type JsonObject, type JsonValue, isJsonObject, setOwn } from '../core/json.ts';
 import type { Acceptance, Drift, Finding, OpenFinding } from '../diff/drift.ts';
@@ -13,29 +14,31 @@ import type { Sealed } from '../state/intact.ts';
 import { isMaskedChange, maskedAt, MASKED_CHANGE, maskedId, maskedPlace, withMaskedId } from './mask.ts';
 import { foldedPair, foldedValue, foldedValues, nameText } from './value-text.ts';
 
-/** Drift of one source, with the catalog as that source has it. */
+/** Drift of one source, with the definitions of that source. */
 interface ShownDrift extends Drift {
   readonly source: string;
   readonly definitions: (kind: Kind) => ResourceDefinition;
 }
 
 interface DriftDocumentOptions {
-  /** Open findings that are left out, since they matter less than what was asked for. */
+  /** The number of open findings below the requested severity, which are left out. */
   readonly below: number;
   readonly showsSecrets: boolean;
   /** The newest run of the source, if it failed and TO is the state before it (`failedRunDocument`). */
   readonly failedRun: object | null;
-  /** The run that shows of which mirror this is, with its root hash; null if it cannot. */
+  /** A run with its root hash, which identifies the mirror; null if there is none. */
   readonly head: Sealed | null;
-  /** The newest restore that TO has nothing of yet; null if there is none. */
+  /** The newest restore whose changes TO does not have yet; null if there is none. */
   readonly restoredSince: number | null;
 }
 
 /**
- * `{schema, source, from, to, head, failed_run, restored_since, compared, skipped, stale, left_out, schema_changes: [{kind, field, change, before, after, runs,
- * records}], findings: [{fingerprint, severity, kind, scope, id, name, change, path, place?, moved?, from?, to?, reopened?}], accepted: [finding with acceptance], ignored: [finding with rule], withdrawable,
- * summary}`. Of the summary, `findings` and the severities count findings, `open` too; all else counts records, whose sum is
- * `compared.records`. `place` is given where `path` leads through an element with an id; acceptances name it as their `path`. `path` is empty for a record that came or went; its value is then an object of its fields by pointer.
+ * `{schema, source, from, to, head, failed_run, restored_since, compared, skipped, stale, left_out, schema_changes: [{kind,
+ * field, change, before, after, runs, records}], findings: [{fingerprint, severity, kind, scope, id, name, change, path,
+ * place?, moved?, from?, to?, reopened?}], accepted: [finding with acceptance], ignored: [finding with rule], withdrawable,
+ * summary}`. In the summary, `open`, `findings` and the severities count findings; everything else counts records, whose sum
+ * is `compared.records`. `place` is given if `path` leads through an element with an id; it is the `path` of acceptances.
+ * `path` is empty for an added or removed record, whose value is an object of its fields by pointer.
  */
 export function driftDocument(
   drift: ShownDrift,
@@ -55,8 +58,10 @@ export function driftDocument(
     skipped: document.skipped,
     stale: document.stale ?? [],
     left_out: document.left_out ?? [],
-    ...(document.volatile_unknown === undefined ? {} : { volatile_unknown: document.volatile_unknown }),
-    ...(document.volatile_fields === undefined ? {} : { volatile_fields: document.volatile_fields }),
+    ...defined({
+      volatile_unknown: document.volatile_unknown,
+      volatile_fields: document.volatile_fields,
+    }),
     schema_changes: drift.forms.map(formDocument),
     findings: open.map((finding) => withReopened(shown(finding), finding)),
     accepted: accepted.map(({ finding, acceptance }) => ({
@@ -96,10 +101,10 @@ export function acceptanceDocument({ fingerprint, reason, acceptedAt, by, via, u
   return { fingerprint, reason, accepted_at: acceptedAt, by, via, until: until ?? null };
 }
 
-/** Why a finding is open though the mirror has an acceptance of it. */
+/** Why a finding is open although the mirror has an acceptance of it. */
 export const CONTRADICTED = 'the audit log does not prove its acceptance';
 
-/** A line that says what an acceptance has against the audit log; null where nothing. Its id may be a secret and is left out, as are those in its place. */
+/** How an acceptance contradicts the audit log; null if it does not. Ids, which may be secret, are left out. */
 export function contradictionText(
   { kind, path, contradiction, isGone }: Acceptance,
   source: string,
@@ -127,9 +132,11 @@ export function maskedFinding({ definitions }: Pick<ShownDrift, 'definitions'>, 
     {
       ...finding,
       path: maskedPlace(path, definition),
-      ...(finding.place === undefined ? {} : { place: maskedPlace(finding.place, definition) }),
-      ...(from === undefined ? {} : { from: value(from) }),
-      ...(to === undefined ? {} : { to: value(to) }),
+      ...defined({
+        place: finding.place && maskedPlace(finding.place, definition),
+        from: from === undefined ? undefined : value(from),
+        to: to === undefined ? undefined : value(to),
+      }),
     },
     definition,
   );
@@ -149,16 +156,16 @@ function maskedSide(
   return whole;
 }
 
-/** Characters of an accepted value, as JSON, that the audit log keeps. */
+/** Characters of an accepted value, as JSON, in the audit log. */
 const MEASURED_LIMIT = 1_000;
-/** Of those, for the value: the rest is for what says how much was left out. */
+/** Characters for the value itself: the rest is for the marks of gaps. */
 const MEASURED_SHARE = 850;
-/** As reports name the state that drift is measured from. */
+/** The reference of the baseline. */
 const BASELINE = 'baseline';
 
 /**
- * What is accepted with a finding, for the audit log: secrets masked, long values shortened so that the difference stays.
- * @param baseline the snapshot that is the baseline now: named where it still is what was compared
+ * What is accepted with a finding, for the audit log: secrets masked, long values shortened so that their difference stays.
+ * @param baseline the current baseline: named if it is the state that was compared
  */
 export function measuredOf(
   drift: Pick<ShownDrift, 'definitions' | 'document'>,
@@ -179,10 +186,7 @@ export function measuredOf(
     ...(from === undefined || before === undefined ? {} : { from: before }),
     ...(to === undefined || after === undefined ? {} : { to: after }),
     ...(isShortened ? { shortened: true } : {}),
-    baseline: {
-      ...stateOf(fromState),
-      ...(isBaseline && baseline !== undefined ? { name: baseline.name } : {}),
-    },
+    baseline: { ...stateOf(fromState), ...(isBaseline ? defined({ name: baseline?.name }) : {}) },
     state: stateOf(toState),
   };
 }
@@ -192,10 +196,10 @@ function cut(text: string, limit: number): string {
 }
 
 function stateOf({ ref, run, at }: StateReference): Measured['state'] {
-  return { ref, ...(run === undefined ? {} : { run }), ...(at === undefined ? {} : { at }) };
+  return { ref, ...defined({ run, at }) };
 }
 
-/** What was accepted, masked by the definition in force: a field may have become a secret since. */
+/** What was accepted, masked by the current definition: a field may have become a secret since. */
 export function maskedMeasured(
   measured: Measured | null,
   path: string,
@@ -211,13 +215,11 @@ export function maskedMeasured(
   };
 }
 
-/** Characters of an accepted value in a line. */
-const MEASURED_LINE = 100;
+const MEASURED_LINE = 100; // characters of an accepted value in a line
 
 /** `false → true`; `added` or `removed` with the fields of an entire record. */
 export function measuredText({ change, from, to, shortened }: Measured, path: string): string {
-  if (isMaskedChange({ path, ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) }))
-    return MASKED_CHANGE;
+  if (isMaskedChange({ path, ...defined({ from, to }) })) return MASKED_CHANGE;
   const [before, after] =
     shortened === true
       ? foldedPair(shortenedText(from), shortenedText(to), MEASURED_LINE)
@@ -226,7 +228,7 @@ export function measuredText({ change, from, to, shortened }: Measured, path: st
   return `${before} → ${after}`;
 }
 
-/** Values as JSON, empty where there was none. */
+/** The values as JSON, empty without one. */
 export function measuredCells(measured: Measured): Record<'from' | 'to' | 'baseline', string> {
   const { from, to, shortened } = measured;
   const [before, after] = [from, to].map((value) => {
@@ -251,9 +253,6 @@ function withReopened(shown: Finding, { reopened }: OpenFinding): object {
   const { contradiction } = acceptance;
   return {
     ...shown,
-    reopened: {
-      ...{ because, acceptance: acceptanceDocument(acceptance) },
-      ...(contradiction === undefined ? {} : { contradiction }),
-    },
+    reopened: { because, acceptance: acceptanceDocument(acceptance), ...defined({ contradiction }) },
   };
 }

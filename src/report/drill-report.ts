@@ -1,5 +1,6 @@
 /** A drill as a report: the score first, then kind by kind, then what is left to do. */
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import { defined } from '../core/defined.ts';
 import { count, percent, plural } from '../core/wording.ts';
 import {
   type DrillCounts,
@@ -23,17 +24,17 @@ import {
   withCommands,
 } from './document.ts';
 import { stackedBar } from './charts.ts';
-import { maskedChange, maskedFields, withMaskedId } from './mask.ts';
+import { maskedDocument, maskedFields, withMaskedId } from './mask.ts';
 import { parentTexts, referenceText, skippedText } from './notes.ts';
 import type { ReportOptions } from './options.ts';
 import { nameText } from './value-text.ts';
 
 interface DrillOptions extends ReportOptions {
-  /** True where the runbook is written anyway, and need not be offered. */
+  /** True if the command writes the runbook: then the report does not suggest it. */
   readonly hasRunbook?: boolean;
 }
 
-/** Verdicts in full, as headings of columns, and with their signs. */
+/** Verdicts in words (for one and for many records), as headings of columns, and with their signs. */
 const VERDICTS: Readonly<
   Record<DrillVerdict, Pick<Stat, 'tone' | 'sign'> & { one: string; many: string; column: string }>
 > = {
@@ -70,7 +71,7 @@ export function drillReport(document: DrillDocument, options: DrillOptions): Rep
       `from ${source === undefined ? '' : `${source}: `}${referenceText(from, options.timeText)}`,
       `${seconds.toFixed(1)} s, ${plural(applied, 'step')} applied in ${plural(passes, 'pass', 'passes')} (a record may take several, or none)`,
     ],
-    ...(generatedAt === undefined ? {} : { generatedAt }),
+    ...defined({ generatedAt }),
     stats: statsOf(document),
     parts: [
       ...skippedNotices(document, options),
@@ -127,13 +128,8 @@ export function verdictBar(
   const { label = 'Records by verdict', hasKey = true } = how;
   const parts = DRILL_VERDICTS.map((verdict) => {
     const { sign, one } = VERDICTS[verdict];
-    return {
-      name: verdict,
-      sign,
-      label: one,
-      text: pluralVerdict(verdict, totals[verdict]),
-      value: totals[verdict],
-    };
+    const value = totals[verdict];
+    return { name: verdict, sign, label: one, text: pluralVerdict(verdict, value), value };
   });
   return stackedBar(label, parts, { hasKey });
 }
@@ -186,7 +182,7 @@ function kindFacts(kind: DrillKind, { title }: ResourceDefinition): KindFacts {
   };
 }
 
-/** The line of configuration in a reason can be a screen long: then it is named here, and the runbook has it. */
+/** A line of configuration in a reason can fill a screen: then the reason names it, and the runbook has it. */
 function shortReason(reason: string): string {
   return reason.replace(
     /definitions: \{ (\w+): \{ fields: \{ .{100,} \} \} \}/,
@@ -216,7 +212,7 @@ function taskItem(task: DrillTask, options: ReportOptions): Item {
   };
 }
 
-/** What a page and a runbook show of a task: an id that is a secret is masked. */
+/** The name and the id of a task, masked if they are secret. */
 export function taskFacts(
   task: DrillTask,
   { definitions, showsSecrets }: ReportOptions,
@@ -248,7 +244,7 @@ export function outcomeText({ outcome }: Pick<DrillDocument, 'outcome'>): string
     : 'incomplete: not every record that requests can restore came back; the report says why';
 }
 
-/** E.g. `members: /id`: members to which the service assigns new values when their record is restored. */
+/** E.g. `members: /id`: fields to which the service assigns new values when a record is restored. */
 export function newValuesText(kind: DrillKind, { title }: ResourceDefinition): string[] {
   const paths = kind.fields
     .filter((field) => field.comes_back < field.records && field.cannot > kind.cannot)
@@ -256,22 +252,19 @@ export function newValuesText(kind: DrillKind, { title }: ResourceDefinition): s
   return paths.length === 0 ? [] : [`${title.many}: ${paths.join(', ')}`];
 }
 
-/** `drill --json`: secrets are masked unless they are shown; ids that are secrets as marks. */
+/** `drill --json`: secrets, and secret ids, are masked unless they are to be shown. */
 export function renderDrillJson(document: DrillDocument, options: ReportOptions): string {
-  const { definitions, showsSecrets } = options;
-  const shown: DrillDocument =
-    showsSecrets === true
-      ? document
-      : {
-          ...document,
-          remaining: document.remaining.map((change) => {
-            const definition = definitions(change.kind);
-            return withMaskedId(maskedChange(change, definition), definition);
-          }),
-          tasks: document.tasks.map((task) => {
-            const definition = definitions(task.kind);
-            return withMaskedId({ ...task, fields: maskedFields(task.fields, definition) }, definition);
-          }),
-        };
+  const shown = options.showsSecrets === true ? document : maskedDrill(document, options.definitions);
   return `${JSON.stringify(shown, null, 2)}\n`;
+}
+
+function maskedDrill(document: DrillDocument, definitions: ReportOptions['definitions']): DrillDocument {
+  return {
+    ...document,
+    remaining: maskedDocument({ changes: document.remaining }, definitions).changes,
+    tasks: document.tasks.map((task) => {
+      const definition = definitions(task.kind);
+      return withMaskedId({ ...task, fields: maskedFields(task.fields, definition) }, definition);
+    }),
+  };
 }

@@ -1,4 +1,4 @@
-/** Values in HTML: side by side with the place where they differ marked, long ones folded. */
+/** Values in HTML: side by side, with their difference marked; long values are folded. */
 import { type ArrayChange, diffArrays } from 'diff';
 import type { JsonValue } from '../core/json.ts';
 import type { FieldChange } from '../diff/compare.ts';
@@ -6,11 +6,11 @@ import { escapeMarkup } from './markup.ts';
 import { isMaskedChange, MASKED_CHANGE } from './mask.ts';
 import { elementLines, folded, foldedPair, movedText, pathText, sharedEnds } from './value-text.ts';
 
-const OPEN_LIMIT = 600; // characters of a value shown at once; longer ones are unfolded by the reader
-const VALUE_LIMIT = 20_000; // characters of a value at all: a page of 1 MB values would not open
-const SUMMARY_LIMIT = 160; // characters of a folded value that are seen
-const MOST_DIFFERENT = 1_000; // lines: a comparison blocks the event loop for 0.1 s at most
-const LEAST_SHARED = 0.3; // of the longer text: below it the two are simply different, and nothing is marked
+const OPEN_LIMIT = 600; // characters: a longer value is folded
+const VALUE_LIMIT = 20_000; // characters of a value in the page: browsers do not open a page with 1 MB values
+const SUMMARY_LIMIT = 160; // characters of the summary of a folded value
+const MOST_DIFFERENT = 1_000; // lines: the comparison blocks the event loop for at most 0.1 s
+const LEAST_SHARED = 0.3; // of the longer text: with less in common, nothing is marked
 
 /** One field as a row: its pointer, then one value, or old and new. */
 export function fieldHtml(field: FieldChange): string {
@@ -34,7 +34,7 @@ export function fieldHtml(field: FieldChange): string {
 interface ShownValue {
   /** HTML. */
   readonly body: string;
-  /** HTML in its place while it is folded; null if it is not folded. */
+  /** HTML that is shown while the value is folded; null if it is not folded. */
   readonly summary: string | null;
 }
 
@@ -45,7 +45,7 @@ function valueHtml({ body, summary }: ShownValue, style: 'old' | 'new'): string 
   return `<div class="value ${style}"><span class="side">${label}: </span>${shown}</div>`;
 }
 
-/** @param own what each side has alone, where that can be said */
+/** @param own the elements that only one side has, if both are such arrays */
 function pair(from: string, to: string, own: ReturnType<typeof elementLines>): [ShownValue, ShownValue] {
   const isLong = from.length > OPEN_LIMIT || to.length > OPEN_LIMIT;
   const seen = !isLong
@@ -54,7 +54,7 @@ function pair(from: string, to: string, own: ReturnType<typeof elementLines>): [
       ? foldedPair(from, to, SUMMARY_LIMIT)
       : ([own.removed || own.before, own.added || own.after] as const);
   const summary = (index: 0 | 1): string | null =>
-    // Beside a long value, a short one needs no folding.
+    // A short value is not folded, even beside a long one.
     seen === null || (index === 0 ? from : to).length <= SUMMARY_LIMIT
       ? null
       : escapeMarkup(oneLine(seen[index]));
@@ -72,12 +72,12 @@ function summaryOf(text: string, limit: number): string | null {
   return text.length <= OPEN_LIMIT ? null : escapeMarkup(oneLine(folded(text, limit)));
 }
 
-/** Both texts with what only one of them holds in `<mark>`, where they share enough for that to help. */
+/** Both texts, with what only one of them has in `<mark>` if they have enough in common. */
 function marked(from: string, to: string): [string, string] {
   if (from.includes('\n') && to.includes('\n')) return markedLines(from.split('\n'), to.split('\n'));
   const isText = from.startsWith('"') && to.startsWith('"');
   const { head, tail } = sharedEnds(from, to);
-  // A number with one digit marked misleads: it is another number.
+  // Only for strings: one marked digit of a number would be misleading.
   const isClose = head + tail >= LEAST_SHARED * Math.max(from.length, to.length);
   if (!isText || !isClose) return [plainText(from), plainText(to)];
   return [from, to].map((text) => {
@@ -87,11 +87,11 @@ function marked(from: string, to: string): [string, string] {
   }) as [string, string];
 }
 
-/** The same in complete lines: elements and members, of which the last one has no comma. */
+/** The same by lines, without the commas that only the last element or member lacks. */
 function markedLines(from: readonly string[], to: readonly string[]): [string, string] {
   const [before, after] = [from, to].map((lines) => lines.map((line) => line.replace(/,$/, '')));
   const parts = lineParts(before ?? [], after ?? []) ?? [];
-  // Brackets that both have are nothing in common.
+  // Equal brackets do not count as common.
   if (!parts.some(({ added, removed, value }) => !added && !removed && value.some((line) => /\w/.test(line))))
     return [plainText(from.join('\n')), plainText(to.join('\n'))];
   const side = (
@@ -109,7 +109,7 @@ function markedLines(from: readonly string[], to: readonly string[]): [string, s
   return [side(from, 'added', 'removed'), side(to, 'removed', 'added')];
 }
 
-/** What two lists of lines have in common, and each alone, by their longest common subsequence; undefined where that is too much. */
+/** Common and different lines of two lists, by their longest common subsequence; undefined if too many differ. */
 export function lineParts(
   left: readonly string[],
   right: readonly string[],
@@ -121,7 +121,7 @@ function markedText(text: string): string {
   return `<mark>${escapeMarkup(text)}</mark>`;
 }
 
-/** Objects and arrays over several lines: the only line breaks that are not written out. */
+/** Objects and arrays over several lines: the only line breaks that are not escaped. */
 function indented(value: JsonValue): string {
   return JSON.stringify(value, null, 2);
 }
@@ -134,7 +134,7 @@ function plainText(text: string): string {
   return text.split('\n').map(escapeMarkup).join('\n');
 }
 
-/** A pointer that may break after its slashes, and only there while there is room. */
+/** A pointer that may break before its slashes. */
 function breakable(path: string): string {
   return escapeMarkup(path).replace(/(?<=.)\//g, '<wbr>/');
 }

@@ -2,9 +2,9 @@
 import { hash } from 'node:crypto';
 import { escapeMarkup } from './markup.ts';
 
-/** The pieces of a complete document around those of `body`, which are HTML already; `title` is text. */
+/** The pieces of a complete document. @param title text @param body pieces of HTML */
 export function* htmlPage(title: string, body: Iterable<string>): Generator<string, undefined> {
-  // Only this very style and script, by hash: markup that slipped through the escaping could still not act.
+  // Only this style and this script, by hash: unescaped markup could not run anything.
   const policy = `default-src 'none'; style-src '${digest(PAGE_STYLE)}'; script-src '${digest(PAGE_SCRIPT)}'; base-uri 'none'; form-action 'none'`;
   yield `<!DOCTYPE html>
 <html lang="en">
@@ -35,11 +35,9 @@ function digest(text: string): string {
   return `sha256-${hash('sha256', text, 'base64')}`;
 }
 
-// The script of the HTML pages: inline, and allowed by its hash.
-
 /**
- * Filters the records on the page; without it everything is simply shown. `/` leads to the filter box, Escape clears it.
- * Unfolds every value for paper, and folds it again.
+ * The script of the pages: inline, allowed by its hash. Filters the records; without it all are shown. `/` moves to the
+ * filter box, Escape clears it. Unfolds every value for printing.
  */
 const PAGE_SCRIPT = `
 'use strict';
@@ -114,11 +112,9 @@ const PAGE_SCRIPT = `
 })();
 `;
 
-// The style sheet of the HTML pages: inline, and allowed by its hash.
-
 /**
- * Light or dark by the settings of the reader; one column on a phone; in print, black on white with everything
- * unfolded. Every pair of text and background has a contrast of at least 4.5 (WCAG 2.2, 1.4.3).
+ * The style sheet of the pages: inline, allowed by its hash. Light or dark by the settings of the reader; one column on a
+ * phone; black on white in print. Every pair of text and background has a contrast of at least 4.5 (WCAG 2.2, 1.4.3).
  */
 export const PAGE_STYLE = `
 :root { color-scheme: light dark;
@@ -162,8 +158,6 @@ mark { color: inherit; border-radius: 2px; }
 .stats li { font-size: .875rem; font-weight: 400; }
 .warning { background: var(--raised); border: 1px solid var(--high); border-left-width: 5px; border-radius: 8px; padding: .6rem .9rem; margin: 1.25rem 0 0; }
 .warning strong { color: var(--high); }
-.forms { margin: 1.5rem 0 0; }
-.forms ul { margin: .25rem 0 0; padding-left: 1.25rem; list-style: disc; overflow-wrap: anywhere; }
 .warning ul { margin: .25rem 0 0; padding-left: 1.25rem; list-style: disc; overflow-wrap: anywhere; }
 
 .worst { margin: 1.25rem 0 0; }

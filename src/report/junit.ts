@@ -1,6 +1,6 @@
 /**
- * `--format junit`: a test suite per kind, a failure per record that differs, an error per thing that could not be
- * compared. Follows the schema that Jenkins' xUnit plugin checks (junit-10.xsd), which Surefire and GitLab share.
+ * `--format junit`: a test suite per kind, a failure per record that differs, an error per collection that could not be
+ * compared. Follows the schema that Jenkins' xUnit plugin checks (junit-10.xsd); Surefire and GitLab use the same.
  */
 import type { DiffDocument } from '../diff/change.ts';
 import { type ReportChange, type Section, comparedText, sectionsOf, summaryText } from './diff-report.ts';
@@ -10,7 +10,7 @@ import { escapeMarkup } from './markup.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import type { ReportOptions } from './options.ts';
 
-const VALUE_LIMIT = 2_000; // characters of a value: CI servers keep every failure text in memory
+const VALUE_LIMIT = 2_000; // characters of a value: CI servers keep all failure texts in memory
 
 interface Suite {
   readonly name: string;
@@ -20,7 +20,7 @@ interface Suite {
   readonly cases: readonly string[];
 }
 
-/** The diff as JUnit XML. A suite named `comparison` always comes first, with the notes: a report without tests reads as "not run". */
+/** The diff as JUnit XML. A suite `comparison` with the notes is always the first: a report without tests looks like "not run". */
 export function renderJunit(document: DiffDocument, options: ReportOptions): string {
   const suites = [comparisonSuite(document, options), ...sectionsOf(document, options).map(kindSuite)];
   const total = (of: (suite: Suite) => number): number => suites.reduce((sum, suite) => sum + of(suite), 0);
@@ -73,7 +73,7 @@ function kindSuite({ definition, changes }: Section): Suite {
     tests: changes.length,
     failures: changes.length,
     errors: 0,
-    cases: changes.map((report) => failedCase(report)),
+    cases: changes.map(failedCase),
   };
 }
 

@@ -9,12 +9,12 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "'": '&#39;',
 };
 
-/** Characters of a word that has room on a line of a phone. */
+/** Characters of a word that fits on a line of a phone. */
 const UNBROKEN = 30;
 
 /**
- * A command in HTML whose lines end at spaces: a browser would break it behind each hyphen, and `--` alone at the end of a line reads as an
- * argument of its own. The style sheet keeps `unbroken` on one line.
+ * A command in HTML whose lines only break at spaces: a browser would also break them after hyphens, and `--` alone at the
+ * end of a line looks like an argument. The style sheet keeps `unbroken` on one line.
  * @param escaped content of an element, without tags
  */
 export function unbrokenWords(escaped: string): string {
@@ -23,10 +23,7 @@ export function unbrokenWords(escaped: string): string {
   );
 }
 
-/**
- * The text as content or quoted attribute value of HTML or XML, active characters written out first: what remains is
- * allowed in XML 1.0 and cannot leave the place it is put in.
- */
+/** The text as content or quoted attribute value of HTML or XML. Control characters, which XML 1.0 forbids, are written out. */
 export function escapeMarkup(text: string): string {
   return escapeControlCharacters(text).replace(/[&<>"']/g, (character) => ENTITIES[character] ?? '');
 }

@@ -4,6 +4,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { MASK, MemberNames, shownText } from '../catalog/masks.ts';
 import { isHeaderTuple, isSecretName, isSecretPair } from '../catalog/named-secrets.ts';
+import { defined } from '../core/defined.ts';
 import { type JsonObject, type JsonValue, isJsonObject, setOwn } from '../core/json.ts';
 import type { DiffDocument, RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
@@ -24,9 +25,9 @@ export function isMaskedChange({ from, to }: FieldChange): boolean {
 type Place = readonly string[];
 
 /**
- * Masks secrets at or below `segments`, except null and the empty text. Undocumented values (unknown fields, and all
- * below the top level) are secrets by their names, as in a restore; booleans among them are not.
- * @param places those of the definition's secret pointers, as segments, that may lie at or below; `*` matches any segment
+ * Masks secrets at or below `segments`, except null and the empty text. For undocumented values (unknown fields, and
+ * everything below the top level), the name decides, as in a restore; booleans are never secret.
+ * @param places the secret places of the definition that may be at or below `segments`; `*` matches any segment
  */
 function maskedValue(
   value: JsonValue,
@@ -76,14 +77,17 @@ export function maskedFields(
   const names = new MemberNames(definition);
   return fields.map((field) => {
     const { path, from_path: fromPath, place, from, to } = field;
-    const segments = splitPointer(field.path);
+    const segments = splitPointer(path);
+    const masked = (value: JsonValue | undefined): JsonValue | undefined =>
+      value === undefined ? undefined : maskedValue(value, segments, definition);
     return {
       ...field,
       path: maskedPlace(path, definition, names),
-      ...(fromPath === undefined ? {} : { from_path: maskedPlace(fromPath, definition, names) }),
-      ...(place === undefined ? {} : { place: maskedPlace(place, definition, names) }),
-      ...(from === undefined ? {} : { from: maskedValue(from, segments, definition) }),
-      ...(to === undefined ? {} : { to: maskedValue(to, segments, definition) }),
+      ...defined({
+        from_path: fromPath && maskedPlace(fromPath, definition, names),
+        place: place && maskedPlace(place, definition, names),
+        ...{ from: masked(from), to: masked(to) },
+      }),
     };
   });
 }
@@ -94,8 +98,8 @@ export function maskedAt(path: string, value: JsonValue, definition: ResourceDef
 }
 
 /**
- * A change's `path` or `place`, with secret ids of elements and secrets in names of members masked.
- * @param names of the other places of the record
+ * The `path` or `place` of a change, with secret ids of elements and secrets in names of members masked.
+ * @param names has the names in the other places of the record
  */
 export function maskedPlace(
   place: string,
@@ -112,13 +116,13 @@ export function maskedPlace(
   return pointerTo(shown);
 }
 
-/** True where a kind's id is itself a secret (an invite's id is its sign-up link, wire-notes.md, Secrets). */
+/** True if the id of the kind is a secret (that of an invite is its sign-up link, wire-notes.md, Secrets). */
 export function isSecretId(definition: ResourceDefinition): boolean {
   const pointer = pointerTo(definition.idPath);
   return pointer !== '' && isSecretPath(pointer, definition);
 }
 
-/** True at or below a secret place: all of its value is masked. */
+/** True at or below a secret place: the entire value is masked. */
 function isSecretPath(pointer: string, definition: ResourceDefinition): boolean {
   const segments = splitPointer(pointer);
   return (
@@ -131,21 +135,21 @@ function isSecretPath(pointer: string, definition: ResourceDefinition): boolean 
   );
 }
 
-/** The change with every secret value masked, and an earlier id that is one. Its own id and name stay. */
+/** The change with every secret value masked, and its earlier id if that is secret, but not its id and its name. */
 export function maskedChange(change: RecordChange, definition: ResourceDefinition): RecordChange {
   const { created_again: again } = change;
   return {
     ...change,
     fields: maskedFields(change.fields, definition),
-    ...(again === undefined ? {} : { created_again: { ...again, was: maskedId(again.was, definition) } }),
+    ...defined({ created_again: again && { ...again, was: maskedId(again.was, definition) } }),
   };
 }
 
-/** The document with every secret masked: values, and ids that are secrets themselves. */
-export function maskedDocument(
-  document: DiffDocument,
+/** The document with every secret masked: values, and secret ids. */
+export function maskedDocument<Document extends Pick<DiffDocument, 'changes'>>(
+  document: Document,
   definitions: (kind: Kind) => ResourceDefinition,
-): DiffDocument {
+): Document {
   return {
     ...document,
     changes: document.changes.map((change) => {
@@ -155,7 +159,7 @@ export function maskedDocument(
   };
 }
 
-/** The object with its id masked if it is secret, also where the id serves as the name. */
+/** The object with its id masked if it is secret, also if it serves as the name. */
 export function withMaskedId<T extends { readonly id: string; readonly name: string }>(
   record: T,
   definition: ResourceDefinition,
@@ -165,17 +169,14 @@ export function withMaskedId<T extends { readonly id: string; readonly name: str
   return { ...record, id, name: record.name === record.id ? id : record.name };
 }
 
-/** `[secret:` and twelve hex digits: an id that is masked already; commands accept it as an id. */
-const MASKED_ID = /^\[secret:[0-9a-f]{12}\]$/;
-
-/** True for a text that `maskedId` could have made. */
+/** True for a text of the form that `maskedId` makes; commands accept it as an id. */
 export function isMaskedId(text: string): boolean {
-  return MASKED_ID.test(text);
+  return /^\[secret:[0-9a-f]{12}\]$/.test(text);
 }
 
 /**
- * An id as reports show it: a secret one as a stable digest, so that records can be distinguished and named in commands.
- * Secret ids are random, so they cannot be guessed from their digests.
+ * An id as reports show it: a secret id as a stable digest, so that records can be distinguished and named in commands. The
+ * digest does not reveal the id, because secret ids are random.
  */
 export function maskedId(id: string, definition: ResourceDefinition): string {
   if (!isSecretId(definition) || isMaskedId(id)) return id;

@@ -1,10 +1,11 @@
-/** Notes on states, collections and records beside their changes, in the same words for all formats. */
+/** Notes on states, collections and records, in the same words for all formats. */
 import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { collectionKey, definitionOf, familyKinds, scopeKey, scopeText } from '../catalog/catalog.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
+import { defined } from '../core/defined.ts';
 import { count, plural } from '../core/wording.ts';
 import {
   type DiffDocument,
@@ -22,16 +23,12 @@ import type { OtherId } from '../diff/history.ts';
 import type { ReportOptions } from './options.ts';
 import { byText, nameText } from './value-text.ts';
 
-/** E.g. `organization Harbor (0189…), project 12`; without `hasIds`, the id only where there is no name. */
-export function placeText(
-  scope: RecordChange['scope'],
-  options: ReportOptions,
-  how: { readonly hasIds: boolean } = { hasIds: true },
-): string {
-  return parentTexts(scope, options, how).join(', ');
+/** E.g. `organization Harbor (0189…), project 12`; with `hasIds: false`, the id only of parents without a name. */
+export function placeText(...of: Parameters<typeof parentTexts>): string {
+  return parentTexts(...of).join(', ');
 }
 
-/** The parts of `placeText`, in which names may have commas. */
+/** The parts of `placeText`: a name may contain a comma. */
 export function parentTexts(
   scope: RecordChange['scope'],
   options: ReportOptions,
@@ -49,7 +46,7 @@ export function parentTexts(
   });
 }
 
-/** Places by the names of the parents, in either state; the ids of those without one. */
+/** Writes places by the names of the parents in either state; by id if there is no name. */
 export function namedPlaces(options: ReportOptions): PlaceOf {
   const { parentName, removedParentName } = options;
   const named: ReportOptions = {
@@ -59,10 +56,15 @@ export function namedPlaces(options: ReportOptions): PlaceOf {
   return (scope) => placeText(scope, named, { hasIds: false });
 }
 
-/** E.g. `production: run 41, 2026-03-01T07:00:00Z`, whatever of it is known; the time as `timeText` writes it. */
+/** An ISO 8601 time without fractions of a second. */
+export function toTheSecond(at: string): string {
+  return at.replace(/\.\d+Z$/, 'Z');
+}
+
+/** E.g. `production: run 41, 2026-03-01T07:00:00Z`, as far as it is known. */
 export function referenceText(
   reference: StateReference,
-  timeText: (at: string) => string = (at) => at.replace(/\.\d+Z$/, 'Z'),
+  timeText: (at: string) => string = toTheSecond,
 ): string {
   const parts = [
     reference.run === undefined || reference.ref === `run:${reference.run}` ? null : `run ${reference.run}`,
@@ -74,7 +76,7 @@ export function referenceText(
   );
 }
 
-/** Said where a state of the past is shown without its volatile fields; `of` names it, `fields` those that are known by name. */
+/** For a past state without volatile fields. @param of names the state @param fields the fields that are known by name */
 export function unknownFieldsText(of: string, fields: string): string {
   return `${of}: fields that change on their own are left out (${fields}), the mirror has their latest values only`;
 }
@@ -86,12 +88,12 @@ export function skippedText(skipped: DiffDocument['skipped'][number], options: R
   return `${title}${place === '' ? '' : `, ${place}`}: ${escapeControlCharacters(skipped.reason)}`;
 }
 
-/** True if something could not be compared, or not in its present state: exit code 3. */
+/** True if something could not be compared, or only as it was last read: exit code 3. */
 export function isInDoubt(document: Pick<DiffDocument, 'skipped' | 'stale'>): boolean {
   return document.skipped.length > 0 || readingsThatMayHideChanges(document).length > 0;
 }
 
-/** The collections that put it in doubt, each once. */
+/** The collections that could not be compared, or only as they were last read, each once. */
 export function uncomparedCollections(
   document: Pick<DiffDocument, 'skipped' | 'stale'>,
 ): { readonly kind: Kind; readonly scope: Scope }[] {
@@ -107,13 +109,9 @@ export function uncomparedCollections(
 /** More of one kind are only counted. */
 const SCOPES_SHOWN = 3;
 
-interface Noted {
-  readonly kind: Kind;
-  readonly scope: Scope;
-  readonly reason: string;
-}
+type Noted = Pick<DiffDocument['skipped'][number], 'kind' | 'scope' | 'reason'>;
 
-/** The parents of a collection in words; their ids where no names are at hand. */
+/** The parents of a collection in words; their ids if there are no names. */
 export type PlaceOf = (scope: Scope) => string;
 
 interface NotesOptions {
@@ -135,18 +133,21 @@ export function groupedNotes(
     const kinds = [...Map.groupBy(same, ({ kind }) => kind)].map(
       ([kind, own]) => `${definitions(kind).title.many}${placesText(own, placeOf)}`,
     );
-    // A reason that counts something counts it in each of them.
+    // A reason that begins with a number is about each of the collections.
     const each = same.length > 1 && /^\d/.test(reason) ? 'each ' : '';
-    const more = kinds.length - most;
-    const named = `${kinds.slice(0, most).join(', ')}${more > 0 ? ` and ${plural(more, 'more kind')}` : ''}`;
-    return `${label}: ${named}: ${each}${reason}`;
+    return `${label}: ${kindsText(kinds, most)}: ${each}${reason}`;
   });
+}
+
+function kindsText(kinds: readonly string[], most: number): string {
+  const more = kinds.length - most;
+  return `${kinds.slice(0, most).join(', ')}${more > 0 ? ` and ${plural(more, 'more kind')}` : ''}`;
 }
 
 /** Kinds named on one line; more are only counted. */
 export const KINDS_SHOWN = 6;
 
-/** What was left out on purpose, on one line without places: a reason that all share, else how to see them. */
+/** What was left out on purpose, on one line without places: with the reason, if there is only one. */
 export function leftOutLine(
   { left_out: notes = [] }: Pick<DiffDocument, 'left_out'>,
   definitions: (kind: Kind) => ResourceDefinition,
@@ -156,11 +157,10 @@ export function leftOutLine(
     const name = definitions(kind).title.many;
     return own.length === 1 ? name : `${name} (${plural(own.length, 'list')})`;
   });
-  const more = kinds.length - KINDS_SHOWN;
-  const named = `${kinds.slice(0, KINDS_SHOWN).join(', ')}${more > 0 ? ` and ${plural(more, 'more kind')}` : ''}`;
+  const named = kindsText(kinds, KINDS_SHOWN);
   const reasons = [...new Set(notes.map(({ reason }) => reason))];
   const [reason = ''] = reasons;
-  // A reason that counts something is that of one list.
+  // A reason that begins with a number is about one list.
   return reasons.length === 1 && (notes.length === 1 || !/^\d/.test(reason))
     ? [`left out: ${named}: ${escapeControlCharacters(reason)}`]
     : [`left out, for ${plural(reasons.length, 'reason')} that \`-v\` shows: ${named}`];
@@ -173,16 +173,16 @@ function placesText(notes: readonly Noted[], placeOf: PlaceOf): string {
   return ` (${places.slice(0, SCOPES_SHOWN).join('; ')}${more > 0 ? `; and ${count(more)} more` : ''})`;
 }
 
-// Collections compared as last read (stale): where that may hide a change, a report must not say "no differences".
+// Collections that were compared as last read (stale): if that may hide a change, a report must not say "no differences".
 
 type Definitions = (kind: Kind) => ResourceDefinition;
 
-/** The old readings that speak against "no differences" (`mayHide`): they make exit code 3. */
+/** The stale readings that may hide changes: they cause exit code 3. */
 export function readingsThatMayHideChanges({ stale = [] }: Pick<DiffDocument, 'stale'>): readonly Stale[] {
   return stale.filter(mayHide);
 }
 
-/** The same as text, one line per reason. */
+/** These readings as text, a line for each reason. */
 export function hidingLines(
   document: Pick<DiffDocument, 'stale'> & Partial<Pick<DiffDocument, 'from' | 'to'>>,
   definitions: Definitions,
@@ -199,7 +199,7 @@ export function hidingLines(
   ];
 }
 
-/** Without the lists of all components whose held removals are all held in the lists of families too. */
+/** Without lists of all components whose held removals are also in the lists of families. */
 export function heldOnce<T extends { readonly kind: Kind; readonly scope: Scope; readonly held?: number }>(
   lists: readonly T[],
 ): T[] {
@@ -213,7 +213,7 @@ export function heldOnce<T extends { readonly kind: Kind; readonly scope: Scope;
   });
 }
 
-/** The other stale readings, as text: in FROM they only affect the date of a change. */
+/** The other stale readings as text: in FROM they only affect the date of a change. */
 export function staleFromLines(
   { stale = [] }: Pick<DiffDocument, 'stale'>,
   definitions: Definitions,
@@ -223,21 +223,19 @@ export function staleFromLines(
     'older than the rest',
     stale
       .filter((each) => !mayHide(each))
-      // Of all lists but those of some kinds, the places would be a page.
+      // A limited run lacks the lists of most kinds: the places would fill a page.
       .map((each) => (each.is_limited === true ? { ...each, scope: {} } : each)),
     definitions,
     { placeOf },
   );
 }
 
-// Accepted drift.
-
-/** The same as `acceptedText`, with the names and the reason as they may be printed. */
+/** `acceptedText` with names and reason escaped. */
 export function acceptedOnOneLine(
   { by, via, reason, ...acceptance }: Parameters<typeof acceptedText>[0],
   timeText?: (at: string) => string,
 ): string {
-  const who = { by: nameText(by), ...(via === undefined ? {} : { via: nameText(via) }) };
+  const who = { by: nameText(by), ...defined({ via: via && nameText(via) }) };
   return acceptedText({ ...acceptance, ...who, reason: nameText(reason) }, timeText);
 }
 
@@ -254,29 +252,22 @@ export function formChangeText({
   before,
   after,
 }: Omit<FormChange, 'runs' | 'kind'> & { readonly kind: string }): string {
-  switch (change) {
-    case 'gained':
-      return escapeControlCharacters(
-        `${kind}: ${field} is new${after.length === 0 ? '' : ` (${after.join(', ')})`}`,
-      );
-    case 'lost':
-      return escapeControlCharacters(
-        `${kind}: ${field} is gone${before.length === 0 ? '' : ` (${before.join(', ')})`}`,
-      );
-    case 'retyped':
-      return escapeControlCharacters(
-        `${kind}: ${field} was ${before.join(' or ')}, is ${after.join(' or ')}`,
-      );
-  }
+  const types = (names: readonly string[]): string => (names.length === 0 ? '' : ` (${names.join(', ')})`);
+  const text = {
+    gained: `is new${types(after)}`,
+    lost: `is gone${types(before)}`,
+    retyped: `was ${before.join(' or ')}, is ${after.join(' or ')}`,
+  }[change];
+  return escapeControlCharacters(`${kind}: ${field} ${text}`);
 }
 
-/** The same with the records that it explains and the runs that found it. */
+/** `formChangeText` with the number of records that it explains and the runs that found it. */
 export function formLine(form: ExplainedForm): string {
   const { runs, records } = form;
   return `${formChangeText(form)}: ${plural(records, 'record')}, ${runs.length === 1 ? 'run' : 'runs'} ${runs.join(', ')}`;
 }
 
-/** Of a record whose list was not read since, or only a part of it. */
+/** For a record whose list was not read since, or only in part. */
 export function notReadText({
   run,
   reason,
@@ -292,26 +283,20 @@ export function notReadText({
 
 // Records that continue under a new id.
 
-/** E.g. `created again by restore 3 (ann@host; id 2 → 5)`; both ids as they are to be shown. */
+/** E.g. `created again by restore 3 (ann@host; id 2 → 5)`; the ids are already masked if they are secret. */
 export function recreatedText(again: Recreated, id: string): string {
   const ids = `id ${nameText(again.was)} → ${nameText(id)}`;
   return `${recreation(again)} (${byText(again)}; ${ids})`;
 }
 
-/** The same without ids. */
-function recreatedByText(again: Recreated): string {
-  return `${recreation(again)} (${byText(again)})`;
-}
-
 /** How a record got another id, and until when it had it: `created again by restore 3 (ann@host)`. */
 export function otherIdText({ isLater, created, returned }: OtherId): string {
   const parts = [
-    ...(created === undefined ? [] : [recreatedByText(created)]),
-    ...(returned === undefined
-      ? []
-      : [isLater ? `back in run ${returned.run}` : `until an earlier id was back in run ${returned.run}`]),
+    created && `${recreation(created)} (${byText(created)})`,
+    returned &&
+      (isLater ? `back in run ${returned.run}` : `until an earlier id was back in run ${returned.run}`),
   ];
-  return parts.join(', ');
+  return parts.filter((part) => part !== undefined).join(', ');
 }
 
 function recreation({ restore, is_recognised: isRecognised }: Recreated): string {
@@ -320,7 +305,7 @@ function recreation({ restore, is_recognised: isRecognised }: Recreated): string
     : `created again by restore ${restore}`;
 }
 
-/** `changed by restore 1 (ann@host)`; where it wrote only some of the fields, `changed, /name by restore 1 (ann@host)`. */
+/** `changed by restore 1 (ann@host)`; if it wrote only some of the fields, `changed, /name by restore 1 (ann@host)`. */
 export function writtenText(
   change: string,
   by: WrittenBy,
@@ -336,7 +321,7 @@ export function restoreText(by: Pick<WrittenBy, 'restore' | 'by' | 'via'>): stri
   return `restore ${by.restore} (${byText(by)})`;
 }
 
-/** `changed`, or what is in its place; of a record that had been away, also that it came back. */
+/** `changed`, or how the record was recreated; both for a record that was added or removed. */
 export function changeText({
   change,
   id,

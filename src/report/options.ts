@@ -1,4 +1,4 @@
-/** What every rendering of a diff may use in addition to the diff. */
+/** What the reports use in addition to their documents. */
 import type { Kind } from '../catalog/kinds.ts';
 import type { RecordKey } from '../catalog/order.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -11,46 +11,46 @@ import type { SeverityOf } from '../diff/severity.ts';
 export interface ReportOptions {
   /** Definitions in force (profile and overrides applied): titles, severities, and which fields are secret. */
   readonly definitions: (kind: Kind) => ResourceDefinition;
-  /** What the configuration has of what is advised to add to it; nothing when left out. */
+  /** What the configuration already has of the settings that reports suggest; by default nothing. */
   readonly present?: Present;
-  /** Severities in force; the catalog's when left out. */
+  /** Severities in force; by default those of the catalog. */
   readonly severityOf?: SeverityOf;
-  /** True writes secrets in clear; left out, they are masked. */
+  /** True shows secrets; by default they are masked. */
   readonly showsSecrets?: boolean;
   /** Heading, e.g. `Configuration drift`. */
   readonly title?: string;
-  /** The source that the places of findings name; left out, that of the document, or `default`. */
+  /** The source in the places of findings; by default that of the document, or `default`. */
   readonly source?: string;
   /** The fingerprints of drift, if the mirror with their key is available. */
   readonly fingerprintOf?: FingerprintOf;
-  /** The name of a parent record, where the caller knows it: shown before its id. */
+  /** The name of a parent record, shown before its id. */
   readonly parentName?: (kind: Kind, id: string) => string | undefined;
-  /** The same of what was removed, as FROM has it; left out, `parentName`. */
+  /** The same in FROM, for removed records; by default `parentName`. */
   readonly removedParentName?: ReportOptions['parentName'];
-  /** The file that has a record, if it is in the git work tree of the current directory, or without one below that directory; relative to it. */
+  /** The file of a record, relative to the current directory, if it is in its git work tree or, without one, below it. */
   readonly fileOf?: (record: RecordKey) => { readonly path: string; readonly line: number } | undefined;
-  /** True puts the kind with the worst change first, instead of the catalog's order. */
+  /** True sorts kinds by their most severe change, not in the order of the catalog. */
   readonly isGravestFirst?: boolean;
-  /** What comes before the counts of the summary, e.g. records that are missing and still count. */
+  /** Precedes the counts of the summary, e.g. missing records whose removal is held. */
   readonly lead?: string;
   /** What to do next, with commands in backticks. */
   readonly next?: readonly string[];
   /** Further lines of the summary, e.g. how much drift was accepted. */
   readonly notes?: readonly string[];
-  /** What drift found open: counted by severity, where a diff counts its records. */
+  /** The open findings of drift, to be counted by severity instead of records. */
   readonly findings?: readonly Pick<Finding, 'severity'>[];
-  /** Findings of drift that an acceptance hides: listed with it. */
+  /** Accepted findings of drift, to be listed. */
   readonly accepted?: readonly AcceptedFinding[];
-  /** Findings of drift that a rule hides: listed with its reason. */
+  /** Findings of drift that a rule ignores, to be listed. */
   readonly ignored?: Drift['ignored'];
-  /** Changes of form that explain differences, which are then not among the findings. */
+  /** Changes of form that explain differences, which then are not findings. */
   readonly forms?: readonly ExplainedForm[];
-  /** How times are written; left out, as ISO 8601 in UTC. */
+  /** How times are written; by default as ISO 8601 in UTC. */
   readonly timeText?: (at: string) => string;
-  /** True lists what is only counted otherwise. */
+  /** True lists what is otherwise only counted. */
   readonly isWhole?: boolean;
-  /** True shows some of the steps of a plan that are alike, and counts the others. */
+  /** True shows only some of the steps of a plan that are alike, and counts the others. */
   readonly countsAlike?: boolean;
-  /** When the report was made, ISO 8601; left out, it does not say. */
+  /** When the report was made, ISO 8601. */
   readonly generatedAt?: string;
 }

@@ -14,9 +14,9 @@ type PatchOperation =
   | { readonly op: 'remove'; readonly path: string };
 
 /**
- * The operations of one change, in an order in which they can be applied to FROM's body. A record that was added is one
- * `add` of the entire document, a removed one a `remove` of it (path: the empty pointer). Fields that the comparison left
- * out stay as FROM has them.
+ * The operations of one change, in an order in which they can be applied to the body in FROM. An added record is one `add` of
+ * the entire document, a removed one a `remove` of it (path: the empty pointer). Fields that the comparison left out stay as
+ * in FROM.
  * @internal
  */
 export function patchOperations(change: RecordChange): PatchOperation[] {
@@ -40,8 +40,8 @@ function operationOf(field: FieldChange): PatchOperation {
 
 /**
  * The document `tidemark.patch/1`: `{schema, from, to, skipped, stale, records: [{kind, scope, id, change, patch, withheld}]}`.
- * A patch is there to be applied, and a mask must never be written: unless secrets are shown, operations whose value or pointer holds a secret are
- * left out and their pointers, masked, listed in `withheld`.
+ * A patch can be applied, and a mask must never be written: unless secrets are shown, operations with a secret in their value
+ * or pointer are left out, and `withheld` has their masked pointers.
  */
 export function renderPatch(document: DiffDocument, options: ReportOptions): string {
   const records = document.changes.map((change) => {

@@ -1,4 +1,5 @@
 /** A plan, or the result of a restore, with ids that are secrets and secrets of URLs masked everywhere. */
+import { defined } from '../core/defined.ts';
 import { pointerTo, splitPointer } from '../core/json-pointer.ts';
 import type { Plan, PlanStep } from '../restore/plan/plan.ts';
 import type { RestoreReport } from '../restore/apply/report.ts';
@@ -10,12 +11,12 @@ import { isSecretId, maskedId } from './mask.ts';
 import type { ReportOptions } from './options.ts';
 
 const UUID = /\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/gi;
-/** What an id is made of, so that a text is looked through once, however many ids there are. */
+/** Most ids are one such word: a text is searched once, however many ids there are. */
 const WORD = /[\w-]+/g;
 
 /**
- * The plan for people and for machines, with ids that are secrets replaced wherever they are: in steps, in what was found
- * again under another id, in names and in reasons, and without the secrets of URLs. Such a plan is not for applying.
+ * The plan for output, with secret ids masked everywhere (in steps, in records that were found under another id, in names and
+ * in reasons), and without the secrets of URLs. It cannot be applied.
  */
 export function maskedPlan<T extends Plan>(plan: T, definitions: ReportOptions['definitions']): T {
   const ids = new SecretIds(definitions);
@@ -32,7 +33,7 @@ export function maskedPlan<T extends Plan>(plan: T, definitions: ReportOptions['
   return ids.maskedIn({ ...plan, steps: plan.steps.map((step) => withNumberedPlaces(step, definitions)) });
 }
 
-/** The step with the places of its fields as maps have them: two that differ in a secret only are numbered. */
+/** The step with masked places of its fields: places that only differ in a secret are numbered. */
 function withNumberedPlaces<T extends Pick<PlanStep, 'kind' | 'fields' | 'accepted' | 'ignored' | 'kept'>>(
   step: T,
   definitions: ReportOptions['definitions'],
@@ -44,23 +45,27 @@ function withNumberedPlaces<T extends Pick<PlanStep, 'kind' | 'fields' | 'accept
     const segments = splitPointer(place);
     return pointerTo(segments.map((name, index) => names.shown(name, pointerTo(segments.slice(0, index)))));
   };
-  const places = <P extends { readonly path: string }>(list: readonly P[]): P[] =>
-    list.map((each) => ({ ...each, path: shown(each.path) }));
+  const places = <P extends { readonly path: string }>(list: readonly P[] | undefined): P[] | undefined =>
+    list?.map((each) => ({ ...each, path: shown(each.path) }));
   return {
     ...step,
     fields: step.fields.map((field) => ({
       ...field,
       path: shown(field.path),
-      ...(field.from_path === undefined ? {} : { from_path: shown(field.from_path) }),
-      ...(field.place === undefined ? {} : { place: shown(field.place) }),
+      ...defined({
+        from_path: field.from_path && shown(field.from_path),
+        place: field.place && shown(field.place),
+      }),
     })),
-    ...(step.accepted === undefined ? {} : { accepted: places(step.accepted) }),
-    ...(step.ignored === undefined ? {} : { ignored: places(step.ignored) }),
-    ...(step.kept === undefined ? {} : { kept: places(step.kept) }),
+    ...defined({
+      accepted: places(step.accepted),
+      ignored: places(step.ignored),
+      kept: places(step.kept),
+    }),
   };
 }
 
-/** The report with ids that are secrets, and secrets of URLs, masked, also in what the service said. */
+/** The report with secret ids and secrets of URLs masked, also in messages of the service. */
 export function maskedRestore<T extends Pick<RestoreReport, 'steps'>>(
   report: T,
   definitions: ReportOptions['definitions'],
@@ -74,7 +79,7 @@ export function maskedRestore<T extends Pick<RestoreReport, 'steps'>>(
   return ids.maskedIn(report);
 }
 
-/** Ids of kinds whose ids are secrets, with their marks. */
+/** Secret ids, with the marks that replace them. */
 class SecretIds {
   readonly #definitions: ReportOptions['definitions'];
   readonly #kinds: ReadonlySet<Kind>;
@@ -90,7 +95,7 @@ class SecretIds {
     for (const id of ids) if (id) this.#marks.set(id, maskedId(id, this.#definitions(kind)));
   }
 
-  /** Ids in a reason: it may name records without a step, such as those of the same name. */
+  /** Adds the ids in a reason: it may name records without a step, such as those of the same name. */
   addNamed({ kind, reason, scope }: Pick<PlanStep, 'kind' | 'reason' | 'scope'>): void {
     if (reason === null || this.#definitions(kind).idType !== 'uuid') return;
     const parents = Object.values<string | undefined>(scope);
@@ -101,13 +106,13 @@ class SecretIds {
   /** The value with these ids replaced by their marks, and without secrets of URLs, in every text of it. */
   maskedIn<T>(value: T): T {
     const marked = marker(this.#marks);
-    // All kinds have those of the configuration.
+    // Any kind: all definitions have the secrets of the configuration.
     const any = this.#definitions('organizations');
-    return withTexts(value, any, (text) => shownText(this.#marks.size === 0 ? text : marked(text), any));
+    return replaced(value, any, (text) => shownText(this.#marks.size === 0 ? text : marked(text), any)) as T;
   }
 }
 
-/** Replaces ids in a text by their marks. */
+/** Returns a function that replaces ids in a text by their marks. */
 function marker(marks: ReadonlyMap<string, string>): (text: string) => string {
   const byWord = new Map<string, string>();
   const others: [string, string][] = [];
@@ -124,11 +129,7 @@ function marker(marks: ReadonlyMap<string, string>): (text: string) => string {
   };
 }
 
-/** The value with every text in it replaced; numbers keep the text they came as. */
-function withTexts<T>(value: T, any: ResourceDefinition, replace: (text: string) => string): T {
-  return replaced(value, any, replace) as T;
-}
-
+/** The value with every text in it replaced; numbers keep every digit. */
 function replaced(value: unknown, any: ResourceDefinition, replace: (text: string) => string): unknown {
   if (typeof value === 'string') return replace(value);
   if (Array.isArray(value)) return value.map((element: unknown) => replaced(element, any, replace));

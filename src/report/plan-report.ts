@@ -1,8 +1,10 @@
-/** A plan as a report: what would be sent, step by step, then what would not and why. */
+/** A plan as a report: what would be sent, step by step, then what would not be sent, and why. */
 import { MASK } from '../catalog/masks.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import { defined } from '../core/defined.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
-import { formatInteger, plural, wordList } from '../core/wording.ts';
+import { groupsBy } from '../core/group.ts';
+import { firstWords, formatInteger, plural, wordList } from '../core/wording.ts';
 import { type JsonObject, getOwn } from '../core/json.ts';
 import { escapeSegment, pointerTo, splitPointer } from '../core/json-pointer.ts';
 import { isUncompared } from '../diff/change.ts';
@@ -28,19 +30,16 @@ import { foldedValue, nameText, pathText } from './value-text.ts';
 /** Heading of the steps that no request can do. */
 export const MANUAL = 'needs manual work';
 
-/** The plan for people, every step of it. */
+/** The plan for people, with every step. */
 export function planReport(whole: Plan, options: ReportOptions): ReportDocument {
   const plan = maskedPlan(whole, options.definitions);
-  const { notes, generatedAt } = options;
   const cost = costText(plan);
   const unsent = (action: StepAction) => plan.steps.filter((step) => step.action === action);
   return {
     title: options.title ?? 'Restore plan',
     states: { from: plan.from, to: plan.to },
     summary: planSummary(plan),
-    ...(cost === '' ? {} : { detail: cost }),
-    ...(notes === undefined ? {} : { notes }),
-    ...(generatedAt === undefined ? {} : { generatedAt }),
+    ...defined({ detail: cost || undefined, notes: options.notes, generatedAt: options.generatedAt }),
     parts: [
       ...plan.refused.map(({ reason, hint }) => noticePart('bad', `refused: ${reason}`, [], hint)),
       ...skippedNotices(plan, options),
@@ -59,21 +58,21 @@ export function planReport(whole: Plan, options: ReportOptions): ReportDocument 
   };
 }
 
-/** What introduces the lines that `secretLines` makes. */
+/** Introduces the lines of `secretLines`. */
 export const SECRETS_INTRO = 'to supply the missing secrets, add to the source in the configuration';
 
-/** In a reason: the line of configuration that would allow the step, with its kind and fields. */
+/** The part of a reason with the line of configuration that would allow the step: its kind and fields. */
 const ALLOWING = /to allow it(?:: |, add )definitions: \{ (\w+): \{ fields: \{ (.*) \} \} \}/;
 
-/** The reason without that line, which is in the YAML for all steps. */
+/** The reason without that line, which is part of the YAML for all steps. */
 export function withoutAllowing(reason: string | null): string | null {
   return reason?.replace(ALLOWING, 'to allow it, add its definitions to the configuration') ?? null;
 }
 
 /**
- * What the configuration lacks for the blocked steps, as one YAML that can be added to it.
- * @param limit lines that are shown
- * @param command shows all of them
+ * What the configuration lacks for the blocked steps, as one YAML to add to it.
+ * @param limit the number of lines shown
+ * @param command the command that shows all of them
  */
 export function configurationPart(
   steps: readonly (LackingRecord & Pick<PlanStep, 'reason'>)[],
@@ -102,7 +101,7 @@ export function configurationPart(
       ? SECRETS_INTRO
       : 'to allow what is blocked, add to the source in the configuration';
   const more = lines.length - limit;
-  // Not in the YAML: wrapped on a terminal, a command in a comment would break it.
+  // Not as a comment in the YAML: if the terminal wraps a long line, the YAML is broken.
   const whole = more > 0 ? ` (\`${command}\` shows all of it)` : '';
   return codePart(`${intro}${then}${whole}`, 'yaml', [
     ...lines.slice(0, limit),
@@ -124,7 +123,7 @@ function lackingNotices(plan: Plan, options: ReportOptions): Part[] {
   return lackingTexts(plan, options).map(({ text, reason }) => noticePart('warning', text, [reason]));
 }
 
-/** What will lack something that no request can give it. */
+/** Created records that will lack something that no request can set. */
 export function lackingTexts(
   { lacking = [] }: Plan,
   { definitions }: Pick<ReportOptions, 'definitions'>,
@@ -153,18 +152,17 @@ function isSent({ action }: PlanStep): boolean {
   return action !== 'blocked' && action !== 'manual';
 }
 
-/** Steps that are shown of those that are alike. */
-const ALIKE_SHOWN = 20;
+const ALIKE_SHOWN = 20; // of steps that are alike
 
 function stepParts(plan: Plan, options: ReportOptions): Part[] {
   if (options.countsAlike !== true) return recordsPart('steps', sentItems(plan, options));
   const folded = new Set<number>();
   const lines: string[] = [];
-  for (const alike of Map.groupBy(plan.steps.filter(isSent), alikeKey).values()) {
+  for (const alike of groupsBy(plan.steps.filter(isSent), alikeKey)) {
     const [first] = alike;
     const rest = alike.slice(ALIKE_SHOWN);
-    // A line in place of one step would say less.
-    if (first === undefined || first.action === 'remove' || rest.length < 2) continue;
+    // One step is shown: a line that counts it would be as long.
+    if (first.action === 'remove' || rest.length < 2) continue;
     for (const { n } of rest) folded.add(n);
     const { many } = options.definitions(first.kind).title;
     lines.push(`… and ${formatInteger(rest.length)} more ${many} to ${verbOf(first)} (-v lists them)`);
@@ -173,7 +171,7 @@ function stepParts(plan: Plan, options: ReportOptions): Part[] {
   return recordsPart('steps', shown, { counted: { records: folded.size, lines } });
 }
 
-/** Equal for creations of one kind, and for other steps that set the same fields to the same; never where accepted drift is set back. */
+/** Equal for creations of one kind, and for other steps that set the same values; unique for steps on accepted drift. */
 function alikeKey(step: PlanStep): string {
   const { n, action, kind, reason, accepted, ignored = [], kept, fields } = step;
   if (accepted !== undefined || kept !== undefined) return String(n);
@@ -193,11 +191,7 @@ function stepItem(step: PlanStep, options: ReportOptions): Item {
     operation: `${verbOf(step)} ${definition.title.one}`,
     change: action === 'create' || action === 'remove' ? change[action] : 'changed',
     ...(isYetToCome(step) ? { idLabel: 'recorded id' } : {}),
-    ...(request === null
-      ? {}
-      : {
-          request: `${request.method} ${isSecretId(definition) ? request.path.replaceAll(encodeURIComponent(step.id), MASK) : request.path}`,
-        }),
+    ...(request === null ? {} : { request: requestText(request, step.id, definition) }),
     lines: [
       ...(step.reason === null ? [] : [withCommands(step.reason)]),
       ...(step.assigned === undefined
@@ -212,9 +206,13 @@ function stepItem(step: PlanStep, options: ReportOptions): Item {
   };
 }
 
+function requestText({ method, path }: PlannedRequest, id: string, definition: ResourceDefinition): string {
+  return `${method} ${isSecretId(definition) ? path.replaceAll(encodeURIComponent(id), MASK) : path}`;
+}
+
 const VALUE_LIMIT = 120;
 
-/** What the step sets back though it was accepted as drift, or `drift` ignores it, and what it sets as it was accepted, a line each. */
+/** A line for each field that the step reverts although it was accepted or is ignored, or sets to the accepted value. */
 export function acceptedLines({
   accepted = [],
   ignored = [],
@@ -245,7 +243,7 @@ function otherText({ path, run }: AcceptedPlace): string {
   return `, and this sets another value: ${restores}\`tidemark drift unaccept\` withdraws it`;
 }
 
-/** What items of sent and of unsent steps have in common. */
+/** The part of an item that sent and unsent steps have in common. */
 function recordItem(
   step: Pick<PlanStep, 'kind' | 'id' | 'name' | 'scope' | 'action'>,
   options: ReportOptions,
@@ -267,9 +265,7 @@ export function obstructedPart(
   options: ReportOptions,
 ): Part[] {
   if (steps.length === 0) return [];
-  const groups = [
-    ...Map.groupBy(steps, ({ kind, reason }) => `${kind} ${withoutAllowing(reason) ?? ''}`).values(),
-  ];
+  const groups = groupsBy(steps, ({ kind, reason }) => `${kind} ${withoutAllowing(reason) ?? ''}`);
   return [
     {
       type: 'records',
@@ -281,7 +277,7 @@ export function obstructedPart(
           ...recordItem(step, options),
           change: 'unchanged',
           lines: acceptedLines(step),
-          ...(step.fields === undefined ? {} : { fields: step.fields }),
+          ...defined({ fields: step.fields }),
         })),
       })),
     },
@@ -291,15 +287,16 @@ export function obstructedPart(
 type ObstructedStep = Pick<PlanStep, 'kind' | 'id' | 'name' | 'scope' | 'action' | 'reason'> &
   Partial<Pick<PlanStep, 'fields' | 'accepted' | 'ignored'>>;
 
-function groupText(steps: readonly ObstructedStep[], { definitions }: ReportOptions): string {
-  const [first] = steps;
-  if (first === undefined) return '';
-  const { one, many } = definitions(first.kind).title;
-  const reason = withoutAllowing(first.reason);
-  return `${steps.length === 1 ? one : many}${reason === null ? '' : `: ${reason}`}`;
+function groupText(
+  [{ kind, reason }, ...others]: readonly [ObstructedStep, ...ObstructedStep[]],
+  { definitions }: ReportOptions,
+): string {
+  const { one, many } = definitions(kind).title;
+  const why = withoutAllowing(reason);
+  return `${others.length === 0 ? one : many}${why === null ? '' : `: ${why}`}`;
 }
 
-/** True where the record gets its id by the plan. */
+/** True if the record gets its id from the service when the plan is applied. */
 function isYetToCome({ action, request }: PlanStep): boolean {
   return action === 'create' || (action === 'act' && request?.path.includes('{id of step') === true);
 }
@@ -313,7 +310,7 @@ export function verbOf({
   readonly request: Pick<PlannedRequest, 'act' | 'kind'> | null;
 } & Pick<PlanStep, 'action' | 'kind'>): string {
   if (action === 'act') return request?.act ?? 'act on';
-  // Another kind's request creates the record: an invite for a member.
+  // A request of another kind creates the record: an invite for a member.
   return action === 'create' && request !== null && request.kind !== kind ? 'invite' : action;
 }
 
@@ -324,7 +321,7 @@ function sentMembers(body: JsonObject): FieldChange[] {
   }));
 }
 
-/** E.g. `12 to create, 1 to update, 2 blocked; 340 unchanged`. Where something could not be compared, `nothing to do` is about the rest only. */
+/** E.g. `12 to create, 1 to update, 2 blocked; 340 unchanged`. Without steps it says so if something could not be compared. */
 export function planSummary(plan: Plan): string {
   const { summary, steps } = plan;
   const continued = continuedIds(plan);
@@ -361,7 +358,7 @@ function actCounts(steps: readonly PlanStep[]): string[] {
 function costText({ cost, refused }: Pick<Plan, 'cost' | 'refused'>): string {
   if (cost.requests === 0) return '';
   const { removals = 0 } = cost;
-  // How long the requests themselves take is not known; without a limit, all of them fit.
+  // How long the requests themselves take is unknown; without a limit, none has to wait.
   const time =
     cost.minutes === 0
       ? 'no wait for a rate limit'
@@ -376,21 +373,21 @@ function costText({ cost, refused }: Pick<Plan, 'cost' | 'refused'>): string {
 
 /** A record with the secrets that it lacks. */
 type LackingRecord = Pick<PlanStep, 'kind' | 'id' | 'name'> & {
-  /** Of each entry, any one pointer is enough. */
+  /** Any one pointer of an entry is enough. */
   readonly needs: readonly Pick<PlanStep['needs'][number], 'any_of' | 'unset'>[];
 };
 
-/** A key of the advised YAML, which is indented as below a source of the file that `init` writes. */
+/** A key of the suggested YAML, indented as below a source in the file that `init` writes. */
 function keyLine(indent: number, key: string, isThere: boolean): string {
   return ' '.repeat(indent) + (isThere ? `# ${key}: is there already; add below it:` : `${key}:`);
 }
 
-/** YAML for the source's `secrets`, a line each: names of variables, never values. None where nothing is missing. */
+/** Lines of YAML for the `secrets` of the source: names of variables, never values. None if no secret is missing. */
 export function secretLines(
   records: readonly LackingRecord[],
   { definitions, present }: Pick<ReportOptions, 'definitions' | 'present'>,
 ): string[] {
-  // What the configuration has lacks its variable or file only.
+  // Secrets with `unset` are configured; only their variable or file is missing.
   const lacking = records
     .map((record) => ({ ...record, needs: record.needs.filter(({ unset }) => unset === undefined) }))
     .filter(({ needs }) => needs.length > 0);
@@ -401,12 +398,12 @@ export function secretLines(
   return [
     keyLine(4, 'secrets', given.length > 0),
     ...[...byKind].flatMap(([kind, own]) => {
-      const byId = Map.groupBy(own, ({ id }) => id);
-      const names = [...byId.values()].map(([first]) => first?.name);
+      const records = groupsBy(own, ({ id }) => id);
+      const names = records.map(([{ name }]) => name);
       return [
         keyLine(6, kind, given.includes(kind)),
-        ...[...byId.values()].flatMap((same) => {
-          const isUnique = names.filter((name) => name === same[0]?.name).length === 1;
+        ...records.flatMap((same) => {
+          const isUnique = names.filter((name) => name === same[0].name).length === 1;
           return ruleLines(same, isUnique, definitions(kind), variableFor);
         }),
       ];
@@ -415,15 +412,14 @@ export function secretLines(
 }
 
 function ruleLines(
-  same: readonly LackingRecord[],
+  same: readonly [LackingRecord, ...LackingRecord[]],
   isUnique: boolean,
   definition: ResourceDefinition,
   variableFor: VariableFor,
 ): string[] {
   const [record] = same;
-  if (record === undefined) return [];
   const { name, id } = record;
-  // A name stays when the record is created again under a new id; an id that is secret must not be passed on.
+  // The name stays when the record is recreated under a new id; a secret id must not be shown.
   const isById = (name === id || !isUnique) && !isSecretId(definition);
   const [pointer = '/name'] = isById ? [pointerTo(definition.idPath)] : definition.nameFrom;
   const key = pointer.lastIndexOf('/') === 0 ? pointer.slice(1) : pointer;
@@ -436,7 +432,7 @@ function ruleLines(
     '          values:',
     ...[...needs.values()].flatMap(([first = '', ...others]) => {
       const written = /^[\w/.-]+$/.test(first) ? first : JSON.stringify(first);
-      // On lines of their own: wrapped on a narrow terminal, a comment behind the value would break the YAML.
+      // On lines of their own: if a narrow terminal wraps a comment after the value, the YAML is broken.
       const or = others.map((each) => `            # or ${each}`);
       return [`            ${written}: \${${variableFor(record, first)}}`, ...or];
     }),
@@ -446,8 +442,8 @@ function ruleLines(
 type VariableFor = (record: LackingRecord, pointer: string) => string;
 
 /**
- * A variable for each value of each record: one that neither another record nor the configuration has, or the record would
- * be created with the secret of another one. It depends on the record, not on what else is in the plan before it.
+ * Returns a variable for each value of each record. Neither another record nor the configuration has it, or the record would
+ * be created with the secret of another one. It does not depend on the order of the plan.
  */
 function variableNames(
   records: readonly LackingRecord[],
@@ -466,7 +462,7 @@ function variableNames(
   const taken = new Set(variables);
   const isFree = (wanted: string): boolean => !taken.has(wanted) && (users.get(wanted)?.size ?? 0) < 2;
   const isPlain = ({ name, needs }: LackingRecord): boolean =>
-    // Other letters are lost; and some programs take such variables for their own.
+    // Not for names with letters that `ascii` loses, nor for variables that other programs read.
     !/[^\P{L}A-Za-z]/u.test(ascii(name)) &&
     needs.every(({ any_of: [pointer = ''] }) => {
       const wanted = variableText(name, pointer);
@@ -481,7 +477,7 @@ function variableNames(
     const part = isSecretId(definitions(kind)) ? '' : id.replaceAll(/[^A-Za-z0-9]/g, '').toUpperCase();
     const candidates = [
       ...(plain.get(keyOf(record)) === true ? [wanted] : []),
-      // Ids that are made one after the other begin alike.
+      // The end of the id: ids that are made one after the other begin alike.
       ...(part === '' ? [] : [`${wanted}_${part.slice(-8)}`, `${wanted}_${part}`]),
     ];
     let free = candidates.find((each) => !taken.has(each));
@@ -501,15 +497,12 @@ function variableText(name: string, pointer: string): string {
   return /^[A-Z]/.test(words) ? words : `SECRET_${words}`;
 }
 
-/** Without accents. */
+/** Removes accents. */
 function ascii(text: string): string {
   return text.normalize('NFKD').replaceAll(/\p{M}/gu, '');
 }
 
-/**
- * Records that were found under other ids, a line each; those that earlier restores have recorded are only counted, unless all
- * are wanted.
- */
+/** A line for each record found under another id; without `isWhole`, those known from earlier restores are counted. */
 export function adoptionLines(
   plan: Pick<Plan, 'adopted'>,
   options: Pick<ReportOptions, 'definitions' | 'isWhole'>,
@@ -524,7 +517,7 @@ export function adoptionLines(
   return [...linesOf(newlyFound(plan)), ...(isCounted ? [counted] : known)];
 }
 
-/** E.g. `role Growth: 12 → 34, found by its name`: a record that was found under another id. */
+/** E.g. `role Growth: 12 → 34, found by its name`. */
 function adoptionText(
   { kind, name, desired_id: from, live_id: to, by }: Plan['adopted'][number],
   { definitions }: Pick<ReportOptions, 'definitions'>,
@@ -538,7 +531,7 @@ const ADOPTED_BY = {
   content: 'found by its content, for it has no name',
 } as const;
 
-/** E.g. `3 roles (a, b, c): why`: records that no step is about. */
+/** E.g. `3 roles (a, b, c): reason`: records without a step. */
 export function leftText(
   { reason, ...own }: Plan['left'][number],
   options: Pick<ReportOptions, 'definitions'>,
@@ -552,18 +545,16 @@ function countedNames(
   { definitions }: Pick<ReportOptions, 'definitions'>,
 ): string {
   const { one, many } = definitions(kind).title;
-  const more = count - names.length;
-  const rest = more > 0 ? ` and ${formatInteger(more)} more` : '';
-  return `${plural(count, one, many)} (${names.map(nameText).join(', ')}${rest})`;
+  return `${plural(count, one, many)} (${firstWords(names.map(nameText), names.length, count)})`;
 }
 
-/** Begins the note of a command about what `Plan.unselected` counts. */
+/** Begins the note of a command on `Plan.unselected`. */
 export const UNSELECTED = 'not selected, and lost with what is created';
 
-/** Begins the note of a command about what `Plan.referring` has. */
+/** Begins the note of a command on `Plan.referring`. */
 export const REFERRING = 'not selected, and names by its old id what is created';
 
-/** E.g. `2 batch exports (a, b)`: what names, by its old id, a record that a plan creates, and is not in it. */
+/** E.g. `2 batch exports (a, b)`: records outside the plan that refer to a created record by its old id. */
 export function referringText(
   referring: NonNullable<Plan['referring']>,
   options: Pick<ReportOptions, 'definitions'>,
@@ -571,7 +562,7 @@ export function referringText(
   return wordList(referring.map((own) => countedNames(own, options)));
 }
 
-/** E.g. `16 role memberships`: what is below the records that a plan creates, and not in it. */
+/** E.g. `16 role memberships`: records outside the plan that are below created ones. */
 export function unselectedText(
   unselected: NonNullable<Plan['unselected']>,
   definitions: ReportOptions['definitions'],

@@ -13,6 +13,7 @@ import {
   type Stat,
   type TablePart,
   type Text,
+  CHANGES,
   SEVERITY_SIGN,
   SIGN,
   TONE_SIGN,
@@ -20,6 +21,7 @@ import {
   capital,
   eachOf,
   itemsOf,
+  joinText,
   recordsIn,
   withCommands,
 } from './document.ts';
@@ -28,7 +30,6 @@ import { htmlPage } from './html-page.ts';
 import { escapeMarkup, unbrokenWords } from './markup.ts';
 import { bodyLines, fieldLine, nameText } from './value-text.ts';
 
-const CHANGES = ['added', 'removed', 'changed'] as const;
 const LINES_SHOWN = 6; // of a record that has one line
 const WORST_SHOWN = 6; // records under "Look at these first"
 const WORTH_A_SUMMARY = 4; // with fewer changes the page has no summary
@@ -40,7 +41,7 @@ export function renderHtml(document: ReportDocument): string {
   return [...htmlPieces(document)].join('');
 }
 
-/** The same piece by piece: of its tables, a row at a time. */
+/** The same piece by piece; tables a row at a time. */
 export function htmlPieces(document: ReportDocument): Generator<string, undefined> {
   const items = itemsOf(document);
   const first = document.parts.findIndex(({ type }) => type === 'records');
@@ -59,7 +60,7 @@ export function htmlPieces(document: ReportDocument): Generator<string, undefine
   return htmlPage(`${document.title}: ${document.summary}`, belowEachOther(blocks));
 }
 
-/** Blocks, each in pieces, with the end of a line between them; nothing where one is empty. */
+/** Blocks, each in pieces, with line breaks between them; empty blocks are left out. */
 function* belowEachOther(blocks: Iterable<Iterable<string>>): Generator<string, undefined> {
   let before = '';
   for (const block of blocks) {
@@ -88,7 +89,7 @@ ${[...(detail === undefined ? [] : [detail]), ...facts.map((fact) => (typeof fac
 <div class="notes">${[...notes.map((note) => faint(prose(note))), ...made].join('\n')}</div></header>`;
 }
 
-/** Reference first, then whatever else of it is known. */
+/** The reference, then what else is known of the state. */
 function stateHtml({ ref, source, run, at }: StateReference): string {
   const facts = [
     ...(source === undefined ? [] : [escapeMarkup(nameText(source))]),
@@ -116,19 +117,17 @@ function statsHtml({ stats = [] }: ReportDocument): string {
   return `<div class="stats">${lists.join('\n')}</div>`;
 }
 
-/** The most severe records, one line each, with their most severe field. */
+/** The most severe records, a line each, with their most severe field. */
 function worst(document: ReportDocument): string {
   const items = itemsOf(document);
   const severities = SEVERITIES.filter((each) => items.some(({ severity }) => severity === each));
   const [top] = severities;
   if (top === undefined || top === 'low' || severities.length < 2) return '';
-  const lines = document.parts.flatMap((part) =>
-    part.type !== 'records'
-      ? []
-      : recordsIn(part).flatMap((item, index) =>
-          item.severity === top ? [worstLine(part, item, index)] : [],
-        ),
-  );
+  const lines = document.parts
+    .filter((part) => part.type === 'records')
+    .flatMap((part) =>
+      recordsIn(part).flatMap((item, index) => (item.severity === top ? [worstLine(part, item, index)] : [])),
+    );
   const more = lines.length - WORST_SHOWN;
   return `<nav class="worst" aria-label="Most severe changes"><h2>Look at these first</h2><ul>${lines.slice(0, WORST_SHOWN).join('')}${more > 0 ? `<li class="faint">and ${plural(more, 'more record')} of severity ${top}</li>` : ''}</ul></nav>`;
 }
@@ -142,7 +141,7 @@ function worstLine({ singular = '' }: RecordsPart, item: Item, index: number): s
   return `<li><span class="${severity}"><i aria-hidden="true">${SEVERITY_SIGN[severity]}</i> ${severity}</span> <a href="#${kind}-${index + 1}">${escapeMarkup(singular)} <strong><bdi>${escapeMarkup(name)}</bdi></strong></a> ${what}</li>`;
 }
 
-/** The parts with records as links. */
+/** Links to the parts with records. */
 function contents({ parts }: ReportDocument): string {
   const sections = parts.filter((part) => part.type === 'records');
   const linked = sections.filter(
@@ -193,12 +192,13 @@ function sectionHtml(part: RecordsPart): string {
 }
 
 /**
+ * A record as HTML.
  * @param reason of its group
- * @param index for the id of its element, which comes from our own words: a record's id could be anything; null for none
+ * @param index for the id of its element, which must not contain the record's id; null for an element without id
  */
 export function recordHtml(item: Item, reason?: string, index: number | null = null): string {
   const { kind, change, severity, name, id, place = [], request, body, hint, fields = [] } = item;
-  // Of a record that came or went, every field is new or gone: folded, and opened in print.
+  // All fields of an added or removed record are new or gone: they are folded, and unfolded in print.
   const shown = item.isWholeRecord === true ? [] : fields;
   const rest = [...fields.slice(shown.length), ...(item.foldedFields ?? [])];
   const lines = [
@@ -263,7 +263,7 @@ function lineHtml(item: Item): string {
   return `<li class="record line" data-kind="${kind}" data-change="${change}">${tag}<div>${escapeMarkup(operation)} <strong><bdi>${escapeMarkup(name)}</bdi></strong> <span class="faint id">${escapeMarkup(id)}</span>${where}${shown.join('')}${more > 0 ? `<span class="faint">and ${plural(more, 'more field')}</span>` : ''}</div></li>`;
 }
 
-/** No `section`: the filter hides those without a record. */
+/** Not a `section`: the filter hides sections without a record. */
 function listHtml({ heading = '', intro, items, isFolded }: ListPart): string {
   const list = `${intro === undefined ? '' : `<p class="faint">${escapeMarkup(intro)}</p>`}${listItems(items)}`;
   const title = `<h2>${escapeMarkup(capital(heading))} <span class="count">${items.length}</span></h2>`;
@@ -282,15 +282,16 @@ function* tablePart(part: TablePart): Generator<string, undefined> {
   return undefined;
 }
 
-/** A table of words has its rows as blocks on a narrow screen; any other scrolls in its own box, so that the page fits a phone. */
+/** On a narrow screen, a table of text shows its rows as blocks; any other table scrolls in its own box. */
 function* tablePieces(table: Omit<TablePart, 'type'>): Generator<string, undefined> {
   const { heading = 'table', columns, rows, total, hint } = table;
   const align = alignmentOf(table);
   const kind = (index: number): string => (align[index] === 'left' ? ' class="words"' : '');
   const isOfWords = align.every((side) => side === 'left');
-  const of = (index: number): string => (isOfWords ? ` data-of="${escapeMarkup(columns[index] ?? '')}"` : '');
+  const dataOf = (index: number): string =>
+    isOfWords ? ` data-of="${escapeMarkup(columns[index] ?? '')}"` : '';
   const row = ([first = '', ...cells]: readonly string[]): string =>
-    `<tr><th scope="row"${of(0)}>${cellHtml(first)}</th>${cells.map((cell, index) => `<td${kind(index + 1)}${of(index + 1)}>${cellHtml(cell)}</td>`).join('')}</tr>`;
+    `<tr><th scope="row"${dataOf(0)}>${cellHtml(first)}</th>${cells.map((cell, index) => `<td${kind(index + 1)}${dataOf(index + 1)}>${cellHtml(cell)}</td>`).join('')}</tr>`;
   const heads = columns
     .map((column, index) => `<th scope="col"${index === 0 ? '' : kind(index)}>${escapeMarkup(column)}</th>`)
     .join('');
@@ -302,7 +303,7 @@ function* tablePieces(table: Omit<TablePart, 'type'>): Generator<string, undefin
   return undefined;
 }
 
-/** A time stays on one line; a hash takes one, two or four, all as long. */
+/** A time stays on one line; a hash breaks into two or four lines of equal length. */
 function cellHtml(cell: string): string {
   const text = escapeMarkup(cell);
   if (/^\d{4}-\d{2}-\d{2}[T ][\d:.]+Z$/.test(cell)) return `<span class="unbroken">${text}</span>`;
@@ -325,19 +326,16 @@ function preHtml(lines: readonly string[]): string {
 }
 
 function inline(text: Text): string {
-  const parts = typeof text === 'string' ? [text] : text;
-  return parts
-    .map((part) => (typeof part === 'string' ? escapeMarkup(part) : `<code>${codeHtml(part.code)}</code>`))
-    .join('');
+  return joinText(text, escapeMarkup, codeHtml);
 }
 
-/** A command breaks at its spaces, anything else where it has to. */
+/** Lines of a command end at spaces, lines of other code anywhere. */
 function codeHtml(text: string): string {
   const escaped = escapeMarkup(text);
-  return text.startsWith('tidemark ') ? unbrokenWords(escaped) : escaped;
+  return `<code>${text.startsWith('tidemark ') ? unbrokenWords(escaped) : escaped}</code>`;
 }
 
-/** Words of our own, with their commands as code. */
+/** Text of the program, with its commands as code. */
 function prose(text: string): string {
   return inline(withCommands(text));
 }
@@ -352,8 +350,8 @@ function timeHtml(at: string): string {
 }
 
 /**
- * The filter box over the records of a page. Hidden until the script runs: without it there is nothing to filter with,
- * and every record is shown. A group of boxes with a single entry would narrow nothing, and is left out.
+ * The filter box above the records of a page. Hidden until the script runs, which does the filtering. A group of boxes with
+ * a single entry would filter nothing and is left out.
  */
 function filterTools(items: readonly Item[]): string {
   const group = (label: string, name: string, values: readonly string[]): string =>

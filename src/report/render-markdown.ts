@@ -14,11 +14,13 @@ import {
   type TablePart,
   type Text,
   BY_SEVERITY,
+  CHANGES,
   SIGN,
   TONE_SIGN,
   alignmentOf,
   capital,
   itemsOf,
+  joinText,
   recordsIn,
   withCommands,
 } from './document.ts';
@@ -56,7 +58,7 @@ export function renderMarkdown(document: ReportDocument, options: MarkdownOption
   return [...markdownPieces(document, options)].join('');
 }
 
-/** The same piece by piece: of its tables, a row at a time. */
+/** The same piece by piece; tables a row at a time. */
 export function* markdownPieces(
   document: ReportDocument,
   options: MarkdownOptions = {},
@@ -130,10 +132,9 @@ function changesTable({ parts }: ReportDocument): string {
     (part) => part.type === 'records' && part.foldedIn?.includes('markdown') === true,
   ) as RecordsPart[];
   if (kinds.length === 0) return '';
-  const changes = ['added', 'removed', 'changed'] as const;
   const rows = kinds.map((part) => {
-    const counts = changes.map((change) => recordsIn(part).filter((item) => item.change === change).length);
-    return `| ${[plain(part.heading ?? ''), ...counts.map((count) => (count === 0 ? '' : String(count)))].join(' | ')} |`;
+    const counts = CHANGES.map((change) => recordsIn(part).filter((item) => item.change === change).length);
+    return `| ${[plain(part.heading ?? ''), ...counts.map((count) => count || '')].join(' | ')} |`;
   });
   return ['| records | added | removed | changed |', '|---|--:|--:|--:|', ...rows].join('\n');
 }
@@ -196,7 +197,7 @@ function listBlock(
   return [
     ...(heading === undefined ? [] : [headingOf({ heading, isBelow: isBelow === true }, level)]),
     ...(intro === undefined ? [] : [plain(intro)]),
-    // A heading of lists that follow has no lines of its own.
+    // A heading for the lists that follow has no lines.
     ...(lines.length === 0 ? [] : [lines.join('\n')]),
   ].join('\n\n');
 }
@@ -210,7 +211,7 @@ function fold(summary: string): string {
   return `<details><summary>${escapeMarkup(summary)}</summary>\n\n`;
 }
 
-/** As many records as fit; `left` is how many did not. */
+/** As many records as fit; `left` is the number of the others. */
 function recordsBlock(
   part: RecordsPart,
   room: number,
@@ -231,12 +232,12 @@ function recordsBlock(
   const groups = part.groups.map(({ reason, items }) => {
     const shown = items.flatMap((item) => {
       const text = itemLines(item, part.layout === 'tasks', valueLimit).join('\n');
-      if (left > 0 || length + text.length + 1 > room) left += 1;
-      else {
-        length += text.length + 1;
-        return [text];
+      if (left > 0 || length + text.length + 1 > room) {
+        left += 1;
+        return [];
       }
-      return [];
+      length += text.length + 1;
+      return [text];
     });
     return shown.length === 0
       ? ''
@@ -246,7 +247,7 @@ function recordsBlock(
   return { blocks: body === '' ? [] : [`${open}${body}${close}`], left };
 }
 
-/** By bullets: a numbered list would number them automatically. */
+/** With bullets: Markdown would number a numbered list itself. */
 function itemLines(item: Item, isTask: boolean, valueLimit: number): string[] {
   const { number, operation, name, outcome, severity, tag, id, place = [], request, body, hint } = item;
   const { fields = [], lines = [] } = item;
@@ -282,7 +283,6 @@ function itemLines(item: Item, isTask: boolean, valueLimit: number): string[] {
   ];
 }
 
-/** The body folded away. */
 function foldedBody(body: readonly string[]): string[] {
   const lines = ['<details><summary>request body</summary>', '', ...fenced(body, 'json'), '', '</details>'];
   return ['', ...lines.map((line) => (line === '' ? '' : `  ${line}`))];
@@ -296,7 +296,7 @@ function fenced(lines: readonly string[], language: string): string[] {
   return [`${fence}${language}`, ...safe, fence];
 }
 
-/** A field that a changed record gained must not read like one that is only named. */
+/** A field of a changed record: without an old value it is shown as added, not as in an added record. */
 function changedText(field: FieldChange, limit: number): string {
   if (field.from !== undefined) return fieldText(field, limit);
   return `${code(pathText(field))}: absent → ${code(foldedValue(field.to, limit))}`;
@@ -317,18 +317,17 @@ function fieldText(field: FieldChange, limit = VALUE_LIMIT): string {
 }
 
 function inline(text: Text): string {
-  const parts = typeof text === 'string' ? [text] : text;
-  return parts.map((part) => (typeof part === 'string' ? plain(part) : code(part.code))).join('');
+  return joinText(text, plain, code);
 }
 
-/** Words of our own, with their commands as code. */
+/** Text of the program, with its commands as code. */
 function prose(text: string): string {
   return inline(withCommands(text));
 }
 
 /**
- * A code span holding exactly this text, whatever it is: inside one neither markup, HTML, `@mentions` nor links count.
- * The fence is longer than any run of backticks within (CommonMark 6.1).
+ * A code span with exactly this text: inside it, neither markup, HTML, `@mentions` nor links have a meaning. The fence is
+ * longer than any run of backticks within (CommonMark 6.1).
  */
 function code(text: string): string {
   const safe = escapeControlCharacters(text) || ' ';
@@ -339,12 +338,12 @@ function code(text: string): string {
   return `${fence}${pad}${safe}${pad}${fence}`;
 }
 
-/** Text outside code spans: one line, HTML and Markdown marks taken literally, no mentions, no links. */
+/** Text outside code spans: one line, with HTML and Markdown escaped, no mentions, no links. */
 function plain(text: string): string {
   return (
     escapeControlCharacters(text)
       .replace(/[\\`*[\]#|~]/g, '\\$&')
-      // Within a word it marks nothing.
+      // Underscores within a word need no escape.
       .replace(/(?<![\p{L}\p{N}_])_+|(?<!_)_+(?![\p{L}\p{N}_])/gu, (run) => run.replaceAll('_', '\\_'))
       // A list or a rule, if a block begins with the text.
       .replace(/^(\s*\d*)([-+.)=])(?=\s|$|\2\2)/, '$1\\$2')

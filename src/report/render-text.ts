@@ -17,6 +17,7 @@ import {
   type TablePart,
   type Text,
   alignmentOf,
+  joinText,
   recordsIn,
   SIGN,
   TONE_SIGN,
@@ -26,22 +27,21 @@ import { referenceText } from './notes.ts';
 import { tableLines } from './table.ts';
 import { elementLines, folded, foldedValue, foldedValues, movedText, pathText } from './value-text.ts';
 
-/** How a line of text is coloured, and how much room it has. */
 interface LineOptions {
-  /** From picocolors' `createColors(isColoured)`: the caller knows whether a terminal reads it. */
+  /** From picocolors' `createColors(isColoured)`: the caller knows whether the output is a terminal. */
   readonly colors: Colors;
   /** Columns of the terminal. */
   readonly width: number;
-  /** The same where a terminal reads it; left out elsewhere, where tables are as wide as they are. */
+  /** The same if the output is a terminal; missing otherwise: tables are then not wrapped. */
   readonly tableWidth?: number | undefined;
-  /** True shows what removed records held, and each record of a long list of one reason; left out, each is a line, and the list is counted. */
+  /** True shows the fields of removed records, and each record of a long list with one reason. */
   readonly isVerbose?: boolean;
-  /** Makes the commands in a line such that they can be run as they are. */
+  /** Completes the commands in a line so that they can be run as they are. */
   readonly toRun?: (line: string) => string;
 }
 
 interface TextOptions extends LineOptions {
-  /** Records shown before the rest is only counted; all when left out. */
+  /** The number of records that are shown; further ones are counted. By default all are shown. */
   readonly maxRecords?: number;
   /** The command that shows all of them. */
   readonly moreHint?: string;
@@ -49,10 +49,10 @@ interface TextOptions extends LineOptions {
 
 const FIELDS_SHOWN = 10; // of a record that came or went
 const REASONS_SHOWN = 3; // of one kind
-const SAME_REASON_SHOWN = 5; // records of one reason, where each has a line; more are counted without `isVerbose`
+const SAME_REASON_SHOWN = 5; // records of one reason, a line each; a longer list is counted without `isVerbose`
 const INDENT = ' '.repeat(6);
 
-/** The report as lines of text, the last one ended; summary first. */
+/** The report as text, summary first. */
 export function renderText(document: ReportDocument, options: TextOptions): string {
   return [...textPieces(document, options)].join('');
 }
@@ -93,7 +93,7 @@ function factLines(facts: readonly Fact[], colors: Colors): string[] {
   });
 }
 
-/** Part by part, as many records as are wanted; then how many are left. */
+/** The parts with up to `maxRecords` records, then the number of further ones. */
 function* partLines(parts: readonly Part[], options: TextOptions): Generator<string, undefined> {
   let left = 0;
   let room = options.maxRecords ?? Infinity;
@@ -156,7 +156,7 @@ function listLines({ heading, intro, items }: ListPart, options: LineOptions): s
   ];
 }
 
-/** Kinds with something to say. */
+/** Without kinds that have no lines. */
 function kindsLines({ heading, kinds }: KindsPart, colors: Colors): string[] {
   const lines = kinds.flatMap((kind) => {
     const more = kind.lines.length - REASONS_SHOWN;
@@ -195,7 +195,7 @@ function allRows({ rows, total }: TablePart): Iterable<readonly string[]> {
   return total === undefined ? rows : [...rows, total];
 }
 
-/** The values folded to what room the other columns leave. */
+/** The rows with their values folded to the width that the other columns leave. */
 function withFoldedValues({ columns, ...part }: TablePart, width: number): (readonly string[])[] {
   const rows = [...part.rows];
   const others = columns
@@ -272,7 +272,7 @@ function itemLines(
   ];
 }
 
-/** The parts on as few lines as they need; a part is never broken. */
+/** The parts on as few lines as possible; a part is never broken. */
 function wrapped(parts: readonly string[], room: number): string[] {
   const lines: string[] = [];
   for (const part of parts) {
@@ -284,7 +284,7 @@ function wrapped(parts: readonly string[], room: number): string[] {
   return lines;
 }
 
-/** Old → new on one line where they fit, else one under the other, each folded to two lines at most. @internal */
+/** Old → new on one line if they fit, otherwise one below the other, each folded to at most two lines. @internal */
 export function fieldLines(field: FieldChange, { colors, width }: LineOptions): string[] {
   const path = pathText(field);
   const room = Math.max(width - 6, 40);
@@ -297,7 +297,7 @@ export function fieldLines(field: FieldChange, { colors, width }: LineOptions): 
   }
   const moves = movedText(field);
   if (moves !== null) return [`${INDENT}${path} ${colors.yellow(moves)}`];
-  // What fits one line is never folded: two lines are the limit.
+  // The limit is two lines, so that nothing that fits on one line is folded.
   const [from, to] = foldedValues(field.from, field.to, 2 * (room - 4));
   if (path.length + from.length + to.length + 5 <= room)
     return [`${INDENT}${path} ${colors.red(from)} → ${colors.green(to)}`];
@@ -309,7 +309,6 @@ export function fieldLines(field: FieldChange, { colors, width }: LineOptions): 
   return [`${INDENT}${path}`, `          ${colors.red(from)}`, `        → ${colors.green(to)}`];
 }
 
-/** The colour of a kind of change. */
 function paintOf(change: Change, colors: Colors): (text: string) => string {
   return { added: colors.green, removed: colors.red, changed: colors.yellow, unchanged: String }[change];
 }
@@ -327,17 +326,12 @@ function hintText(hint: string, options: LineOptions): string {
   return `→ ${ownText(hint, options)}`;
 }
 
-/** Words of the program: commands in them can be run as they are. */
+/** Text of the program: commands in it can be run as they are. */
 function ownText(text: string, { toRun = String }: Pick<LineOptions, 'toRun'>): string {
   return toRun(escapeControlCharacters(text));
 }
 
-/** As `ownText` for its code only: the rest may be of the service. */
+/** As `ownText` for the code in it only: the rest may be from the service. */
 function plainText(text: Text, options: Pick<LineOptions, 'toRun'>): string {
-  const parts = typeof text === 'string' ? [text] : text;
-  return parts
-    .map((part) =>
-      typeof part === 'string' ? escapeControlCharacters(part) : ownText(`\`${part.code}\``, options),
-    )
-    .join('');
+  return joinText(text, escapeControlCharacters, (code) => ownText(`\`${code}\``, options));
 }

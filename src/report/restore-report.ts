@@ -1,4 +1,5 @@
 /** The result of a restore as a report: failures first, then differences, new ids, and next steps. */
+import { groupsBy } from '../core/group.ts';
 import { planCommand } from '../core/hints.ts';
 import { formatInteger, plural } from '../core/wording.ts';
 import type { FieldChange } from '../diff/compare.ts';
@@ -22,20 +23,20 @@ import { byText, foldedValues, nameText } from './value-text.ts';
 import { configurationPart, leftText, MANUAL, obstructedPart, verbOf } from './plan-report.ts';
 
 interface RestoreOptions extends Pick<ReportOptions, 'definitions' | 'present' | 'parentName'> {
-  /** The plan: its steps have the names of their actions, and the secrets that they lack. */
+  /** For the verbs of the steps, and the secrets that they lack. */
   readonly plan?: (Pick<Plan, 'steps'> & Partial<Pick<Plan, 'from' | 'to' | 'command'>>) | undefined;
-  /** True lists what was applied as planned, too. */
+  /** True also lists what was applied as planned. */
   readonly isWhole?: boolean;
-  /** True names every record, where a line is about many. */
+  /** True names every record in lines about several. */
   readonly isVerbose?: boolean;
 }
 
-/** Of a restore whose plan another program made unreadable. */
+/** For a restore whose plan another program made unreadable. */
 export const PLAN_UNREADABLE = 'its plan is not readable, so that its steps cannot be listed';
 
-const LINES_SHOWN = 40; // of configuration: the plan has them all
+const LINES_SHOWN = 40; // of configuration: the plan has all lines
 const NAMES_SHOWN = 10;
-const VALUE_LIMIT = 100; // characters of a value that the service keeps in another form
+const VALUE_LIMIT = 100; // characters of a value that the service stored in another form
 
 /** The result for people. */
 export function resultReport(whole: RestoreReport, given: RestoreOptions): ReportDocument {
@@ -89,7 +90,7 @@ export function resultReport(whole: RestoreReport, given: RestoreOptions): Repor
   };
 }
 
-/** Also the names of parents that the mirror does not know: those that this restore created or changed. */
+/** `parentName`, and for parents that the mirror does not have, the names from the steps of this restore. */
 function namesWith(
   { steps }: RestoreReport,
   parentName: RestoreOptions['parentName'],
@@ -109,7 +110,7 @@ function peopleText({ by, via, resumed_by: others = [], abandoned_by: last }: Re
   return ` by ${byText({ by, via })}${resumed}${abandoned}`;
 }
 
-/** E.g. `12 applied and verified, 1 failed, 2 blocked`; of a resumed one, what was done this time. */
+/** E.g. `12 applied and verified, 1 failed, 2 blocked`; for a resumed restore, what was done this time. */
 function restoreSummary(report: RestoreReport): string {
   const { steps, summary, outcome, this_time: now = summary, undone_by: undo, by_hand: byHand = [] } = report;
   const { continued = 0 } = report;
@@ -138,7 +139,7 @@ function restoreSummary(report: RestoreReport): string {
     ...(report.abandoned_by === undefined ? [] : ['abandoned']),
     parts.length === 0 ? nothing : parts.join(', '),
     ...(earlier === 0 ? [] : [`${formatInteger(earlier)} applied before`]),
-    // Another process, or another machine, may have sent them.
+    // Another process, or another machine, may have sent these.
     ...(found === 0
       ? []
       : [
@@ -159,7 +160,7 @@ function restoreSummary(report: RestoreReport): string {
 function stepItems(steps: readonly StepReport[], options: RestoreOptions): Item[] {
   return steps.map((step, index): Item => {
     const { error } = step;
-    // A hint is shown once below the steps that share it.
+    // A hint is shown once, below the last of the steps that share it.
     const hint = error?.hint === steps[index + 1]?.error?.hint ? undefined : error?.hint;
     return {
       kind: step.kind,
@@ -188,24 +189,21 @@ function linesOf({ error, differences }: StepReport): Text[] {
   return [...(error === null ? [] : [withCommands(error.message)]), ...differences.map(keptText)];
 }
 
-/** What to check, once for all records of a kind that it is the same for. */
+/** What to check, a line for all records of a kind with the same warning. */
 function warningLines(
   steps: readonly StepReport[],
   { definitions, isWhole, isVerbose }: RestoreOptions,
 ): string[] {
   const warned = steps.filter(({ warning }) => warning !== undefined);
-  const groups = Map.groupBy(warned, ({ kind, warning }) => `${kind} ${warning ?? ''}`).values();
-  return [...groups].flatMap((same) => {
-    const [{ kind, warning: reason } = {}] = same;
-    if (kind === undefined || reason === undefined) return [];
+  return groupsBy(warned, ({ kind, warning }) => `${kind} ${warning}`).map((same) => {
+    const [{ kind, warning: reason = '' }] = same;
     const shown = isWhole === true || isVerbose === true ? same : same.slice(0, NAMES_SHOWN);
-    return [
-      leftText({ kind, count: same.length, reason, names: shown.map(({ name }) => name) }, { definitions }),
-    ];
+    const names = shown.map(({ name }) => name);
+    return leftText({ kind, count: same.length, reason, names }, { definitions });
   });
 }
 
-/** What the service made of a value that was sent. */
+/** A value that the service stored in another form. */
 function keptText({ path, from, to }: FieldChange): string {
   const [kept, sent] = foldedValues(from, to, VALUE_LIMIT);
   return `${path}: sent ${sent}, the service keeps ${from === undefined ? 'nothing' : kept}`;
@@ -223,7 +221,7 @@ function lackingPart({ steps, undoes }: RestoreReport, { plan, ...options }: Res
   });
 }
 
-/** E.g. `pipeline destination Leads (105): enter its settings …`: what the API does not offer of a created record. */
+/** E.g. `pipeline destination Leads (105): enter its settings …`: parts of a created record that the API cannot set. */
 export function handLines(
   { by_hand: byHand = [] }: Pick<RestoreReport, 'by_hand'>,
   { definitions }: Pick<RestoreOptions, 'definitions'>,
@@ -235,7 +233,7 @@ export function handLines(
   });
 }
 
-/** An id that the response gave, of a record that then was not there, is none. */
+/** The new ids of records, except for records that did not exist when they were read back. */
 function newIds(steps: readonly StepReport[], { definitions }: RestoreOptions): string[] {
   return steps.flatMap(({ kind, new_kind: newKind = kind, name, id, new_id: now, verified, error }) => {
     const definition = definitions(newKind);
@@ -246,20 +244,18 @@ function newIds(steps: readonly StepReport[], { definitions }: RestoreOptions): 
   });
 }
 
-/** What the plan said of creations that were done and are there: what no request takes, and secrets that are not the recorded ones. */
+/** The notes of the plan on applied creations: fields that no request can set, and secrets that differ from the recorded ones. */
 function remarks(steps: readonly StepReport[], { definitions }: RestoreOptions): string[] {
   const created = steps.flatMap(({ action, kind, name, outcome, error, note }) =>
     action !== 'create' || outcome !== 'applied' || error?.code === 'not_found' || note === undefined
       ? []
       : [{ kind, name, note }],
   );
-  const groups = Map.groupBy(created, ({ kind, note }) => `${kind} ${note}`).values();
-  return [...groups].flatMap((same) => {
-    const [first] = same;
-    if (first === undefined) return [];
-    const { one, many } = definitions(first.kind).title;
+  return groupsBy(created, ({ kind, note }) => `${kind} ${note}`).map((same) => {
+    const [{ kind, note }] = same;
+    const { one, many } = definitions(kind).title;
     const names = same.map(({ name }) => nameText(name)).join(', ');
-    return [`${plural(same.length, one, many)} (${names}): ${first.note}`];
+    return `${plural(same.length, one, many)} (${names}): ${note}`;
   });
 }
 
@@ -267,7 +263,7 @@ function isUndone({ undone_by: undo, undone_in_part: isInPart }: RestoreReport):
   return undo !== undefined && isInPart !== true;
 }
 
-/** What would fail again as long as the plan is the same. */
+/** Errors that the same plan would meet again. */
 const LOST: ReadonlySet<string> = new Set(['moved', 'rejected', 'not_found', 'reference_unknown']);
 
 function nextLines(report: RestoreReport, { plan }: RestoreOptions): Text[] {
@@ -299,7 +295,7 @@ function nextLines(report: RestoreReport, { plan }: RestoreOptions): Text[] {
   return lines;
 }
 
-/** Neither is it continued or undone without its plan, which says what each of its requests was. */
+/** Without its plan, which has its requests, a restore can be neither continued nor undone. */
 function withoutPlan({ summary, steps }: RestoreReport): Text[] {
   const hasActed = summary.applied > 0 || steps.some((step) => step.outcome === 'sent');
   return [
@@ -322,7 +318,7 @@ function withoutPlan({ summary, steps }: RestoreReport): Text[] {
   ];
 }
 
-/** The line with the command that makes a new plan; none where the plan of this one is not known. */
+/** The line with the command that makes a new plan; none if the plan of this restore is unknown. */
 function newPlan({ undoes }: RestoreReport, plan: RestoreOptions['plan']): Text[] {
   if (undoes !== null) return [['to plan what is missing: ', { code: `tidemark undo ${undoes}` }]];
   const { from, to, command } = plan ?? {};

@@ -1,4 +1,5 @@
-/** `drill --runbook FILE`: what a real restore would leave to people, in order, with the values. */
+/** `drill --runbook FILE`: what people have to do in a real restore, in order, with the values. */
+import { groupsBy } from '../core/group.ts';
 import { shellWord } from '../core/hints.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { splitPointer } from '../core/json-pointer.ts';
@@ -21,7 +22,7 @@ import { secretLines } from './plan-report.ts';
 
 const WAITING_SHOWN = 20; // names of one kind
 
-/** The runbook, to be rendered as Markdown. It never holds a secret, whatever the options say. */
+/** The runbook, to be rendered as Markdown. It never has a secret, whatever the options are. */
 export function runbookReport(document: DrillDocument, given: ReportOptions): ReportDocument {
   const options = { ...given, showsSecrets: false };
   const { source, from, assumptions } = document;
@@ -40,7 +41,7 @@ export function runbookReport(document: DrillDocument, given: ReportOptions): Re
   };
 }
 
-/** What has to be in the configuration before a restore can do its part. */
+/** What the configuration needs before a restore. */
 function beforeParts({ skipped, tasks }: DrillDocument, options: ReportOptions): Part[] {
   const unknown = tasks.filter(
     ({ verdict, waits, needs }) => verdict === 'unknown' && !waits && needs.length === 0,
@@ -86,7 +87,7 @@ function checklist(intro: string, items: readonly Text[]): Part[] {
   return items.length === 0 ? [] : [{ type: 'list', intro, items, isChecklist: true }];
 }
 
-/** Configuration in a code span: copied, it is what it was. */
+/** The reason with its configuration as code, to be copied. */
 function configurationSpans(reason: string): Exclude<Text, string> {
   const at = reason.indexOf('definitions: {');
   return at < 0 ? [reason] : [reason.slice(0, at), { code: reason.slice(at) }];
@@ -111,7 +112,7 @@ function restoreParts(document: DrillDocument): Part[] {
   );
 }
 
-/** By a reference that still means the same tomorrow. */
+/** With a reference that means the same later. */
 function restoreCommand({ from, source }: DrillDocument): string {
   return `tidemark restore ${from.run === undefined ? shellWord(from.ref) : `run:${from.run}`}${sourceOption(source)}`;
 }
@@ -128,26 +129,23 @@ function organizationParts({ tasks }: DrillDocument, options: ReportOptions): Pa
   );
   return [...groups].flatMap(([id, own]): Part[] => {
     const place = id === '' ? 'elsewhere' : placeText({ organization_id: id }, options);
-    const manual = Map.groupBy(
-      own.filter(({ waits }) => !waits),
-      ({ kind }) => kind,
-    );
-    const waiting = Map.groupBy(
-      own.filter(({ waits }) => waits),
-      ({ kind }) => kind,
-    );
+    const byKind = (waits: boolean) =>
+      groupsBy(
+        own.filter((task) => task.waits === waits),
+        ({ kind }) => kind,
+      );
     return [
       { type: 'list', heading: place, items: [] },
-      ...[...manual].flatMap(([kind, same]) =>
+      ...byKind(false).flatMap((same) =>
         recordsPart(
-          options.definitions(kind).title.many,
+          options.definitions(same[0].kind).title.many,
           same.map((task) => taskItem(task, options)),
           { isBelow: true, layout: 'tasks' },
         ),
       ),
       ...listPart(
         'Then restore again',
-        [...waiting.values()].map((same) => waitingText(same, options)),
+        byKind(true).map((same) => waitingText(same, options)),
         { isBelow: true, isChecklist: true },
       ),
     ];
@@ -183,10 +181,8 @@ function newValueLines({ kind, name, reason }: DrillTask, { restore, fields }: R
   });
 }
 
-function waitingText(tasks: readonly DrillTask[], options: ReportOptions): Text {
-  const [first] = tasks;
-  if (first === undefined) return '';
-  const { one, many } = options.definitions(first.kind).title;
+function waitingText(tasks: readonly [DrillTask, ...DrillTask[]], options: ReportOptions): Text {
+  const { one, many } = options.definitions(tasks[0].kind).title;
   const names = tasks.slice(0, WAITING_SHOWN).map((task) => ({ code: taskFacts(task, options).name }));
   const more = tasks.length - names.length;
   return [

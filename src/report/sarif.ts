@@ -6,6 +6,7 @@ import { placeFingerprint } from '../diff/fingerprint.ts';
 import { type ReportChange, type Section, sectionsOf, severityIn, summaryText } from './diff-report.ts';
 import { referenceText, skippedText } from './notes.ts';
 import { fieldLine, nameText, pathText } from './value-text.ts';
+import { defined } from '../core/defined.ts';
 import { escapeForTerminal } from '../core/escape-control.ts';
 import type { ReportOptions } from './options.ts';
 
@@ -30,10 +31,10 @@ const SECURITY_SEVERITY: Readonly<Record<Severity, string>> = {
 const CHANGES = ['changed', 'added', 'removed'] as const;
 
 /**
- * One run: a rule per kind of change and severity, a result per changed field and per record that came or went, with the
- * its place, and where one is made the drift fingerprint beside it, as `partialFingerprints`: a result keeps its identity
- * from report to report, by its place even where each report is made with another mirror. What could not be compared is a warning among
- * the notifications, and then `executionSuccessful` is false; notes are notifications too.
+ * One run: a rule per kind of change and severity, and a result per changed field and per added or removed record. Its place
+ * and, for drift, its fingerprint are its `partialFingerprints`: they identify a result from report to report, the place even
+ * if each report is made with another mirror. What could not be compared is a warning in the notifications, and then
+ * `executionSuccessful` is false; notes are notifications too.
  */
 export function renderSarif(document: DiffDocument, options: ReportOptions): string {
   const isComplete = document.skipped.length === 0 && document.compared.collections > 0;
@@ -42,7 +43,7 @@ export function renderSarif(document: DiffDocument, options: ReportOptions): str
     invocations: [
       {
         executionSuccessful: isComplete,
-        ...(options.generatedAt === undefined ? {} : { endTimeUtc: options.generatedAt }),
+        ...defined({ endTimeUtc: options.generatedAt }),
         toolExecutionNotifications: [
           ...document.skipped.map((skipped) => ({
             level: 'warning',
@@ -85,13 +86,13 @@ function results(section: Section, document: DiffDocument, options: ReportOption
   const source = options.source ?? document.to.source ?? 'default';
   return section.changes.flatMap((report) => {
     const { change, original } = report;
-    // One result per field of a changed record, so that each keeps its own identity; else one for the record.
+    // A result for each field of a changed record, which identifies it; otherwise one for the record.
     const parts = change.change === 'changed' ? change.fields : [null];
     return parts.map((field, index) => {
       const originalField = field === null ? null : (original.fields[index] ?? null);
       const severity = severityOf(original, originalField);
       const id = ruleId(change.change, severity);
-      // An id that is masked would be in the name of its file.
+      // The name of the file would reveal a masked id.
       const file = report.id === original.id ? options.fileOf?.(original) : undefined;
       return {
         ruleId: id,
@@ -101,9 +102,7 @@ function results(section: Section, document: DiffDocument, options: ReportOption
         locations: [location(report, section, field, file)],
         partialFingerprints: {
           'tidemarkPlace/v1': placeFingerprint(source, original, originalField),
-          ...(options.fingerprintOf === undefined
-            ? {}
-            : { 'tidemark/v2': options.fingerprintOf(original, originalField) }),
+          ...defined({ 'tidemark/v2': options.fingerprintOf?.(original, originalField) }),
         },
       };
     });
@@ -115,10 +114,7 @@ function message({ change, name }: ReportChange, { definition }: Section, field:
   return field === null ? `${subject} was ${change.change}` : `${subject}: ${fieldLine(field, VALUE_LIMIT)}`;
 }
 
-/**
- * The record's file, beside the logical location. A record that is in no file has a made-up one: GitHub drops results
- * without a file.
- */
+/** The record's file, or an invented one (GitHub drops results without a file), and the logical location. */
 function location(
   { change, name, id }: ReportChange,
   { definition }: Section,

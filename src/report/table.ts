@@ -4,26 +4,26 @@ import { textWidth, wrapText } from '../core/wrap.ts';
 import { type Align, eachOf } from './document.ts';
 
 interface TableRoom {
-  /** Columns of the terminal; left out, lines are as long as they are. */
+  /** Columns of the terminal; by default lines are of any length. */
   readonly width?: number | undefined;
-  /** Headings of columns that go first where there is no room for all, the first one first. */
+  /** Headings of columns that may be dropped if there is no room for all, the least needed first. */
   readonly least?: readonly string[];
-  /** How the lines of the heading, and those of the last row, are coloured. */
+  /** Colours the lines of the heading, and those of the last row. */
   readonly paintHead?: (line: string) => string;
   readonly paintLast?: (line: string) => string;
 }
 
 /**
- * Lays rows out in columns under a heading, without lines, two spaces apart. Cells are neutralised: what a record holds
- * cannot move the cursor or hide a line. Where the columns do not fit the width, the least needed ones go and are named
- * below; then cells are wrapped between words; then the widest columns move onto lines of their own below each row, as
- * `heading: value`. A word is never broken: an id stays one that can be copied.
+ * Lays out rows in columns under a heading, without borders, two spaces apart. Cells are escaped: the content of a record
+ * cannot move the cursor or hide a line. If the columns do not fit the width, the least needed ones are dropped and named
+ * below; then cells are wrapped between words; then the widest columns move to lines of their own below each row, as
+ * `heading: value`. A word is never broken, so that ids can be copied.
  */
 export function renderTable(...of: Parameters<typeof tableLines>): string {
   return [...tableLines(...of)].join('\n');
 }
 
-/** The lines of such a table, one by one. It goes through the rows several times: first for the widths of the columns. */
+/** The lines of such a table, one by one. Iterates the rows several times, first for the widths of the columns. */
 export function* tableLines(
   head: readonly string[],
   rows: Iterable<readonly string[]>,
@@ -49,7 +49,7 @@ export function* tableLines(
   return undefined;
 }
 
-/** What has no place in the table, each on lines of its own; what is empty is left out. */
+/** The cells that are below the row, on lines of their own, without empty ones. */
 function belowRow(
   head: readonly string[],
   row: readonly string[],
@@ -64,23 +64,23 @@ function belowRow(
   });
 }
 
-/** How wide each column is drawn: as the widest line of its cells. */
+/** The width of each column: that of the widest line of its cells. */
 function drawnWidths(
   { columns }: Layout,
   inTable: (row: readonly string[]) => readonly string[],
   ...of: readonly Iterable<readonly string[]>[]
 ): number[] {
-  // Where cells are wrapped, it depends on where they break.
+  // If cells are wrapped, it depends on where they break.
   if (columns.every(({ natural, width }) => natural <= width)) return columns.map(({ natural }) => natural);
   const widths = columns.map(() => 0);
   for (const rows of of)
     for (const row of rows)
       for (const [index, cell] of inTable(row).entries())
-        widths[index] = Math.max(widths[index] ?? 0, widest(cell.split('\n'), textWidth));
+        widths[index] = Math.max(widths[index] ?? 0, ...cell.split('\n').map(textWidth));
   return widths;
 }
 
-/** The lines of a row: each cell filled up to the width of its column, or wider where it changed after the widths were read. */
+/** The lines of a row: each cell is padded to the width of its column (it may be wider if it changed since that was read). */
 function drawnRow(cells: readonly string[], widths: readonly number[], align: readonly Align[]): string[] {
   const columns = cells.map((cell) => cell.split('\n'));
   const height = Math.max(1, ...columns.map((lines) => lines.length));
@@ -94,30 +94,30 @@ function drawnRow(cells: readonly string[], widths: readonly number[], align: re
   });
 }
 
-// Which columns of a table fit a width, how wide each may be, and what becomes of the others. Pure.
+// Which columns of a table fit a width, how wide each may be, and what happens to the others. Pure.
 
 interface Layout {
-  /** Those that are side by side, by index, with the columns of the terminal that each may take, and would. */
+  /** The columns side by side, with their permitted and their natural width. */
   readonly columns: readonly { readonly index: number; readonly width: number; readonly natural: number }[];
-  /** Those that are below each row, by index. */
+  /** The columns below each row, by index. */
   readonly below: readonly number[];
-  /** Those that are not shown, by index. */
+  /** The columns that are not shown, by index. */
   readonly dropped: readonly number[];
   readonly rowCount: number;
 }
 
 const GUTTER = 2; // columns between two cells
-const MOST_LINES = 3; // of one cell beside others: a taller one reads better on lines of its own
+const MOST_LINES = 3; // of a cell beside others: a taller one is easier to read below the row
 
 interface Column {
   readonly index: number;
-  /** Of the longest cell as it is. */
+  /** Width of the widest cell. */
   readonly natural: number;
-  /** Of the longest word. */
+  /** Width of the widest word: the column cannot be narrower. */
   readonly least: number;
 }
 
-/** The layout that fits and changes least; the first column always stays in its place. */
+/** The layout that fits with the fewest changes; the first column always stays. */
 function fittingLayout(
   head: readonly string[],
   rows: Iterable<readonly string[]>,
@@ -164,12 +164,12 @@ function fittingLayout(
   }
 }
 
-/** How wide each column may be so that all fit; null where their words alone are too wide. */
+/** The permitted widths of the columns, so that all fit; null if their widest words do not fit. */
 function fitted(columns: readonly Column[], width: number): number[] | null {
   if (total(columns.map(({ least }) => least)) > width) return null;
   const widths = columns.map(({ natural, least }) => Math.max(Math.min(natural, width), least));
   while (total(widths) > width) {
-    // The widest one that can still give way.
+    // The widest column that can still be narrower.
     let at = -1;
     for (const [index, own] of widths.entries())
       if (own > (columns[index]?.least ?? 0) && own > (widths[at] ?? 0)) at = index;
@@ -182,7 +182,7 @@ function widestWord([, ...movable]: readonly Column[]): number | undefined {
   return movable.toSorted((a, b) => b.least - a.least)[0]?.index;
 }
 
-/** The column with the cell of the most lines, where those are too many. */
+/** The column of the cell with the most lines, if there are too many. */
 function tallestOf(
   columns: readonly Column[],
   widths: readonly number[],
@@ -203,11 +203,7 @@ function total(widths: readonly number[]): number {
   return widths.reduce((sum, own) => sum + own, 0) + GUTTER * Math.max(widths.length - 1, 0);
 }
 
-function widest(texts: readonly string[], widthOf: (text: string) => number): number {
-  return texts.reduce((most, text) => Math.max(most, widthOf(text)), 0);
-}
-
-/** The widest word of a text: what it cannot be narrower than. */
+/** The width of the widest word. */
 function wordWidth(text: string): number {
   return Math.max(0, ...text.split(' ').map(textWidth));
 }

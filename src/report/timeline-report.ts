@@ -1,33 +1,27 @@
 /** What changed in a period as a report: charts by day, a table by kind, then run by run, newest first. */
-import { type Kind, KINDS } from '../catalog/kinds.ts';
+import { KINDS } from '../catalog/kinds.ts';
+import { defined } from '../core/defined.ts';
+import { groupsBy } from '../core/group.ts';
 import { formatInteger } from '../core/wording.ts';
-import type { Recreated, RecordChange, WrittenBy } from '../diff/change.ts';
-import type { FieldChange } from '../diff/compare.ts';
+import type { RecordChange } from '../diff/change.ts';
 import { chartBox } from './charts.ts';
-import { type Item, type Part, type ReportDocument, recordsPart } from './document.ts';
+import { CHANGES, type Item, type Part, type ReportDocument, recordsPart } from './document.ts';
 import { maskedFields, withMaskedId } from './mask.ts';
 import { changeText } from './notes.ts';
 import type { ReportOptions } from './options.ts';
 import { nameText } from './value-text.ts';
 
-/** One change of one record, when it was first seen. */
-export interface TimelineEvent {
+/** One change of one record, when it was first seen. An added or removed record has no fields. */
+export interface TimelineEvent extends Pick<
+  RecordChange,
+  'kind' | 'id' | 'name' | 'change' | 'created_again' | 'changed_by' | 'fields'
+> {
   /** ISO 8601 in UTC. */
   readonly at: string;
   readonly run: number;
-  readonly kind: Kind;
-  readonly id: string;
-  readonly name: string;
-  readonly change: RecordChange['change'];
-  /** Given where a restore created the record again. */
-  readonly created_again?: Recreated;
-  /** Given where a restore made the change. */
-  readonly changed_by?: WrittenBy;
-  /** Those that changed; none of a record that came or went. */
-  readonly fields: readonly FieldChange[];
   /** The parents of the record. */
   readonly place?: readonly string[];
-  /** Named where several sources share the report. */
+  /** Given if the report is of several sources. */
   readonly source?: string;
 }
 
@@ -35,22 +29,21 @@ export interface Timeline {
   /** First and last day of the period, `YYYY-MM-DD`, both included. */
   readonly firstDay: string;
   readonly lastDay: string;
-  /** The period that was asked for, where the title does not say it. */
+  /** The requested period, if the title does not have it. */
   readonly period?: string;
-  /** True where changes may be missing, since not everything could be read. */
+  /** True if changes may be missing, because not everything could be read. */
   readonly isPartial?: boolean;
-  /** True where each change of the period may be missing. */
+  /** True if all changes of the period may be missing. */
   readonly isUnknown?: boolean;
-  /** In order of time; those of other days are left out. */
+  /** In order of time; events of other days are left out. */
   readonly events: readonly TimelineEvent[];
 }
 
 const DAY_MS = 86_400_000;
-const CHANGES = ['added', 'removed', 'changed'] as const;
 
 /**
  * The period for people.
- * @throws RangeError when the days are not dates or in the wrong order
+ * @throws RangeError if the days are not dates, or in the wrong order
  */
 export function timelineReport(timeline: Timeline, options: ReportOptions): ReportDocument {
   const { title, notes } = options;
@@ -59,7 +52,7 @@ export function timelineReport(timeline: Timeline, options: ReportOptions): Repo
   const events = timeline.events.filter((event) => known.has(event.at.slice(0, 10)));
   const totals = counts(events);
   const changed = CHANGES.filter((change) => totals[change] > 0);
-  const byRun = Map.groupBy(
+  const byRun = groupsBy(
     events.toSorted((a, b) => b.run - a.run),
     ({ run }) => run,
   );
@@ -70,13 +63,12 @@ export function timelineReport(timeline: Timeline, options: ReportOptions): Repo
       events.length === 0
         ? nothingText(timeline)
         : changed.map((change) => `${formatInteger(totals[change])} ${change}`).join(', '),
-    ...(timeline.period === undefined ? {} : { detail: timeline.period }),
-    ...(notes === undefined ? {} : { notes }),
+    ...defined({ detail: timeline.period, notes }),
     parts: [
       ...(events.length === 0 ? [] : overviewParts(days, events, options)),
-      ...[...byRun.values()].flatMap((own) =>
+      ...byRun.flatMap((own) =>
         recordsPart(
-          runHeading(own, options),
+          runHeading(own[0], options),
           own.map((event) => itemOf(event, options)),
           { layout: 'lines' },
         ),
@@ -137,8 +129,7 @@ function overviewParts(
   ];
 }
 
-function runHeading([first]: readonly TimelineEvent[], { timeText }: ReportOptions): string {
-  if (first === undefined) return '';
+function runHeading(first: TimelineEvent, { timeText }: ReportOptions): string {
   const source = first.source === undefined ? '' : ` of ${nameText(first.source)}`;
   const at = timeText?.(first.at) ?? `${first.at.slice(0, 16).replace('T', ' ')} UTC`;
   return `${at} · run ${first.run}${source}`;
@@ -156,7 +147,7 @@ function itemOf(event: TimelineEvent, options: ReportOptions): Item {
     name: nameText(name),
     outcome: changeText({ ...event, id }),
     ...(again === undefined ? { id: nameText(id) } : {}),
-    ...(event.place === undefined ? {} : { place: event.place }),
+    ...defined({ place: event.place }),
     fields: change !== 'changed' ? [] : isShown ? fields : maskedFields(fields, definition),
   };
 }

@@ -1,7 +1,8 @@
-/** What the runs of a period could not read, for people and as the keys of `tidemark.changes/1`. */
+/** What the runs of a period could not read, as text and as keys of `tidemark.changes/1`. */
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import { plural } from '../core/wording.ts';
+import { groupsBy } from '../core/group.ts';
+import { firstWords, plural } from '../core/wording.ts';
 import { type Skipped, type Stale, mayHide } from '../diff/change.ts';
 import { groupedNotes, heldOnce, hidingLines, type PlaceOf, staleFromLines } from './notes.ts';
 import type { ForgottenRuns } from '../state/runs.ts';
@@ -9,7 +10,7 @@ import type { UnreadInPeriod, UnreadRun } from '../state/unread-in-period.ts';
 
 export interface UnreadOfSource extends UnreadInPeriod {
   readonly source: string;
-  /** Its parents by their names; if omitted, by their ids. */
+  /** Writes the parents of a collection; by default by their ids. */
   readonly placeOf?: PlaceOf;
 }
 
@@ -17,10 +18,10 @@ type Listed = UnreadInPeriod & Pick<UnreadOfSource, 'placeOf'>;
 
 type Definitions = (kind: Kind) => ResourceDefinition;
 
-const LINES_SHOWN = 10; // the JSON document names all
+const LINES_SHOWN = 10; // the JSON document has all
 const RUNS_NAMED = 6;
 
-/** True where changes of the period may be missing. */
+/** True if changes of the period may be missing. */
 export function mayMissChanges(own: UnreadInPeriod): boolean {
   return own.forgotten.length > 0 || isUnread(own);
 }
@@ -29,7 +30,7 @@ function isUnread({ runs, skipped, stale }: UnreadInPeriod): boolean {
   return skipped.length > 0 || stale.some(mayHide) || runs.some(({ readAgain }) => readAgain === null);
 }
 
-/** The runs that were partial or failed, each with the lists that it did not read; runs alike share a line. */
+/** The runs that were partial or failed, with the lists that they did not read; a line for all runs that are alike. */
 export function unreadNotes(unread: readonly UnreadOfSource[], definitions: Definitions): string[] {
   const lines = unread.flatMap((own) => {
     const of = unread.length > 1 ? ` of ${own.source}` : '';
@@ -48,12 +49,12 @@ export function unreadNotes(unread: readonly UnreadOfSource[], definitions: Defi
   ];
 }
 
-/** The lists that the last run of the period was not asked for, since it was limited to other kinds. */
+/** The lists that the last run of the period did not read, because it was limited to other kinds. */
 export function limitedNotes(unread: readonly Listed[], definitions: Definitions): string[] {
   return unread.flatMap((own) => staleFromLines(own, definitions, own.placeOf));
 }
 
-/** Why changes may be missing; empty where every list was read by the end of the period, and no run of it was dropped. */
+/** Why changes may be missing; empty if every list was read by the end of the period, and no run of it was dropped. */
 export function unreadReason(unread: readonly UnreadOfSource[], definitions: Definitions): string[] {
   const forgotten = unread.flatMap(({ forgottenLines }) =>
     forgottenLines.map((text) => `changes may be missing: ${text}`),
@@ -103,11 +104,12 @@ export function unreadDocument(unread: readonly UnreadOfSource[]): object {
 
 function failedLines(runs: readonly UnreadRun[], of: string): string[] {
   const failed = runs.filter(({ outcome }) => outcome === 'failed');
-  const alike = Map.groupBy(failed, ({ error, readAgain }) => JSON.stringify([error?.message, readAgain]));
-  return [...alike.values()].map((same) => {
-    const message = same[0]?.error?.message ?? '';
-    return `${runsText(same)}${of} failed${againText(same)}${message === '' ? '' : `: ${message}`}`;
-  });
+  return groupsBy(failed, ({ error, readAgain }) => JSON.stringify([error?.message, readAgain])).map(
+    (same) => {
+      const message = same[0].error?.message ?? '';
+      return `${runsText(same)}${of} failed${againText(same[0])}${message === '' ? '' : `: ${message}`}`;
+    },
+  );
 }
 
 function listLines(
@@ -116,10 +118,9 @@ function listLines(
   definitions: Definitions,
 ): string[] {
   const partial = runs.filter(({ outcome }) => outcome === 'partial');
-  const alike = Map.groupBy(partial, ({ lists, readAgain }) => JSON.stringify([lists, readAgain]));
-  return [...alike.values()].flatMap((same) => {
-    const by = `${runsText(same)}${of}${againText(same)}`;
-    const lists = same[0]?.lists ?? [];
+  return groupsBy(partial, ({ lists, readAgain }) => JSON.stringify([lists, readAgain])).flatMap((same) => {
+    const [{ lists }] = same;
+    const by = `${runsText(same)}${of}${againText(same[0])}`;
     if (lists.length === 0) return [`partial: ${by}`];
     const held = heldOnce(lists.filter(isHeld)).map((list) => ({
       ...list,
@@ -128,7 +129,7 @@ function listLines(
     const unread = lists.filter((list) => !isHeld(list));
     return [
       ...groupedNotes(`not read by ${by}`, unread, definitions, { placeOf }),
-      // They were read; the records that they did not show stay.
+      // These lists were read; the records that they did not show are kept.
       ...groupedNotes(`removals held by ${by}`, held, definitions, { placeOf }),
     ];
   });
@@ -145,20 +146,17 @@ function stateLines({ skipped, stale, placeOf }: Listed, of: string, definitions
   ];
 }
 
-/** What no run of the period was partial for: runs before it were, or the configuration excludes it. */
+/** The lists that are missing although no run of the period failed to read them: earlier runs did, or they are excluded. */
 function elsewhere(own: Listed, of: string, definitions: Definitions): string[] {
   const isOpen = own.runs.some(({ readAgain }) => readAgain === null);
   return isOpen ? [] : stateLines(own, of, definitions);
 }
 
 function runsText(runs: readonly UnreadRun[]): string {
-  const numbers = runs.map(({ run }) => run);
-  const more = numbers.length - RUNS_NAMED;
-  const named = numbers.slice(0, RUNS_NAMED).join(', ');
-  return `${numbers.length === 1 ? 'run' : 'runs'} ${named}${more > 0 ? ` and ${more} more` : ''}`;
+  const numbers = runs.map(({ run }) => String(run));
+  return `${numbers.length === 1 ? 'run' : 'runs'} ${firstWords(numbers, RUNS_NAMED)}`;
 }
 
-function againText([first]: readonly UnreadRun[]): string {
-  const again = first?.readAgain ?? null;
-  return again === null ? '' : ` (read again by run ${again})`;
+function againText({ readAgain }: UnreadRun): string {
+  return readAgain === null ? '' : ` (read again by run ${readAgain})`;
 }

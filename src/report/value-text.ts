@@ -7,20 +7,20 @@ import type { FieldChange } from '../diff/compare.ts';
 import { elementSegment } from '../diff/elements.ts';
 import { isMaskedChange, MASKED_CHANGE } from './mask.ts';
 
-/** The text of an absent value: unlike null, and unlike every string, which is quoted. */
+/** An absent value: differs from null, and from strings, which are quoted. */
 const ABSENT = '(absent)';
 
-/** Compact JSON with every active character written out; numbers digit by digit as received. @internal */
+/** Compact JSON with control characters escaped; numbers digit by digit as received. @internal */
 export function valueText(value: JsonValue | undefined): string {
   return value === undefined ? ABSENT : escapeControlCharacters(JSON.stringify(value));
 }
 
-/** From this many times the limit on, a value is cut before active characters are written out. */
+/** A value longer than this many times the limit is cut before control characters are escaped. */
 const CUT_FIRST = 4;
 
 /**
- * As `folded(valueText(value), limit)`, but only reads what is shown: the beginning and the end, also of a megabyte.
- * The length of what is left out is given in characters of the JSON.
+ * As `folded(valueText(value), limit)`, but only reads what is shown: the beginning and the end, even of a megabyte. The
+ * length of the gap is given in characters of the JSON.
  */
 export function foldedValue(value: JsonValue | undefined, limit: number): string {
   return value === undefined ? ABSENT : foldedText(JSON.stringify(value), limit);
@@ -35,7 +35,7 @@ function foldedText(text: string, limit: number): string {
   return `${start.parts.join('')}${gapText(left)}${end.parts.reverse().join('')}`;
 }
 
-/** `foldedPair` of two values, likewise. */
+/** `foldedPair` of two values; cuts long ones first, too. */
 export function foldedValues(
   from: JsonValue | undefined,
   to: JsonValue | undefined,
@@ -47,13 +47,14 @@ export function foldedValues(
   if (before.length <= CUT_FIRST * limit && after.length <= CUT_FIRST * limit)
     return foldedPair(escapeControlCharacters(before), escapeControlCharacters(after), limit);
   const [start, end] = foldedPair(before, after, limit).map(escapeControlCharacters) as [string, string];
-  // Active characters grow when they are written out.
+  // Escaped characters are longer.
   return foldedPair(start, end, 2 * limit + GROWTH);
 }
 
 /**
- * What each of two long arrays has alone, e.g. `- 4 of 9: "a", …`, folded to `limit` characters, and empty for nothing; beside it how
- * many each has. Null for values with members, for arrays that fit, have nothing in common, or that in another order.
+ * The elements that only one of two long arrays has, e.g. `- 4 of 9: "a", …`, folded to `limit` characters, empty without any;
+ * and the number of elements of each. Null if an element is an object or an array, if both arrays fit the limit, or if they
+ * have no elements in common, or have them in another order.
  */
 export function elementLines(
   from: JsonValue | undefined,
@@ -83,7 +84,7 @@ function textsOf(values: readonly JsonValue[]): string[] {
   return values.map((each) => JSON.stringify(each));
 }
 
-/** The values that the others lack, each as often as they lack it. */
+/** Splits the values into those that the others lack, each as often as they lack it, and those in common. */
 function withoutThose(
   values: readonly string[],
   others: readonly string[],
@@ -99,9 +100,9 @@ function withoutThose(
   return { own, common };
 }
 
-const GROWTH = 400; // characters that marks of what is left out may add to a pair
+const GROWTH = 400; // characters that the marks of gaps may add to a pair
 
-/** As many characters, written out, as fit; never half a one. `taken` counts UTF-16 units of the text. */
+/** As many characters, escaped, as fit; never half of one. `taken` counts UTF-16 units of the text. */
 function fitting(characters: readonly string[], room: number): { parts: string[]; taken: number } {
   const parts: string[] = [];
   let taken = 0;
@@ -118,19 +119,19 @@ function fitting(characters: readonly string[], room: number): { parts: string[]
   return { parts, taken };
 }
 
-/** At most about `limit` characters of a text, its beginning and end, saying how many are left out between. */
+/** At most about `limit` characters of a text: its beginning and its end, with the length of the gap between them. */
 export function folded(text: string, limit: number): string {
   if (text.length <= limit) return text;
   const { head, tail } = sharesOf(text.length, limit);
-  // Not through the middle of a surrogate pair, which would leave half a character on either side.
+  // Not through the middle of a surrogate pair.
   const start = text.slice(0, head).replace(/[\ud800-\udbff]$/, '');
   const end = text.slice(text.length - tail).replace(/^[\udc00-\udfff]/, '');
   return `${start}${gapText(text.length - start.length - end.length)}${end}`;
 }
 
-/** Characters of beginning and end that are shown of a text of that length. */
+/** How many characters of the beginning and the end of a text of that length are shown. */
 function sharesOf(length: number, limit: number): { head: number; tail: number } {
-  // What makes room for the gap is left out as well, and counted in it.
+  // The mark of the gap needs room too, which makes the gap longer.
   const kept = Math.max(limit - gapText(length - limit + gapText(length).length).length, 16);
   const head = Math.ceil(kept * 0.7);
   return { head, tail: kept - head };
@@ -140,12 +141,12 @@ function gapText(left: number): string {
   return ` … ${formatInteger(left)} more characters … `;
 }
 
-/** Characters of what both sides share that stay visible beside the difference. */
+/** Common characters that stay visible beside the difference. */
 const CONTEXT = 24;
 
 /**
- * Two texts folded so that the place where they differ stays visible: what both begin and end with is left out first,
- * saying how much that is. Texts within the limit stay as they are.
+ * Two texts folded so that their difference stays visible: their common beginning and end are left out first, with their
+ * lengths. Texts within the limit are unchanged.
  */
 export function foldedPair(from: string, to: string, limit: number): [string, string] {
   if (from.length <= limit && to.length <= limit) return [from, to];
@@ -165,14 +166,14 @@ export function foldedPair(from: string, to: string, limit: number): [string, st
   return [fold(from), fold(to)];
 }
 
-/** Characters that both begin with, and that both end with, none counted twice. */
+/** The lengths of the common beginning and the common end, without overlap. */
 export function sharedEnds(from: string, to: string): { readonly head: number; readonly tail: number } {
   const shortest = Math.min(from.length, to.length);
   let head = 0;
   while (head < shortest && from[head] === to[head]) head += 1;
   let tail = 0;
   while (tail < shortest - head && from.at(-1 - tail) === to.at(-1 - tail)) tail += 1;
-  // Not through a surrogate pair: half a character would be written out as a code.
+  // Not through a surrogate pair: half a character would be escaped.
   if (isHigh(from, head - 1)) head -= 1;
   if (tail > 0 && isLow(from, from.length - tail)) tail -= 1;
   return { head, tail };
@@ -196,9 +197,9 @@ export function bodyLines(body: JsonObject): string[] {
   return folded(lines.join('\n'), BODY_LIMIT).split('\n');
 }
 
-const NAME_LIMIT = 200; // characters of a name, an id or a pointer: a record may be called anything
+const NAME_LIMIT = 200; // characters of a name, an id or a pointer, which may be of any length
 
-/** A name or id on one line; in quotes if it begins or ends with a space, without which it would look like another one. */
+/** A name or id on one line; in quotes if it begins or ends with a space, which would be invisible. */
 export function nameText(name: string): string {
   return /^\s|\s$/.test(name) ? quotedName(name) : folded(escapeControlCharacters(name), NAME_LIMIT);
 }
@@ -208,12 +209,12 @@ export function quotedName(name: string): string {
   return `"${folded(escapeControlCharacters(name), NAME_LIMIT)}"`;
 }
 
-/** Who did something, and in brackets how the program knew them, where that says more: a name alone may be anybody's. */
+/** Who did something and, in brackets, how they were identified, if that is more: anybody may use a name. */
 export function byText({ by, via }: Named): string {
   return whoText({ by: nameText(by), via: via === undefined || via === null ? null : nameText(via) });
 }
 
-/** The pointer of a change on one line; where it leads through an element with an id, by that id: the index says less. */
+/** The pointer of a change on one line; elements with an id are named by it, not by their index. */
 export function pathText({ path, place = path }: Pick<FieldChange, 'path' | 'place'>): string {
   return path === '' ? '(record)' : nameText(place);
 }
@@ -230,13 +231,12 @@ export function fieldLine(field: FieldChange, limit: number): string {
   return `${pathText(field)}: ${from} → ${to}`;
 }
 
-// Moved elements of an array: listed one by one, so that readers need not compare two arrays.
-
 const MOVES_SHOWN = 10;
 
 /**
- * E.g. `[id=1] moved 0 → 3, [id=4] moved 2 → 0`, indexes of FROM and TO; null for a change of another sort, and where the
- * array itself is masked. Ids are read from the value that is shown: masked there, they are masked here.
+ * The moved elements of an array, so that readers need not compare two arrays: `[id=1] moved 0 → 3, [id=4] moved 2 → 0`, with
+ * the indexes in FROM and TO. Null for any other change, and if the array itself is masked. The ids are those of the shown
+ * value, so they are masked if they are secret.
  */
 export function movedText(field: FieldChange): string | null {
   const { moved = [], to } = field;

@@ -1,4 +1,4 @@
-/** File names for records: any id is safe, two ids never share a name, also on file systems that ignore case. */
+/** File names for records: safe for any id, unique also on file systems that ignore case. */
 import { createHash } from 'node:crypto';
 import { isKind } from '../../catalog/catalog.ts';
 import { type Scope, SCOPE_KEYS } from '../../catalog/definition.ts';
@@ -8,8 +8,8 @@ import { parseYaml } from '../../core/yaml.ts';
 const LONGEST = 120;
 
 /**
- * One path segment for an id: letters, digits, `-` and `_` stay, all else is percent-encoded. A long id, or one with
- * capitals (which some file systems fold), gets a part of its hash.
+ * One path segment for an id: everything but letters, digits, `-` and `_` is percent-encoded. A long id, or one with capitals
+ * (some file systems ignore case), gets a part of its hash.
  */
 export function fileSegment(id: string): string {
   const bytes = Buffer.from(id, 'utf8');
@@ -21,7 +21,7 @@ export function fileSegment(id: string): string {
         ? character
         : `%${byte.toString(16).padStart(2, '0').toUpperCase()}`;
   }
-  // A lone surrogate has no UTF-8: the hash over UTF-16 distinguishes it from others.
+  // A lone surrogate has no UTF-8: only a hash over UTF-16 distinguishes such ids.
   const isAmbiguous = name.length > LONGEST || /[A-Z]/.test(id) || !id.isWellFormed() || name === '';
   if (!isAmbiguous) return name;
   const mark = createHash('sha256').update(Buffer.from(id, 'utf16le')).digest('hex').slice(0, 12);
@@ -48,8 +48,8 @@ export function recordPath(record: {
 }
 
 /**
- * Where an export would write the record whose YAML this is, e.g. `members/organization-o/m.yaml`; undefined for any
- * other text. Reads what is before the body only.
+ * Where an export would write the record of this YAML, e.g. `members/organization-o/m.yaml`; undefined for any other text.
+ * Only reads the part before the body.
  */
 export function recordPathOfYaml(text: string): string | undefined {
   const end = text.indexOf('\nbody:');

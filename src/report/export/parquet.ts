@@ -1,4 +1,4 @@
-/** Records and revisions as Parquet, a group of rows at a time: memory holds one group. */
+/** Records and revisions as Parquet, with one group of rows in memory at a time. */
 import { ByteWriter, ParquetWriter, type BasicType, schemaFromColumnData } from 'hyparquet-writer';
 import { definitionOf } from '../../catalog/catalog.ts';
 import type { FieldType } from '../../catalog/definition.ts';
@@ -20,7 +20,7 @@ import { timeOfField } from '../../core/parse-time.ts';
 import { nameIn } from '../../diff/change.ts';
 import type { DatedExportRecord, ExportRecord, ExportRevision } from './documents.ts';
 
-/** Said beside the older annotation, which DuckDB reads as a time without zone. */
+/** In addition to the older annotation, which DuckDB reads as a time without zone. */
 const TIME_IN_UTC = { type: 'TIMESTAMP', isAdjustedToUTC: true, unit: 'MILLIS' } as const;
 
 type Cell = string | number | bigint | boolean | Date | null;
@@ -31,15 +31,15 @@ interface Column<Row> {
   readonly cell: (row: Row) => Cell;
 }
 
-/** A group ends with either. */
+/** A group of rows ends at either limit. */
 const GROUP_ROWS = 20_000;
 const GROUP_CHARACTERS = 16_000_000;
 
 type ParsedRecord = DatedExportRecord & { readonly value: JsonValue };
 
 /**
- * One kind: the columns of its view that the exported state knows, and the exact body. `parents` are the organizations and
- * projects of that state, from which records have the columns `organization_id` and `organization`.
+ * One kind: the columns of its view that the exported state has, and the exact body.
+ * @param parents the organizations and projects of that state, for the columns `organization_id` and `organization`
  */
 export function parquetOfKind(
   kind: Kind,
@@ -129,7 +129,7 @@ function columnOf(
   }
 }
 
-/** A list of objects without these members; anything else as it is. */
+/** A list of objects without these members; any other value is unchanged. */
 function withoutMembers(list: JsonValue | undefined, names: ReadonlySet<string>): JsonValue | undefined {
   if (!Array.isArray(list)) return list;
   return list.map((each) =>
@@ -149,7 +149,7 @@ const PARQUET_TYPE: Record<FieldType, BasicType> = {
   boolean: 'BOOLEAN',
 };
 
-/** Absent, null and what does not fit the column's type are null. */
+/** Null for an absent value, for null, and for a value that does not fit the type of the column. */
 function typedCell(type: BasicType, value: JsonValue | undefined): Cell {
   if (value === undefined || value === null) return null;
   switch (type) {
@@ -187,7 +187,7 @@ function timeCell(value: JsonValue): Date | null {
   return epochMs === undefined ? null : new Date(epochMs);
 }
 
-/** Revisions of all kinds in one table; `changes` is a JSON array, and so is NULL where nothing was compared. */
+/** Revisions of all kinds in one table; `changes` is a JSON array, NULL if nothing was compared. */
 export function parquetOfHistory(revisions: Iterable<ExportRevision>): Generator<Uint8Array> {
   const text = (name: string, cell: Column<ExportRevision>['cell']): Column<ExportRevision> => ({
     name,
@@ -243,7 +243,7 @@ function* parquetFile<Row extends { readonly body: string | null }>(
   for (const row of rows) {
     for (const [index, { name, cell }] of columns.entries()) {
       const value = cell(row);
-      // Many readers end a text there.
+      // Many readers take U+0000 for the end of a text.
       const isCut = typeof value === 'string' && name !== 'body' && value.includes('\0');
       group[index]?.data.push(isCut ? value.replaceAll('\0', '\ufffd') : value);
     }

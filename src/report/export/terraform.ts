@@ -19,7 +19,7 @@ const NONE = 'the provider has no resource for them';
 const NO_PLUGINS = 'the provider manages Hog functions, and no plugins';
 const ACTIVITY = 'not configuration';
 
-/** As the provider's documentation of each resource gives the id, under Import. It has none for the other kinds. */
+/** The ids are those of the provider's documentation of each resource, under Import. It has no resource for other kinds. */
 const RESOURCES: Readonly<Partial<Record<Kind, Covered | string>>> = {
   projects: { type: 'posthog_project', id: ['organization_id', 'id'] },
   roles: { type: 'posthog_role', id: ['organization_id', 'id'] },
@@ -35,13 +35,13 @@ const RESOURCES: Readonly<Partial<Record<Kind, Covered | string>>> = {
   recording_sharing: ACTIVITY,
 };
 
-/** What was written of the records: import blocks, and comments on those that the provider does not cover. */
+/** Numbers of records: import blocks, and comments for what the provider does not cover. */
 export interface TerraformCounts {
   blocks: number;
   comments: number;
 }
 
-/** @param forNames the same records, read before: a name that several of a type have gets a part of their ids' hash */
+/** @param forNames the same records, read first: a name that several of a type have gets a part of the hash of the id */
 export function* terraformImports(
   forNames: Iterable<ExportRecord>,
   records: Iterable<ExportRecord>,
@@ -95,7 +95,7 @@ function mark(parts: readonly string[]): string {
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 8);
 }
 
-/** Letters of ASCII, digits and underscores, a letter first, made of the record's name. */
+/** The record's name in ASCII letters, digits and underscores, beginning with a letter. */
 function identifier(record: ExportRecord): string {
   const plain = nameOf(record)
     .normalize('NFKD')
@@ -117,13 +117,12 @@ function nameOf({ kind, id, body }: ExportRecord): string {
   return id;
 }
 
-/** On one line. */
 function comment(record: ExportRecord): string {
   const name = escapeControlCharacters(nameOf(record));
   return isIdSecret(definitionOf(record.kind)) ? name : `${name} (${escapeControlCharacters(record.id)})`;
 }
 
-/** A quoted string of HCL, in which nothing is a template. */
+/** A quoted string of HCL, without templates. */
 function quoted(text: string): string {
   return JSON.stringify(text).replaceAll(/[$%](?=\{)/g, (sign) => sign + sign);
 }
