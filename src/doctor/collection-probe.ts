@@ -1,4 +1,4 @@
-/** One look at one collection: a first page of very few records, a second one if there is more, and what they show. */
+/** Probes one collection: reads a first page of very few records, and a second one if there is more. */
 import type { ProbeClient, ProbedPage } from '../api/read-client.ts';
 import type { CollectionTarget } from '../api/target.ts';
 import type { Scope } from '../catalog/definition.ts';
@@ -8,29 +8,29 @@ import { MOST_NESTING, nestsDeeperThan } from '../core/json-scan.ts';
 import { serviceError } from '../sync/retrieve.ts';
 import { shapeOf } from '../sync/sweep.ts';
 
-/** `not_reached`: nothing was asked, since what leads there could not be read. */
+/** `not_reached`: not requested, because its parents could not be read. */
 export type ProbeState = 'readable' | 'empty' | 'denied' | 'not_offered' | 'failing' | 'not_reached';
 
-interface NextLook {
-  /** The origin that `next` names, where it is not the configured one. */
+interface NextPage {
+  /** The origin in `next`, if it is not the configured one. */
   readonly otherOrigin: string | null;
-  /** True where the page behind it begins elsewhere; null where that page could not be read. */
+  /** True if the next page has other records; null if it could not be read. */
   readonly advances: boolean | null;
 }
 
 export interface CollectionProbe {
   readonly scope: Scope;
   readonly state: ProbeState;
-  /** The list's `count`, or the records of an entire list; null if unknown. */
+  /** The `count` of the list, or the number of records of an entire list; null if unknown. */
   readonly records: number | null;
   readonly shape: ListShape | null;
-  readonly next: NextLook | null;
-  /** Mean length of a record, bytes; null if none was shown. */
+  readonly next: NextPage | null;
+  /** Mean length of a record in bytes; null without records. */
   readonly recordBytes: number | null;
-  /** True where the list answers only without a query string, and the definition does not say so. */
+  /** True if the list only answers without a query string, and the definition does not say so. */
   readonly refusesQuery: boolean;
   readonly error: TidemarkError | null;
-  /** The first records: where their collections and objects are found. */
+  /** The first records, to find the collections and objects below them. */
   readonly seen: readonly { readonly id: string; readonly text: string }[];
 }
 
@@ -40,7 +40,7 @@ export interface ProbeContext {
   readonly signal: AbortSignal;
 }
 
-/** Looks at the first `limit` records. Failures of the service are the result; an interruption is thrown. */
+/** Probes a list by its first `limit` records. Failures of the service are in the result; an interruption is thrown. */
 export async function probeCollection(
   context: ProbeContext,
   definition: ResourceDefinition,
@@ -51,28 +51,25 @@ export async function probeCollection(
   const target = targetOf(context, definition, scope);
   try {
     const { page, refusesQuery } = await firstPage(context, target, limit);
-    const next = await lookBehind(context, target, page, limit);
+    const next = await nextPage(context, target, page, limit);
     const error =
       (await retrieveProblem(context, definition, scope, page)) ??
       tooDeep(page) ??
       notShown(page, definition);
     return {
-      scope,
       state: error === null ? (page.records.length === 0 ? 'empty' : 'readable') : stateOf(error),
       records: page.count ?? (page.more === true ? null : page.records.length),
       shape: listShapeOf(page.text),
-      next,
       recordBytes: meanLength(page),
-      refusesQuery,
-      error,
       seen: page.records.flatMap(({ id, text }) => (id === undefined ? [] : [{ id, text }])),
+      ...{ scope, next, refusesQuery, error },
     };
   } catch (error) {
     return failed(scope, serviceError(error, signal));
   }
 }
 
-/** Looks at a single object per parent record: one request. */
+/** Probes the single object of a parent record: one request. */
 export async function probeObject(
   { client, signal }: ProbeContext,
   definition: ResourceDefinition,
@@ -81,19 +78,17 @@ export async function probeObject(
 ): Promise<CollectionProbe> {
   try {
     const text = await client.retrieve(definition, scope, id, signal);
-    return {
-      ...failed(scope, null),
-      state: text === null ? 'empty' : 'readable',
-      recordBytes: text === null ? null : Buffer.byteLength(text),
-    };
+    return text === null
+      ? { ...NOTHING, scope }
+      : { ...NOTHING, scope, state: 'readable', recordBytes: Buffer.byteLength(text) };
   } catch (error) {
     return failed(scope, serviceError(error, signal));
   }
 }
 
-/** What nothing was asked of. */
+/** A collection that was not requested. */
 export function notReached(scope: Scope): CollectionProbe {
-  return { ...failed(scope, null), state: 'not_reached' };
+  return { ...NOTHING, scope, state: 'not_reached' };
 }
 
 export function targetOf(
@@ -104,7 +99,7 @@ export function targetOf(
   return { definition, scope, shape: shapeOf(definition), pageSize };
 }
 
-/** A list that fails with a query is requested once more without one: some take every parameter for a filter. */
+/** If the list fails with a query, requests it again without one: some lists take every parameter for a filter. */
 async function firstPage(
   { client, signal }: ProbeContext,
   target: CollectionTarget,
@@ -128,25 +123,23 @@ async function firstPage(
   }
 }
 
-async function lookBehind(
+async function nextPage(
   { client, signal }: ProbeContext,
   target: CollectionTarget,
-  first: ProbedPage,
+  { next, keys }: ProbedPage,
   limit: number,
-): Promise<NextLook | null> {
-  if (first.next === null) return null;
-  const look = { otherOrigin: first.next.origin };
+): Promise<NextPage | null> {
+  if (next === null) return null;
   try {
-    const second = await client.page(target, limit, { by: 'link', path: first.next.path }, signal);
-    const known = new Set(first.keys);
-    return { ...look, advances: second.keys.some((key) => !known.has(key)) };
+    const second = await client.page(target, limit, { by: 'link', path: next.path }, signal);
+    return { otherOrigin: next.origin, advances: second.keys.some((key) => !keys.includes(key)) };
   } catch (error) {
     serviceError(error, signal);
-    return { ...look, advances: null };
+    return { otherOrigin: next.origin, advances: null };
   }
 }
 
-/** Where a list shows a reduced form, the record itself has to be readable too. */
+/** If a list shows a reduced form, the record itself has to be readable too. */
 async function retrieveProblem(
   { client, signal }: ProbeContext,
   definition: ResourceDefinition,
@@ -175,7 +168,7 @@ function tooDeep({ records }: ProbedPage): TidemarkError | null {
   );
 }
 
-/** An empty list that says it is not: a sync would prove nothing of it. */
+/** An empty list whose count is not 0: a sync could not prove that it is complete. */
 function notShown({ records, count }: ProbedPage, { listing }: ResourceDefinition): TidemarkError | null {
   if (records.length > 0 || !listing.isCountTrusted || count === null || count === 0) return null;
   return new TidemarkError('walk_unproven', `the list is empty but says that it holds ${count}`, {
@@ -188,18 +181,19 @@ function meanLength({ records }: ProbedPage): number | null {
   return records.reduce((sum, { text }) => sum + Buffer.byteLength(text), 0) / records.length;
 }
 
-function failed(scope: Scope, error: TidemarkError | null): CollectionProbe {
-  return {
-    scope,
-    state: error === null ? 'empty' : stateOf(error),
-    records: null,
-    shape: null,
-    next: null,
-    recordBytes: null,
-    refusesQuery: false,
-    error,
-    seen: [],
-  };
+const NOTHING: Omit<CollectionProbe, 'scope'> = {
+  state: 'empty',
+  records: null,
+  shape: null,
+  next: null,
+  recordBytes: null,
+  refusesQuery: false,
+  error: null,
+  seen: [],
+};
+
+function failed(scope: Scope, error: TidemarkError): CollectionProbe {
+  return { ...NOTHING, scope, state: stateOf(error), error };
 }
 
 function stateOf({ code }: TidemarkError): ProbeState {
@@ -208,12 +202,11 @@ function stateOf({ code }: TidemarkError): ProbeState {
 }
 
 /**
- * What shape a list's answer has (wire-notes.md, Lists). `envelope`: count, next, results, as documented. `uncounted`: with `next`, but without a count.
- * `results`: the records in an object, and neither. `array`: the records alone.
+ * The form of the response of a list (wire-notes.md, Lists). `envelope`: count, next, results, as documented. `uncounted`:
+ * `next` without a count. `results`: the records in an object, with neither. `array`: the bare records.
  */
 export type ListShape = 'envelope' | 'uncounted' | 'results' | 'array';
 
-/** The shape of an answer that was read as a list. */
 function listShapeOf(text: string): ListShape {
   const body: unknown = JSON.parse(text);
   if (Array.isArray(body) || typeof body !== 'object' || body === null) return 'array';

@@ -1,6 +1,6 @@
 /**
- * Where the catalog and an OpenAPI document of the service differ: paths and methods on either side, fields of answers,
- * fields that requests take. Pure; nothing is sent.
+ * Compares the catalog with an OpenAPI document of the service: paths and methods, fields of responses, fields of requests.
+ * Pure; nothing is sent.
  */
 import { CATALOG } from '../catalog/catalog.ts';
 import type { FieldDefinition, FieldType, Operation } from '../catalog/definition.ts';
@@ -20,13 +20,13 @@ export type DifferenceCode =
 
 interface ContractDifference {
   readonly code: DifferenceCode;
-  /** Null for a path of no kind. */
+  /** Null for a path that is not of a kind. */
   readonly kind: Kind | null;
   /** Method and path. */
   readonly operation: string;
   /** Null for an entire operation. */
   readonly field: string | null;
-  /** What each side says, in words. */
+  /** What each side has, in words. */
   readonly catalog: string;
   readonly document: string;
 }
@@ -36,13 +36,16 @@ export interface Contract {
   readonly title: string | null;
   readonly compared: { readonly operations: number; readonly fields: number };
   readonly differences: readonly ContractDifference[];
-  /** Operations of the document that are none of the mirrored families'. */
+  /** The number of operations of the document outside the mirrored families. */
   readonly outside: number;
-  /** Kinds for whose answers the document shows no fields. */
+  /** Kinds for which the document has no fields of responses. */
   readonly withoutFields: readonly Kind[];
 }
 
-/** @throws TidemarkError `usage` for what is not an OpenAPI 3 document, and for one that has no path of the catalog's */
+/**
+ * The differences between the definitions and a parsed document.
+ * @throws TidemarkError `usage` if it is not an OpenAPI 3 document, or has none of the paths of the catalog
+ */
 export function compareContract(definitions: readonly ResourceDefinition[], raw: unknown): Contract {
   const document = isNode(raw) ? raw : {};
   const version = document['openapi'];
@@ -50,13 +53,11 @@ export function compareContract(definitions: readonly ResourceDefinition[], raw:
     throw new TidemarkError(
       'usage',
       'this is not an OpenAPI 3 document: it has no `openapi: 3.…` with `paths`',
-      {
-        hint: 'give the JSON or YAML file of an OpenAPI 3.0 or 3.1 document',
-      },
+      { hint: 'give the JSON or YAML file of an OpenAPI 3.0 or 3.1 document' },
     );
   }
   const operations = new Map(operationsOf(document).map((operation) => [operation.place, operation]));
-  const known = new Set(definitions.flatMap((each) => [...each.operations, ...others(each)].map(placeIn)));
+  const known = new Set(definitions.flatMap((each) => [...each.operations, ...others(each)].map(placeOf)));
   const shared = [...operations.keys()].filter((place) => known.has(place)).length;
   if (shared === 0) {
     throw new TidemarkError('usage', 'this document has none of the paths that the catalog knows', {
@@ -64,9 +65,9 @@ export function compareContract(definitions: readonly ResourceDefinition[], raw:
     });
   }
   const kinds = definitions.map((definition) => compareKind(document, operations, definition));
-  // Kinds that the source leaves out are known too: they are only not mirrored.
+  // The operations of kinds that the source leaves out are known, but not mirrored.
   const leftOut = CATALOG.filter(({ kind }) => !definitions.some((each) => each.kind === kind));
-  const unmirrored = new Set(leftOut.flatMap((each) => each.operations.map(placeIn)));
+  const unmirrored = new Set(leftOut.flatMap((each) => each.operations.map(placeOf)));
   const { differences, outside } = onlyInDocument(definitions, operations, known, unmirrored);
   const info = document['info'];
   const title = isNode(info) ? info['title'] : undefined;
@@ -81,10 +82,6 @@ export function compareContract(definitions: readonly ResourceDefinition[], raw:
 }
 
 type Operations = ReadonlyMap<string, DocumentOperation>;
-
-function placeIn({ method, path }: Pick<Operation, 'method' | 'path'>): string {
-  return placeOf(method, path);
-}
 
 /** The other paths that a profile names for writes. */
 function others({ restore }: ResourceDefinition): Pick<Operation, 'method' | 'path'>[] {
@@ -105,7 +102,7 @@ interface KindContract {
 function compareKind(document: Node, operations: Operations, definition: ResourceDefinition): KindContract {
   const { kind } = definition;
   const missing = definition.operations
-    .filter((operation) => !operations.has(placeIn(operation)))
+    .filter((operation) => !operations.has(placeOf(operation)))
     .map((operation): ContractDifference => ({
       code: 'operation_only_in_catalog',
       kind,
@@ -169,7 +166,7 @@ function compareField(
   return differences;
 }
 
-/** What a request takes; nothing where the document shows no body. */
+/** How requests differ in this field; null also if the document shows no body. */
 function writableDifference(name: string, field: FieldDefinition, bodies: Bodies): FieldDifference | null {
   const takes = (body: Bodies['create']): boolean => body?.get(name)?.isReadOnly === false;
   const isSentOnUpdate = field.isWritable && !field.isCreateOnly;
@@ -178,26 +175,27 @@ function writableDifference(name: string, field: FieldDefinition, bodies: Bodies
     catalog,
     document,
   });
-  if (isSentOnUpdate && bodies.update !== null && !takes(bodies.update))
-    return difference('writable', takes(bodies.create) ? 'taken on creation only' : 'not in the request');
-  if (isSentOnUpdate && bodies.update === null && bodies.create !== null && !takes(bodies.create))
+  const { create, update } = bodies;
+  if (isSentOnUpdate && update !== null && !takes(update))
+    return difference('writable', takes(create) ? 'taken on creation only' : 'not in the request');
+  if (isSentOnUpdate && update === null && create !== null && !takes(create))
     return difference('writable', 'not in the request');
-  if (field.isCreateOnly && bodies.create !== null && !takes(bodies.create))
+  if (field.isCreateOnly && create !== null && !takes(create))
     return difference('taken on creation', 'not in the request');
-  if (!field.isWritable && (takes(bodies.update) || (takes(bodies.create) && !field.isCreateOnly)))
-    return difference('response only', takes(bodies.update) ? 'writable' : 'taken on creation');
+  if (!field.isWritable && (takes(update) || (takes(create) && !field.isCreateOnly)))
+    return difference('response only', takes(update) ? 'writable' : 'taken on creation');
   return null;
 }
 
 const TEXTS: ReadonlySet<FieldType> = new Set(['string', 'uuid', 'timestamp']);
 
-/** A text's format is not always documented, and `any` is every type. */
+/** `any` is equal to every type, and a string to the formats of strings, which are not always documented. */
 function isSameType(catalog: FieldType, document: FieldType): boolean {
   if (catalog === document || catalog === 'any' || document === 'any') return true;
   return TEXTS.has(catalog) && TEXTS.has(document) && (catalog === 'string' || document === 'string');
 }
 
-/** The fields of one record: as retrieve shows it, else as the list does. */
+/** The fields of one record in the response of retrieve, or else of the list. */
 function shownMembers(
   document: Node,
   operations: Operations,
@@ -205,7 +203,7 @@ function shownMembers(
 ): { readonly operation: string; readonly members: ReadonlyMap<string, Member> } | null {
   for (const role of ['retrieve', 'list'] as const) {
     const operation = definition.operation(role);
-    const found = operation === undefined ? undefined : operations.get(placeIn(operation));
+    const found = operation && operations.get(placeOf(operation));
     if (operation === undefined || found === undefined) continue;
     const schema = role === 'list' ? elementSchema(document, definition, found.answer) : found.answer;
     const members = membersOf(document, schema);
@@ -231,32 +229,31 @@ function bodyMembers(
   role: 'create' | 'update',
 ): ReadonlyMap<string, Member> | null {
   const operation = definition.operation(role);
-  const found = operation === undefined ? undefined : operations.get(placeIn(operation));
+  const found = operation && operations.get(placeOf(operation));
   return found?.body === undefined ? null : membersOf(document, found.body);
 }
 
-/** What the document offers within the mirrored families, and how much it has besides. */
+/** The operations that only the document has within the mirrored families, and the number of those outside. */
 function onlyInDocument(
   definitions: readonly ResourceDefinition[],
   operations: Operations,
   known: ReadonlySet<string>,
   unmirrored: ReadonlySet<string>,
 ): { readonly differences: ContractDifference[]; readonly outside: number } {
-  const families = definitions.map(({ kind, path }) => ({ kind, place: placeOf('', path).trim() }));
+  const families = definitions.map(({ kind, path }) => ({
+    kind,
+    place: placeOf({ method: '', path }).trim(),
+  }));
   const differences: ContractDifference[] = [];
   let outside = 0;
   for (const { method, path, place } of operations.values()) {
     if (known.has(place)) continue;
-    if (unmirrored.has(place)) {
-      outside += 1;
-      continue;
-    }
     const at = place.slice(place.indexOf('/'));
     const owners = families.filter((each) => at === each.place || at.startsWith(`${each.place}/`));
     const owner = owners.toSorted((a, b) => b.place.length - a.place.length)[0];
-    // Everything of an organization is below it: a family of its own is one that is not mirrored.
+    // Below an organization, an unknown family is one that could be mirrored.
     const isWithin = owner !== undefined || at.startsWith('/api/organizations/{}/');
-    if (!isWithin) {
+    if (unmirrored.has(place) || !isWithin) {
       outside += 1;
       continue;
     }
@@ -273,15 +270,13 @@ function onlyInDocument(
   return { differences, outside };
 }
 
-// The operations of an OpenAPI 3 document by method and path, parameters by their place only. Pure.
-
 interface DocumentOperation {
   readonly method: string;
-  /** As the document writes it, with the servers' own path before it. */
+  /** As in the document, with the path of the server before it. */
   readonly path: string;
-  /** Equal for equal paths: `placeOf`. */
+  /** `placeOf` the operation. */
   readonly place: string;
-  /** Schema of the JSON body of the first answer 2xx; undefined where it shows none. */
+  /** Schema of the JSON body of the first response 2xx; undefined without one. */
   readonly answer: unknown;
   /** Schema of the JSON body of the request. */
   readonly body: unknown;
@@ -289,8 +284,8 @@ interface DocumentOperation {
 
 const METHODS = ['get', 'post', 'put', 'patch', 'delete'] as const;
 
-/** Method and path with every parameter as `{}` and without the last slash: how two spellings of one place meet. */
-function placeOf(method: string, path: string): string {
+/** Method and path with every parameter as `{}` and without the last slash: equal for two spellings of one place. */
+function placeOf({ method, path }: Pick<DocumentOperation, 'method' | 'path'>): string {
   const segments = path
     .split('/')
     .filter((part) => part !== '')
@@ -312,7 +307,7 @@ function operationsOf(document: Node): DocumentOperation[] {
         {
           method: method.toUpperCase(),
           path: whole,
-          place: placeOf(method, whole),
+          place: placeOf({ method, path: whole }),
           answer: answerSchema(document, operation),
           body: contentSchema(document, operation['requestBody']),
         },
@@ -337,7 +332,7 @@ function answerSchema(document: Node, operation: Node): unknown {
   return status === undefined ? undefined : contentSchema(document, responses[status]);
 }
 
-/** JSON if there is any, else the first one. */
+/** The schema of the JSON content or, without any, of the first content. */
 function contentSchema(document: Node, value: unknown): unknown {
   const content = resolved(document, value)?.['content'];
   if (!isNode(content)) return undefined;

@@ -1,15 +1,14 @@
-/** The space left beside the mirror. */
+/** The free space beside the mirror. */
 import { existsSync, statfsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { byteSize, percent } from '../core/wording.ts';
 
 const MIB = 1024 * 1024;
-/** Below this the next run may not be able to publish. */
+/** With less, the next run may not be able to publish. */
 export const LEAST_FREE = 64 * MIB;
 
-/** What is wrong, and what to do. */
 interface FullDisk {
-  /** False where some space is left, or the volume is small. */
+  /** False if some space is left, or if the volume is small. */
   readonly isFull: boolean;
   readonly message: string;
   readonly hint: string;
@@ -17,11 +16,11 @@ interface FullDisk {
 
 export interface Space {
   readonly freeBytes: number;
-  /** Of the volume. */
+  /** Size of the volume; 0 if the file system has none. */
   readonly sizeBytes: number;
 }
 
-/** Null while there is enough space. @param space null if the system does not report it */
+/** The problem of a disk without enough space; null if there is enough. @param space null if the system does not report it */
 export function fullDisk(path: string, space: Space | null): FullDisk | null {
   if (space === null || space.freeBytes >= LEAST_FREE) return null;
   const { freeBytes, sizeBytes } = space;
@@ -35,18 +34,17 @@ export function fullDisk(path: string, space: Space | null): FullDisk | null {
 }
 
 export function freeText(path: string, { freeBytes, sizeBytes }: Space): string {
-  // Some file systems have no size.
   const of = sizeBytes === 0 ? '' : ` of ${byteSize(sizeBytes)} (${percent(freeBytes / sizeBytes)})`;
   return `${byteSize(freeBytes)}${of} free beside ${path}`;
 }
 
-/** Beside the file at `path`, which may not exist yet; null if the system does not report it. */
+/** The space beside the file at `path`, which may not exist yet; null if the system does not report it. */
 export function spaceBeside(path: string): Space | null {
   try {
     const { bavail, blocks, bsize } = statfsSync(nearestDirectory(path));
     return { freeBytes: bavail * bsize, sizeBytes: blocks * bsize };
   } catch {
-    // Some file systems do not report it: the text says that it is unknown.
+    // Some file systems do not report it.
     return null;
   }
 }

@@ -1,10 +1,11 @@
-/** Estimates the requests of reading a source, per collection, and the basis of each estimate. Pure. */
+/** Estimates the requests for reading a source, per collection, with the basis of each estimate. Pure. */
 import type { CollectionKey } from '../catalog/order.ts';
 import { collectionKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { RateLimits, SourceConfig } from '../config/config.ts';
+import { cached } from '../core/cached.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { CollectionRow, RunRow, SweepRow } from '../mirror/run-rows.ts';
 import { MAX_LOOKUPS } from '../state/live-absence.ts';
@@ -13,7 +14,7 @@ import { isFullReadRecent } from '../sync/run-extent.ts';
 import type { CollectionProbe } from './collection-probe.ts';
 import type { KindReach, SourceReach } from './source-reach.ts';
 
-/** `last_run`: as in the last run. `count`: from the list's `count`. `guess`: without either. */
+/** `last_run`: as in the last run. `count`: from the `count` of the list. `guess`: without either. */
 export type Basis = 'last_run' | 'count' | 'guess';
 
 export interface CollectionEstimate extends CollectionKey {
@@ -25,7 +26,7 @@ export interface CollectionEstimate extends CollectionKey {
 
 export interface SourceEstimate {
   readonly source: SourceConfig;
-  /** The source of the estimate: the mirror, or first pages of the lists (`probe`). */
+  /** The basis of the estimate: the mirror, or the first pages of the lists (`probe`). */
   readonly from: 'mirror' | 'probe';
   readonly collections: readonly CollectionEstimate[];
   /** Milliseconds that one request takes; null if unknown. */
@@ -37,8 +38,9 @@ export interface SourceEstimate {
 }
 
 /**
- * For how many parents a kind read one by one is requested: a sync's budget; in a live diff all of them if they are within
- * the budget, else none; all of them if the user names the kind (src/state/live-state.ts).
+ * For how many parents a kind is requested that is read one by one. In a sync: as many as its budget allows. In a live diff:
+ * all parents of a collection if they are within the budget, otherwise none; all if the user names the kind
+ * (src/state/live-state.ts).
  */
 type ParentRule = 'budget' | 'all_or_none' | 'all';
 
@@ -46,24 +48,24 @@ type ParentRule = 'budget' | 'all_or_none' | 'all';
 interface Prospect {
   readonly definition: ResourceDefinition;
   readonly scope: Scope;
-  /** Records of the list; for kinds read one by one, those of the parents' list. Null if unknown. */
+  /** Records of the list; for kinds read one by one, those of the list of parents. Null if unknown. */
   readonly records: number | null;
   readonly recordBytes: number | null;
   readonly pageCap: number | null;
-  /** Pages that the same reading took last time; null where there was none. */
+  /** Pages that the same reading took last time; null if unknown. */
   readonly lastPages: number | null;
   readonly parents: ParentRule;
   /** True for a feed of which only the head is read. */
   readonly isHead: boolean;
-  /** Records that the last list did not show, and whose removal is held. */
+  /** Records whose removal is held: each is looked up. */
   readonly held?: number;
-  /** True where the service refused it the last time: then it costs one request. */
+  /** True if the service refused it the last time: then it costs one request. */
   readonly isRefused: boolean;
 }
 
-/** Bytes of an answer beside its records. */
+/** Bytes of a response besides its records. */
 const ANSWER_BYTES = 150;
-/** Bytes of a record of unknown size: the mean of usual configurations. */
+/** Bytes of a record of unknown size: a typical mean. */
 const RECORD_BYTES = 700;
 
 function estimateOf(prospect: Prospect, source: SourceConfig): CollectionEstimate {
@@ -90,9 +92,9 @@ function estimateOf(prospect: Prospect, source: SourceConfig): CollectionEstimat
   const pages = lastPages ?? (records === null ? 1 : pagesFor(records, source.pageSize, pageCap));
   const rows = records ?? page;
   const most = prospect.parents === 'budget' ? SAMPLE : MAX_LOOKUPS;
-  const isLooked = definition.operation('retrieve') !== undefined;
-  const looks = isLooked ? Math.min(prospect.held ?? 0, most) : 0;
-  // Where rows are abridged, each record is retrieved, too.
+  const hasRetrieve = definition.operation('retrieve') !== undefined;
+  const looks = hasRetrieve ? Math.min(prospect.held ?? 0, most) : 0;
+  // If the list shows a reduced form, each record is retrieved too.
   const retrieved = definition.listing.needsRetrieve ? rows : 0;
   const basis = lastPages === null ? (records === null ? 'guess' : 'count') : 'last_run';
   return made(pages + retrieved + looks, rows * (retrieved > 0 ? 2 : 1), basis);
@@ -146,7 +148,7 @@ export function estimateFromReach(reach: SourceReach, parents: ParentRule): Sour
   };
 }
 
-/** Recordings and their sharing meet in the project. */
+/** A recording and its sharing configuration have the project in common. */
 function keyOf({ scope }: CollectionProbe): string {
   return scope.project_id ?? '';
 }
@@ -158,13 +160,13 @@ function rowEstimates(
   parents: ParentRule,
 ): CollectionEstimate[] {
   const { definition, probes, collections } = row;
-  // Without a parent record there is no list to request.
-  const looked = probes.filter(
+  // Without a parent record, there is no list to request.
+  const requested = probes.filter(
     ({ state, scope }) =>
       state !== 'not_reached' && definition.scope.every((key) => scope[key] !== undefined),
   );
-  const share = looked.length === 0 ? 1 : Math.max(1, collections / looked.length);
-  return looked.map((probe) => {
+  const share = requested.length === 0 ? 1 : Math.max(1, collections / requested.length);
+  return requested.map((probe) => {
     const records =
       definition.reading === 'each' ? (feeds.get(keyOf(probe))?.records ?? null) : probe.records;
     return scaled(
@@ -187,7 +189,7 @@ function rowEstimates(
   });
 }
 
-/** The budget of kinds read one by one is that of all their collections together, in a live diff the smallest first. */
+/** The budget of kinds read one by one is for all their collections together, in a live diff from the smallest one. */
 function withinBudget(
   collections: readonly CollectionEstimate[],
   source: SourceConfig,
@@ -236,13 +238,13 @@ interface MirrorEstimateOptions {
   readonly source: SourceConfig;
   readonly run: RunRow;
   readonly kinds: ReadonlySet<Kind>;
-  /** True for a reading that reads every list in full, feeds too. */
+  /** True if every list is read entirely, including feeds. */
   readonly isWhole: boolean;
   readonly parents: ParentRule;
   readonly now: number;
 }
 
-/** Bodies measured for the mean of a kind. */
+/** The number of bodies of which the mean is taken, per kind. */
 const MEASURED = 300;
 
 export function estimateFromMirror(options: MirrorEstimateOptions): SourceEstimate {
@@ -290,12 +292,8 @@ function sweepsByRun(mirror: Mirror): Sweeps {
   const runs = new Map<number, Map<string, SweepRow>>();
   return (run, row) => {
     if (run === null) return undefined;
-    let found = runs.get(run);
-    if (found === undefined) {
-      found = new Map(mirror.runs.sweeps(run).map((sweep) => [collectionKey(sweep), sweep]));
-      runs.set(run, found);
-    }
-    return found.get(collectionKey(row));
+    const sweeps = () => new Map(mirror.runs.sweeps(run).map((sweep) => [collectionKey(sweep), sweep]));
+    return cached(runs, run, sweeps).get(collectionKey(row));
   };
 }
 
@@ -330,29 +328,28 @@ function prospectOf(
   };
 }
 
-/** Organizations that the configuration names are retrieved one by one, without a list. */
+/** Organizations that the configuration names are requested one by one, without a list. */
 function named(prospect: Prospect, { organizations }: SourceConfig): Prospect {
   if (organizations === 'all' || prospect.definition.discovery.from !== 'root') return prospect;
   return { ...prospect, lastPages: organizations.length };
 }
 
-/** From a run that did not wait for rate limits; one that did does not show the service's speed. */
+/** Milliseconds per request; null for a run that may have waited for rate limits: it does not show the speed of the service. */
 function requestMs({ requests, startedAt, finishedAt }: RunRow, { rate }: SourceConfig): number | null {
   if (finishedAt === null || requests === 0) return null;
   if (rate.perMinute !== 0 && requests > rate.perMinute) return null;
   return (Date.parse(finishedAt) - Date.parse(startedAt)) / requests;
 }
 
-// How long a number of requests takes at a rate: the client's two sliding windows, computed forward.
-
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
-/** Beyond this the pace of the hour's window is simply continued. */
+/** For more requests, the average pace so far is assumed. */
 const MOST_SIMULATED = 200_000;
 
 /**
- * Milliseconds until the last of `requests` may start, when each of `recent` (epoch milliseconds, oldest first) started
- * before `now` under the same limits. 0 where all of them may start at once.
+ * Milliseconds until the last of `requests` may start, by simulating the two sliding windows of the client; 0 if all may
+ * start at once.
+ * @param recent when earlier requests under the same limits started, before `now` (epoch milliseconds, oldest first)
  */
 export function waitFor(
   requests: number,
@@ -374,11 +371,11 @@ export function waitFor(
   return Math.round((at - now) * (requests / simulated));
 }
 
-/** Pages of a walk over `records`: the overlap and the second look at the head included (src/api/walk.ts). @internal */
+/** Pages of a walk over `records`, including the overlap and the second reading of the head (src/api/walk.ts). @internal */
 export function pagesFor(records: number, pageSize: number, pageCap: number | null): number {
   const page = Math.max(1, Math.min(pageSize, pageCap ?? pageSize));
   if (records <= page) return 1;
-  // Where the service shows no cap, the overlap is asked for on top and costs nothing.
+  // Without a cap, the overlap is requested in addition to the page, and costs nothing.
   const isCapped = pageCap !== null && pageCap < pageSize;
   const overlap = isCapped ? Math.min(Math.max(10, Math.ceil(page * 0.05)), Math.floor(page / 2)) : 0;
   return 2 + Math.ceil((records - page) / Math.max(1, page - overlap));

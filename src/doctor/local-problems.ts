@@ -1,4 +1,4 @@
-/** What is wrong on this side: clock, disk, mirror, schedules, notices. Pure. */
+/** Problems on this side: clock, disk, mirror, schedules, notices. Pure. */
 import { RESTORE_OR_NEW_HINT, resumeHint, shellWord, withSource } from '../core/hints.ts';
 import { byteSize, formatInteger, localTime, plural } from '../core/wording.ts';
 import { type UnendedRestore, unendedText } from '../mirror/unfinished-restore.ts';
@@ -10,11 +10,10 @@ import type { SourceStatus } from '../state/source-status.ts';
 import type { MirrorHealth } from './mirror-health.ts';
 import { MIRROR_UNWRITABLE, type Problem, VERIFY_FAILED } from './problems.ts';
 
-/** Clocks this far apart make ages and schedules wrong enough to matter. */
+/** A larger difference of the clocks makes ages and schedules wrong. */
 const SKEW_LIMIT_MS = 60_000;
-const MIB = 1024 * 1024;
-/** What a run of a large mirror needs beside a copy of the mirror. */
-const MOST_FOR_RUNS = 256 * MIB;
+/** What a run needs at most, in addition to a copy of the mirror: 256 MiB. */
+const MOST_FOR_RUNS = 256 * 1024 * 1024;
 const STALE_MS = 48 * 3_600_000;
 
 export function clockProblems({ skew, source }: SourceReach): Problem[] {
@@ -42,17 +41,17 @@ export function mirrorProblems(
   }: {
     readonly isDaemonAlive: boolean;
     readonly now: number;
-    /** The source, where each has a mirror of its own. */
+    /** The source, if each has its own mirror. */
     readonly owner: string | null;
-    /** What shows that there was a mirror, if there is none now. */
+    /** The sign that there was a mirror, if it is gone. */
     readonly missing: { readonly message: string; readonly hint: string } | null;
   },
 ): Problem[] {
   const { path, isThere, error, damage, writeError, verification } = health;
   const problems: Problem[] = [];
-  const add = (gravity: Problem['gravity'], code: string, message: string, next: string, source?: string) =>
+  const add: Add = (gravity, code, message, next, source = null) =>
     void problems.push({
-      ...{ gravity, code, source: source ?? null, message },
+      ...{ gravity, code, source, message },
       next: owner === null ? next : withSource(next, owner),
     });
 
@@ -107,10 +106,10 @@ type Add = (
   code: string,
   message: string,
   next: string,
-  source?: string,
+  source?: string | null,
 ) => void;
 
-/** Only a complete run of all kinds says that the copy is fresh: one that was narrowed says nothing of the others. */
+/** Only a complete run of all kinds shows that the mirror is fresh: a limited run says nothing about other kinds. */
 function freshness(
   { source, lastRun, lastPublished, lastComplete }: SourceStatus,
   now: number,
@@ -156,7 +155,7 @@ function freshness(
   }
 }
 
-/** The latest run that ended, and the latest of all kinds: one that was narrowed since makes nothing of that good. */
+/** The latest run that ended, and the latest of all kinds, whose failure a later limited run does not repair. */
 function failures({ source, lastEnded, lastWholeEnded }: SourceStatus, add: Add): void {
   const ended = lastEnded?.run === lastWholeEnded?.run ? [lastEnded] : [lastEnded, lastWholeEnded];
   for (const run of ended) {
@@ -171,7 +170,7 @@ function failures({ source, lastEnded, lastWholeEnded }: SourceStatus, add: Add)
   }
 }
 
-/** ` (roles only)` where it was narrowed to some kinds. */
+/** ` (roles only)` for a run that was limited to some kinds. */
 function narrowing({ kinds }: RunRow): string {
   return kinds === null ? '' : ` (${kinds.join(', ')} only)`;
 }
@@ -180,7 +179,7 @@ function disk({ space, bytes, path }: MirrorHealth, add: Add): void {
   if (space === null) return;
   const full = fullDisk(path, space);
   if (full !== null) add('error', 'disk_full', full.message, full.hint);
-  // What a run has not published yet, and its log, are about as large as the mirror at most.
+  // The stage of a run and the write-ahead log are at most about as large as the mirror.
   const forRuns = Math.min(LEAST_FREE + bytes, MOST_FOR_RUNS);
   if (full === null && space.freeBytes < bytes + forRuns)
     add(

@@ -1,4 +1,4 @@
-/** The health of the mirror: present, undamaged, with disk space, and its daemon's schedules and notices. Read-only. */
+/** The health of the mirror: existence, damage, disk space, and the schedules and notices of its daemon. Read-only. */
 import { accessSync, constants, existsSync, statSync } from 'node:fs';
 import { type Config, type ScheduleName, SCHEDULE_NAMES } from '../config/config.ts';
 import { isoTime } from '../core/clock.ts';
@@ -18,7 +18,7 @@ interface ScheduleHealth {
   readonly cron: string;
   /** ISO 8601; null if no daemon has scheduled it yet. */
   readonly dueAt: string | null;
-  /** True where it is past due and was not started. */
+  /** True if it is past due and was not started. */
   readonly isOverdue: boolean;
   readonly missed: number;
 }
@@ -35,51 +35,54 @@ export interface MirrorHealth {
   readonly isThere: boolean;
   /** Why it could not be opened. */
   readonly error: TidemarkError | null;
-  /** Damage of the file that SQLite reports; empty for an intact one. */
+  /** Damage of the file that SQLite reports; empty without damage. */
   readonly damage: readonly string[];
-  /** True where every user of the machine can read or write it. */
+  /** True if every user of the machine can read or write it. */
   readonly isOpen: boolean;
-  /** Of the file and its log. */
+  /** Size of the file and its log. */
   readonly bytes: number;
   /** Null if the system does not report it. */
   readonly space: Space | null;
-  /** The process that holds it for writing, as text; null without one. */
+  /** The process that has the writer lock, as text; null without one. */
   readonly heldBy: string | null;
-  /** Why it cannot be written, other than that another process holds it. */
+  /** Why it cannot be written, if not because of another process. */
   readonly writeError: TidemarkError | null;
-  /** The configured ones. */
+  /** The configured sources. */
   readonly sources: readonly SourceStatus[];
   readonly schedules: readonly ScheduleHealth[];
   readonly notices: {
     readonly pending: number;
     readonly oldestPendingAt: string | null;
     readonly givenUp: number;
-    /** The error of the latest one that was given up. */
+    /** The error of the latest notice that was given up. */
     readonly lastError: string | null;
   };
   readonly lastDrill: JobRow | null;
-  /** The last one; null without one. */
+  /** The last verification; null without one. */
   readonly verification: Verification | null;
-  /** Restores that were stopped or killed before their end, of each source the latest. */
+  /** The latest interrupted restore of each source. */
   readonly interrupted: readonly UnendedRestore[];
-  /** What another program altered, inserted or deleted: each snapshot, which cannot be used, and the first of the runs, restores and acceptances. */
+  /**
+   * What another program altered, inserted or deleted: each snapshot, which cannot be used, and the first of the runs, of the
+   * restores and of the acceptances.
+   */
   readonly contradictions: readonly TidemarkError[];
 }
 
 interface HealthOptions {
   readonly config: Config;
-  /** Open for reading; null where it could not be opened (`error` says why), or is not there. */
+  /** Open for reading; null if it could not be opened (`error` says why), or does not exist. */
   readonly mirror: Mirror | null;
   readonly error: TidemarkError | null;
-  /** What the last verification found, as the mirror recorded it. */
+  /** The last verification, as the mirror recorded it. */
   readonly verificationOf: (mirror: Mirror) => Verification | null;
   readonly now: number;
   readonly looker: { readonly pid: number; readonly host: string };
 }
 
-/** How late a due time may be before it counts as missed: the daemon checks once a minute, and may be busy. */
+/** A schedule is overdue after this time: the daemon checks once a minute, and may be busy. */
 const LATE_MS = 5 * 60_000;
-/** Latest deliveries searched for those that were given up. */
+/** The number of latest deliveries that are searched for given-up ones. */
 const DELIVERIES = 200;
 
 /** Reads the health; a missing mirror is not a failure. */
@@ -102,7 +105,7 @@ export function mirrorHealth(options: HealthOptions): MirrorHealth {
   };
 }
 
-/** What the mirror says itself. */
+/** The part that is read from the mirror. */
 type MirrorState = Pick<
   MirrorHealth,
   'sources' | 'schedules' | 'notices' | 'interrupted' | 'contradictions' | 'verification' | 'lastDrill'
@@ -118,7 +121,7 @@ const NO_STATE: MirrorState = {
   lastDrill: null,
 };
 
-/** With the damage that only reading shows. */
+/** Also returns the damage that only reading shows. */
 function readState(
   mirror: Mirror,
   { config, verificationOf, now }: HealthOptions,
@@ -126,11 +129,7 @@ function readState(
   const names = config.sources.map(({ name }) => name);
   try {
     const state = {
-      sources: readSourceStatuses(mirror, names, {
-        now,
-        config,
-        others: [],
-      }),
+      sources: readSourceStatuses(mirror, names, { now, config, others: [] }),
       schedules: schedules(config, mirror, now),
       notices: notices(mirror),
       interrupted: names.flatMap((name) => interruptedRestore(mirror, name) ?? []),
@@ -171,7 +170,7 @@ function alteredRows(mirror: Mirror): TidemarkError[] {
 
 function quickCheck(mirror: Mirror): string[] {
   try {
-    // A finding may have several lines, of which the first only names the file.
+    // The first line of a finding with several lines only names the file.
     return mirror
       .quickCheck()
       .flatMap((found) => found.split('\n'))
@@ -189,7 +188,7 @@ function sizeOf(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }
 
-/** Whether a sync could write: takes the writer's lock for a moment, if there ever was a writer. Nothing is made. */
+/** Whether a sync could write: takes the writer lock for a moment, if the lock file exists. Creates no file. */
 function lockCheck(
   name: string,
   now: number,
@@ -197,7 +196,7 @@ function lockCheck(
 ): Pick<MirrorHealth, 'heldBy' | 'writeError'> {
   try {
     const path = realMirrorPath(name);
-    // The log and the unpublished run are files beside the mirror.
+    // The directory too: the log and the stage are files beside the mirror.
     const needed = [nearestDirectory(path), ...(existsSync(path) ? [path] : [])];
     for (const each of needed) checkWritable(each);
     if (existsSync(path) && existsSync(`${path}-lock`))
@@ -222,7 +221,7 @@ function schedules(config: Config, mirror: Mirror, now: number): ScheduleHealth[
   const rows = new Map(mirror.daemon.schedules().map((row) => [row.schedule, row]));
   return SCHEDULE_NAMES.flatMap((schedule) => {
     const settings = config.schedules[schedule];
-    // Without retention rules nothing is forgotten.
+    // The schedule `forget` does nothing without retention rules.
     if (settings === null || (schedule === 'forget' && config.retention === null)) return [];
     const row = rows.get(schedule);
     return [
@@ -238,12 +237,11 @@ function schedules(config: Config, mirror: Mirror, now: number): ScheduleHealth[
 }
 
 function notices(mirror: Mirror): MirrorHealth['notices'] {
-  const state = mirror.daemon;
-  const pending = state.pendingDeliveries();
-  const givenUp = state.deliveries(DELIVERIES).filter(
-    // One without an error was over before it was sent.
-    ({ givenUpAt, error }) => givenUpAt !== null && error !== null,
-  );
+  const pending = mirror.daemon.pendingDeliveries();
+  // A notice without an error was given up because its problem was over before it was sent.
+  const givenUp = mirror.daemon
+    .deliveries(DELIVERIES)
+    .filter(({ givenUpAt, error }) => givenUpAt !== null && error !== null);
   return {
     pending: pending.length,
     oldestPendingAt: pending[0]?.about.at ?? null,

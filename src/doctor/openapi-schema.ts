@@ -1,25 +1,22 @@
-/** Reads the schemas of an OpenAPI 3 document: references followed, `allOf` joined, null set aside. Pure and bounded. */
+/** Reads the schemas of an OpenAPI 3 document: follows references, joins `allOf`, ignores null. Pure and bounded. */
 import type { FieldType } from '../catalog/definition.ts';
 
 export type Node = Readonly<Record<string, unknown>>;
 
-/** One member of an object, as the document has it. */
+/** One member of an object in the document. */
 export interface Member {
   readonly type: FieldType;
   readonly isReadOnly: boolean;
-  readonly isWriteOnly: boolean;
 }
 
-/** References followed in a row; more lead in a circle. */
-const MOST_HOPS = 20;
-/** Schemas inside each other that are joined. */
-const DEEPEST = 10;
+const MOST_HOPS = 20; // references in a row: more are a cycle
+const DEEPEST = 10; // nested schemas that are joined
 
 export function isNode(value: unknown): value is Node {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The node behind `#/…` references; undefined for one that leads nowhere, in a circle or out of the document. */
+/** The target of `#/…` references; undefined for one that leads nowhere, in a cycle or out of the document. */
 export function resolved(document: Node, value: unknown): Node | undefined {
   let node = value;
   for (let hops = 0; hops < MOST_HOPS; hops += 1) {
@@ -48,7 +45,7 @@ function decoded(part: string): string {
   }
 }
 
-/** The schema without the alternative null; the caller joins the remaining alternatives. */
+/** The alternatives of the schema except null; the caller joins them. */
 function alternatives(document: Node, value: unknown, depth: number): Node[] {
   const schema = resolved(document, value);
   if (schema === undefined || depth > DEEPEST) return [];
@@ -61,7 +58,7 @@ function alternatives(document: Node, value: unknown, depth: number): Node[] {
   return [...own, ...parts].filter((each) => each['type'] !== 'null');
 }
 
-/** The members of an object's schema, those of `allOf` and of alternatives joined; null where it shows none. */
+/** The members of the schema of an object, including those of `allOf` and of alternatives; null if it shows none. */
 export function membersOf(document: Node, value: unknown): ReadonlyMap<string, Member> | null {
   const members = new Map<string, Member>();
   gather(document, value, members, 0);
@@ -71,8 +68,7 @@ export function membersOf(document: Node, value: unknown): ReadonlyMap<string, M
 function gather(document: Node, value: unknown, into: Map<string, Member>, depth: number): void {
   if (depth > DEEPEST) return;
   for (const schema of alternatives(document, value, depth)) {
-    const all = schema['allOf'];
-    if (Array.isArray(all)) for (const each of all) gather(document, each, into, depth + 1);
+    for (const each of allOf(schema)) gather(document, each, into, depth + 1);
     const properties = schema['properties'];
     if (!isNode(properties)) continue;
     for (const [name, property] of Object.entries(properties)) into.set(name, memberOf(document, property));
@@ -80,32 +76,34 @@ function gather(document: Node, value: unknown, into: Map<string, Member>, depth
 }
 
 function memberOf(document: Node, value: unknown): Member {
-  // Flags beside a reference count too: 3.1 allows them there, and 3.0's tools write them so.
+  // Flags beside a reference count too: 3.1 allows them there, and tools for 3.0 write them.
   const flags = [...(isNode(value) ? [value] : []), ...joined(document, value, 0)];
-  return {
-    type: typeOf(document, value, 0),
-    isReadOnly: flags.some(({ readOnly }) => readOnly === true),
-    isWriteOnly: flags.some(({ writeOnly }) => writeOnly === true),
-  };
+  const isReadOnly = flags.some(({ readOnly }) => readOnly === true);
+  return { type: typeOf(document, value, 0), isReadOnly };
 }
 
 function joined(document: Node, value: unknown, depth: number): Node[] {
   if (depth > DEEPEST) return [];
   const schema = resolved(document, value);
   if (schema === undefined) return [];
-  const all = Array.isArray(schema['allOf']) ? schema['allOf'] : [];
-  return [schema, ...all.flatMap((each) => joined(document, each, depth + 1))];
+  return [schema, ...allOf(schema).flatMap((each) => joined(document, each, depth + 1))];
 }
 
-/** `any` where the document does not say, or says several things. */
+function allOf(schema: Node): readonly unknown[] {
+  const parts = schema['allOf'];
+  return Array.isArray(parts) ? parts : [];
+}
+
+/** `any` if the document has none, or several. */
 function typeOf(document: Node, value: unknown, depth: number): FieldType {
   if (depth > DEEPEST) return 'any';
   const found = new Set(
     alternatives(document, value, depth).flatMap((schema) => {
       const own = ownTypes(schema);
       if (own.length > 0) return own;
-      const all = Array.isArray(schema['allOf']) ? schema['allOf'] : [];
-      return all.map((each) => typeOf(document, each, depth + 1)).filter((type) => type !== 'any');
+      return allOf(schema)
+        .map((each) => typeOf(document, each, depth + 1))
+        .filter((type) => type !== 'any');
     }),
   );
   const [only] = found;
@@ -113,6 +111,7 @@ function typeOf(document: Node, value: unknown, depth: number): FieldType {
 }
 
 const FORMATS: Readonly<Record<string, FieldType>> = { uuid: 'uuid', 'date-time': 'timestamp' };
+const TYPES = ['integer', 'number', 'boolean', 'object', 'array'] as const;
 
 function ownTypes(schema: Node): FieldType[] {
   const { type, format, properties, enum: values } = schema;
@@ -120,13 +119,7 @@ function ownTypes(schema: Node): FieldType[] {
   const names = named.filter((name) => name !== 'null');
   const types = names.flatMap((name): FieldType[] => {
     if (name === 'string') return [(typeof format === 'string' ? FORMATS[format] : undefined) ?? 'string'];
-    return name === 'integer' ||
-      name === 'number' ||
-      name === 'boolean' ||
-      name === 'object' ||
-      name === 'array'
-      ? [name]
-      : [];
+    return TYPES.filter((known) => known === name);
   });
   if (types.length > 0) return types;
   if (isNode(properties)) return ['object'];

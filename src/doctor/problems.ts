@@ -1,40 +1,41 @@
-/** What is wrong, worst first, and what to do about each. Pure: from what was found, nothing is read here. */
+/** Problems, the most severe first, with what to do about each. Pure. */
 import type { Kind } from '../catalog/kinds.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { mirroredKinds, takenAlong } from '../config/mirrored-kinds.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
+import { groupsBy } from '../core/group.ts';
 import { OR_EXCLUDE, permissionAdvice, REFUSED_HERE } from '../core/hints.ts';
 import { movedText } from '../sync/removals.ts';
 import type { CollectionProbe } from './collection-probe.ts';
 import type { KindReach, SourceReach } from './source-reach.ts';
 
-/** `error`: something that is asked for cannot be had. `warning`: it will matter. `note`: good to know. */
+/** `error`: something does not work. `warning`: something will not work. `note`: good to know. */
 export type Gravity = 'error' | 'warning' | 'note';
 
 export interface Problem {
   readonly gravity: Gravity;
-  /** To decide on, e.g. `permission_missing`. */
+  /** For scripts, e.g. `permission_missing`. */
   readonly code: string;
-  /** Null for what is not about one source. */
+  /** Null if it is not about one source. */
   readonly source: string | null;
   readonly message: string;
   /** What to do next. */
   readonly next: string;
 }
 
-/** Code of the problem that no sync can write the mirror. */
+/** Code of the problem that the mirror cannot be written. */
 export const MIRROR_UNWRITABLE = 'mirror_unwritable';
 /** Code of the problem that the last verification of the mirror found damage. */
 export const VERIFY_FAILED = 'verify_failed';
 
 const ORDER: readonly Gravity[] = ['error', 'warning', 'note'];
 
-/** Worst first; those alike stay in the order in which they were found. */
+/** The most severe first; equal ones stay in the order in which they were found. */
 export function bySeverity(problems: readonly Problem[]): Problem[] {
   return problems.toSorted((a, b) => ORDER.indexOf(a.gravity) - ORDER.indexOf(b.gravity));
 }
 
-/** What a look at the service found. */
+/** The problems that probing the service found. */
 export function reachProblems(reach: SourceReach): Problem[] {
   const source = reach.source.name;
   if (reach.fatal !== null) {
@@ -71,39 +72,40 @@ function elsewhereNow({ moved }: SourceReach): Found[] {
 /** One problem for each permission that is missing. */
 function denied({ kinds, source }: SourceReach): Found[] {
   const rows = kinds.filter(({ state }) => state === 'denied');
-  // What a 401 lacks is not known, so those are apart.
-  const groups = Map.groupBy(rows, (row) => `${errorOf(row)?.code} ${permissionOf(row)}`);
-  return [...groups.values()].map((lacking) => {
-    const permission = permissionOf(lacking[0] as KindReach);
+  // By code too: which permission a 401 lacks is unknown.
+  const groups = groupsBy(rows, (row) => `${errorOf(row)?.code} ${permissionOf(row)}`);
+  return groups.map((lacking) => {
+    const [first] = lacking;
     const names = kindsOf(lacking);
-    const error = errorOf(lacking[0]);
-    const said = error?.message ?? 'the key may not do this';
-    const isRefused = error?.code === 'unauthorized';
-    const advice = isRefused ? REFUSED_HERE : permissionAdvice(permission);
+    const { code, message = 'the key may not do this' } = errorOf(first) ?? {};
+    const advice = code === 'unauthorized' ? REFUSED_HERE : permissionAdvice(permissionOf(first));
     return {
       gravity: 'error',
       code: 'permission_missing',
-      message: `${names.join(', ')}: ${said}`,
+      message: `${names.join(', ')}: ${message}`,
       next: `${advice}${orWithout(source, names)}`,
     };
   });
 }
 
-/** The permission to add: the service's name, else the documented one. */
+/** The permission to add: as the service names it, or else as documented. */
 export function permissionOf(row: KindReach): string {
   return errorOf(row)?.permission ?? row.definition.permission.read;
 }
 
 function failing({ kinds, moved }: SourceReach): Found[] {
-  // That an address has no organization is said of the address.
-  const isSaid = ({ kind }: KindReach): boolean => moved !== null && kind === 'organizations';
-  const rows = kinds.filter((row) => row.state === 'failing' && !isSaid(row));
-  return [...Map.groupBy(rows, (row) => errorOf(row)?.message ?? '')].map(([message, broken]) => ({
-    gravity: 'error',
-    code: errorOf(broken[0])?.code ?? 'failing',
-    message: `${kindsOf(broken).join(', ')}: ${message}`,
-    next: errorOf(broken[0])?.hint ?? 'run `tidemark doctor` again later',
-  }));
+  // If the address has none of the organizations, there is a problem with the address already.
+  const isKnown = ({ kind }: KindReach): boolean => moved !== null && kind === 'organizations';
+  const rows = kinds.filter((row) => row.state === 'failing' && !isKnown(row));
+  return groupsBy(rows, (row) => errorOf(row)?.message ?? '').map((broken) => {
+    const { code = 'failing', message = '', hint } = errorOf(broken[0]) ?? {};
+    return {
+      gravity: 'error',
+      code,
+      message: `${kindsOf(broken).join(', ')}: ${message}`,
+      next: hint ?? 'run `tidemark doctor` again later',
+    };
+  });
 }
 
 function circling({ kinds }: SourceReach): Found[] {
@@ -133,7 +135,7 @@ function queryless({ kinds, source }: SourceReach): Found[] {
 function notOffered({ kinds, moved, source }: SourceReach): Found[] {
   const names = kindsOf(kinds.filter(({ state }) => state === 'not_offered'));
   if (names.length === 0) return [];
-  // Without the root everything is at the wrong place.
+  // If even organizations are not found, the address is wrong.
   if (names.includes('organizations')) {
     return [
       {
@@ -144,7 +146,7 @@ function notOffered({ kinds, moved, source }: SourceReach): Found[] {
       },
     ];
   }
-  // Looked for in organizations that are not there.
+  // Other kinds were looked for in organizations that do not exist at this address.
   if (moved !== null) return [];
   return [
     {
@@ -217,17 +219,17 @@ function kindsOf(rows: readonly KindReach[]): Kind[] {
   return [...new Set(rows.map(({ kind }) => kind))];
 }
 
-function errorOf(row: KindReach | undefined): CollectionProbe['error'] {
-  return row?.probes.find(({ error }) => error !== null)?.error ?? null;
+function errorOf({ probes }: KindReach): CollectionProbe['error'] {
+  return probes.find(({ error }) => error !== null)?.error ?? null;
 }
 
-/** Without the root nothing is found, so leaving it out does not help. */
+/** The advice to exclude the kinds; empty if nothing would be left, as without organizations. */
 function orWithout(source: SourceConfig, kinds: readonly Kind[]): string {
   const isLeft = mirroredKinds(without(source, kinds)).size > 0;
   return isLeft ? `${OR_EXCLUDE}: ${excluding(source, kinds)}` : '';
 }
 
-/** The line of configuration that leaves kinds out, and by name what goes with them. */
+/** The line of configuration that excludes kinds, and with them those that are found through them. */
 function excluding(source: SourceConfig, kinds: readonly Kind[]): string {
   const along = [...takenAlong(without(source, kinds)).values()].flat();
   return `kinds: { exclude: [${[...kinds, ...along].join(', ')}] }`;
@@ -243,8 +245,8 @@ const MIRROR_UNUSABLE: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * 0 for fine, warnings included; 3 where something cannot be read; where nothing can, 5 if the key was refused for all of
- * it and 1 otherwise; 1 as well where the mirror is damaged, as `verify` has it, or cannot be written.
+ * 0 without errors, even with warnings; 3 if something cannot be read; if nothing can be read, 5 if the key was refused for
+ * everything, otherwise 1; also 1 if the mirror is damaged, as for `verify`, or cannot be written.
  */
 export function doctorExitCode(reaches: readonly SourceReach[], problems: readonly Problem[]): ExitCode {
   const states = reaches.flatMap(({ kinds, fatal }) => [

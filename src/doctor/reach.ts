@@ -1,10 +1,9 @@
 /**
- * What a key reaches of a source, kind by kind and organization by organization, within a bounded number of requests: a
- * page or two of each collection in a few scopes.
+ * What a key can read of a source, by kind and organization, with a bounded number of requests: a page or two of each
+ * collection in a few scopes.
  */
 import type { ProbeClient } from '../api/read-client.ts';
-import { definitionOf } from '../catalog/catalog.ts';
-import { collectionKey } from '../catalog/catalog.ts';
+import { collectionKey, definitionOf } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { parentsOf, SCOPE_KIND, scopeKeyNaming } from '../catalog/lineage.ts';
@@ -29,19 +28,18 @@ import {
 } from './collection-probe.ts';
 import { clockSkew, findPageCap, MOST_SCOPES, type KindReach, type SourceReach } from './source-reach.ts';
 
-/** Records asked for of a list that nothing hangs below. */
-const ROWS = 2;
+const ROWS = 2; // requested of a list without kinds below it
 
 interface ReachOptions {
   readonly source: SourceConfig;
   readonly client: ProbeClient;
   readonly signal: AbortSignal;
   readonly monotonicMs: () => number;
-  /** Organizations that an earlier run knew: looked below where the list itself is denied. */
+  /** Organizations of an earlier run: what is below them is probed if the list itself is denied. */
   readonly knownOrganizations: readonly string[];
-  /** Organizations that the mirror holds now. */
+  /** The number of organizations in the mirror. */
   readonly heldOrganizations: number;
-  /** Where the mirror has them from, if that is another address than the configured one. */
+  /** Given if the mirror has them from another address than the configured one. */
   readonly moved: MovedAddress | null;
   /** Only these kinds and what leads to them; null for everything that the source includes. */
   readonly kinds: readonly Kind[] | null;
@@ -57,12 +55,12 @@ const FATAL: ReadonlySet<string> = new Set([
   'throttled',
 ]);
 
-/** Looks; failures of the service are in the result. @throws the abort reason when interrupted */
+/** Probes the source; failures of the service are in the result. @throws the abort reason when interrupted */
 export async function reachSource(options: ReachOptions): Promise<SourceReach> {
   return await new Reach(options).run();
 }
 
-/** Of a service that never sent a byte: it is not slow, but perhaps no HTTP service at all. */
+/** For a service that never sent a byte: it may not be an HTTP service at all. */
 function withSilenceHint(fatal: TidemarkError | null): TidemarkError | null {
   if (fatal === null || (fatal.code !== 'timeout' && fatal.code !== 'unresponsive')) return fatal;
   return new TidemarkError(fatal.code, fatal.message, {
@@ -80,7 +78,7 @@ class Reach {
   /** By collection. */
   readonly #probes = new Map<string, CollectionProbe>();
   #fatal: TidemarkError | null = null;
-  /** True where the entire list of organizations has none that an earlier run knew. */
+  /** True if the entire list of organizations has none that an earlier run knew. */
   #isElsewhere = false;
 
   constructor(options: ReachOptions) {
@@ -99,7 +97,7 @@ class Reach {
     const pageCap = this.#fatal === null ? await findPageCap(this.#context, this.#kinds) : null;
     const reported =
       this.#fatal === null ? await keyPermissions(client, source.keyPath, this.#options.signal) : null;
-    // What the service says may repeat the key.
+    // Texts of the service may contain the key.
     const shown = (text: string): string => maskedMessage(text, [source.apiKey]);
     const permissions = reported?.map(shown) ?? null;
     const order = new Map(source.definitions.map(({ kind }, index) => [kind, index]));
@@ -123,7 +121,7 @@ class Reach {
     };
   }
 
-  /** The organizations to look below: those that the configuration names, else the first of the list. */
+  /** The organizations below which to probe: those that the configuration names, or the first ones of the list. */
   async #organizations(): Promise<{
     organizations: { id: string; text: string | null }[];
     count: number | null;
@@ -161,7 +159,7 @@ class Reach {
     };
   }
 
-  /** An empty list of organizations beside a mirror that holds some: gone, or no longer shown to this key. */
+  /** If the list of organizations is empty but the mirror has some, they are gone or no longer shown to this key. */
   #compared(probe: CollectionProbe, { title }: ResourceDefinition): CollectionProbe {
     const { heldOrganizations } = this.#options;
     if (probe.state !== 'empty' || heldOrganizations === 0) return probe;
@@ -172,7 +170,7 @@ class Reach {
     return { ...probe, state: 'failing', error };
   }
 
-  /** Level by level: a few collections of each kind in each organization, below the parents that were seen. */
+  /** Probes level by level a few collections of each kind in each organization, below the parents that were seen. */
   async #below(organizations: readonly { id: string; text: string | null }[]): Promise<void> {
     const { projects } = parentLimits(this.#options.source);
     const discovery = new Discovery({ organizations: 'all', projects, areProjectsTrusted: false });
@@ -196,7 +194,7 @@ class Reach {
     }
   }
 
-  /** The collections of a kind to look at in each organization, within what is left of the budget. */
+  /** The collections of a kind to probe in each organization, within the rest of the budget. */
   #chosen(
     definition: ResourceDefinition,
     discovery: Discovery,
@@ -208,20 +206,21 @@ class Reach {
     let left = MOST_SCOPES;
     return organizations.map(({ id }, index) => {
       const known = (all.get(id) ?? []).map(({ scope }) => scope);
-      const within = known.slice(0, fairShare(left, organizations.length - index));
+      // The rest of the budget is divided among the remaining organizations.
+      const within = known.slice(0, Math.ceil(left / (organizations.length - index)));
       left -= within.length;
       const isObject = definition.reading === 'each';
       const scopes = isObject
         ? within.filter((scope) => this.#firstIn(definition, scope) !== undefined)
         : within;
-      const lists = this.#kinds.find(
-        (row) => row.kind === (isObject ? parentOf(from) : from) && row.organization === id,
-      );
+      // The parents of an object are the records of a list, whose own parents are the scopes.
+      const parent = isObject && from !== 'root' ? definitionOf(from).discovery.from : from;
+      const lists = this.#kinds.find(({ kind, organization }) => kind === parent && organization === id);
       const listed = isNarrowed ? 0 : (lists?.probes[0]?.records ?? 0);
       const parents = this.#kinds.find(({ kind, organization }) => kind === from && organization === id);
       return {
         ...{ organization: id, definition, scopes, probes: [] },
-        // A list without records has no objects below it.
+        // Without those below a list without records: they do not exist.
         collections: Math.max(known.length, listed) - (within.length - scopes.length),
         parent: parents?.probes.find(({ seen }) => seen.length > 0) ?? parents?.probes[0],
       };
@@ -235,7 +234,7 @@ class Reach {
     return await probeCollection(this.#context, definition, scope, rows);
   }
 
-  /** The first record of the list whose records each have an object of this kind. */
+  /** The first record of the list of parents, for a kind with an object for each parent. */
   #firstIn({ discovery: { from } }: ResourceDefinition, scope: Scope): string | undefined {
     const list = from === 'root' ? undefined : this.#probes.get(collectionKey({ kind: from, scope }));
     return list?.seen[0]?.id;
@@ -270,23 +269,14 @@ interface ChosenScopes {
   readonly probes: CollectionProbe[];
   /** Known collections. */
   readonly collections: number;
-  /** What was seen of the list that leads there. */
+  /** The probe of the list of parents. */
   readonly parent: CollectionProbe | undefined;
 }
 
-/** What is said of a kind without a collection to look at: its parent decides. */
+/** The result for a kind without a collection to probe: empty if the list of parents is empty. */
 function unprobed(organization: string, parent: CollectionProbe | undefined): CollectionProbe {
   const probe = notReached({ organization_id: organization });
   return parent?.state === 'empty' ? { ...probe, state: 'empty', records: 0 } : probe;
-}
-
-function parentOf(kind: Kind | 'root'): Kind | 'root' {
-  return kind === 'root' ? kind : definitionOf(kind).discovery.from;
-}
-
-/** What is left of the budget, divided among the remaining ones: none gets nothing while there is enough. */
-function fairShare(left: number, still: number): number {
-  return Math.ceil(left / Math.max(1, still));
 }
 
 const WORST_FIRST: readonly ProbeState[] = [
@@ -308,9 +298,10 @@ function nameIn(text: string): string | null {
   return typeof name === 'string' ? name : null;
 }
 
-// The key's permissions, if the deployment reports them (wire-notes.md, Errors).
-
-/** The permissions as the service names them, `*` for all; null if it does not report them. At most one request. */
+/**
+ * The permissions of the key as the service names them, `*` for all; null if the deployment does not report them
+ * (wire-notes.md, Errors). At most one request.
+ */
 export async function keyPermissions(
   client: Pick<ProbeClient, 'text'>,
   keyPath: string | undefined,
@@ -322,7 +313,7 @@ export async function keyPermissions(
     return text === null ? null : permissionsIn(JSON.parse(text));
   } catch (error) {
     serviceError(error, signal);
-    // Only a courtesy of some deployments: what it says badly, or not at all, stops nothing.
+    // Optional: a failure or a malformed response does not matter.
     return null;
   }
 }

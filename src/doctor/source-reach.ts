@@ -1,4 +1,4 @@
-/** The result of probing a source (`reach.ts`), from which problems, texts and estimates are made. */
+/** The result of probing a source (`reach.ts`): the basis of problems, texts and estimates. */
 import type { ClockSample } from '../api/read-client.ts';
 import { parseHttpDate } from '../api/retry.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -9,27 +9,27 @@ import type { MovedAddress } from '../sync/removals.ts';
 import { serviceError } from '../sync/retrieve.ts';
 import { type CollectionProbe, type ProbeState, type ProbeContext, targetOf } from './collection-probe.ts';
 
-/** How many organizations, projects and roles are probed for their children, each. */
+/** The most organizations, and the most projects and roles, whose children are probed. */
 export const MOST_SCOPES = 5;
 
-/** One kind in one organization; `organization` null for the root list and for projects of an unknown one. */
+/** One kind in one organization; `organization` is null for the root list and for projects of an unknown organization. */
 export interface KindReach {
   readonly organization: string | null;
   readonly kind: Kind;
   readonly definition: ResourceDefinition;
-  /** The worst of its collections. */
+  /** The worst state of its collections. */
   readonly state: ProbeState;
   readonly probes: readonly CollectionProbe[];
-  /** Known collections; more than `probes` if not all were probed. */
+  /** The number of known collections: more than `probes` if not all were probed. */
   readonly collections: number;
 }
 
 export interface SourceReach {
   readonly source: SourceConfig;
   readonly organizations: readonly { readonly id: string; readonly name: string | null }[];
-  /** Number of organizations by the list's count; null without a count. */
+  /** The number of organizations by the count of the list; null without a count. */
   readonly organizationCount: number | null;
-  /** Given for an address that has no organization of an earlier one. */
+  /** Given if none of the organizations of an earlier address exists at this one. */
   readonly moved: MovedAddress | null;
   readonly kinds: readonly KindReach[];
   /** The error that ended the probing: a refused key, a host that does not answer. */
@@ -39,21 +39,19 @@ export interface SourceReach {
   /** The key's permissions, if the service reports them; `*` is all. */
   readonly permissions: readonly string[] | null;
   readonly requests: number;
-  /** Of answer bodies. */
+  /** Of response bodies. */
   readonly bytes: number;
-  /** Milliseconds from the first request to the last answer. */
+  /** Milliseconds from the first request to the last response. */
   readonly tookMs: number;
 }
 
-// The largest page that the service returns: one request of the configured page size to the longest list that was found.
-
+/** The largest page that the service returns: one request with the configured page size to the longest list. */
 interface PageCap {
   readonly kind: Kind;
-  /** Records asked for. */
+  /** Requested records. */
   readonly asked: number;
-  /** Records that came. */
   readonly received: number;
-  /** True if the list has more, and fewer than requested came: that is the service's limit. */
+  /** True if the list has more records, and fewer than requested were received: this is the limit of the service. */
   readonly isCap: boolean;
 }
 
@@ -63,49 +61,42 @@ export async function findPageCap(
   kinds: readonly KindReach[],
 ): Promise<PageCap | null> {
   const { client, pageSize, signal } = context;
-  const lists = kinds.flatMap(({ definition, probes }) =>
-    probes
-      .filter(({ next, records }) => next !== null && (records ?? 0) > 0)
-      .map(({ scope, records }) => ({ definition, scope, records: records ?? 0 })),
-  );
-  const longest = lists
+  const lists = kinds
     .filter(({ definition }) => definition.listing.acceptsQuery)
-    .toSorted((a, b) => b.records - a.records)[0];
-  if (longest === undefined) return null;
-  try {
-    const page = await client.page(
-      targetOf(context, longest.definition, longest.scope),
-      pageSize,
-      undefined,
-      signal,
+    .flatMap(({ definition, probes }) =>
+      probes.flatMap(({ scope, next, records }) =>
+        next === null || records === null || records === 0 ? [] : [{ definition, scope, records }],
+      ),
     );
+  const [longest] = lists.toSorted((a, b) => b.records - a.records);
+  if (longest === undefined) return null;
+  const { definition, scope } = longest;
+  try {
+    const page = await client.page(targetOf(context, definition, scope), pageSize, undefined, signal);
     const received = page.records.length;
     return {
-      kind: longest.definition.kind,
-      asked: pageSize,
-      received,
+      ...{ kind: definition.kind, asked: pageSize, received },
       isCap: page.more === true && received < pageSize,
     };
   } catch (error) {
     serviceError(error, signal);
-    // If the page is too large for the service, a sweep reports it and requests smaller ones.
+    // If the page is too large for the service, a sweep requests smaller ones.
     return null;
   }
 }
 
-// The difference between the service's clock and this machine's, from the `Date` header of its answers. Pure.
-
+/** The difference between the clocks of the service and of this machine, by the `Date` header of responses. */
 interface ClockSkew {
-  /** Milliseconds that the service is ahead; negative where it is behind. */
+  /** Milliseconds that the service is ahead; negative if it is behind. */
   readonly aheadMs: number;
-  /** Uncertainty in milliseconds: the header has whole seconds, and the answer took time to arrive. */
+  /** Uncertainty in milliseconds: the header has whole seconds, and the response took time to arrive. */
   readonly doubtMs: number;
 }
 
-/** Half of the header's resolution. */
+/** Half of the resolution of the header. */
 const HALF_SECOND_MS = 500;
 
-/** The sample with the least uncertainty; null if no answer had the header. */
+/** The skew with the least uncertainty; null if no response had the header. */
 export function clockSkew(samples: readonly ClockSample[]): ClockSkew | null {
   const skews = samples.flatMap(({ date, sentAt, receivedAt }): ClockSkew[] => {
     const at = parseHttpDate(date, receivedAt);
@@ -121,9 +112,7 @@ export function isOff({ aheadMs, doubtMs }: ClockSkew, limitMs: number): boolean
   return Math.abs(aheadMs) - doubtMs > limitMs;
 }
 
-// Which profile fits a service, by what its first answers show (wire-notes.md). Pure.
-
-/** The shipped profile that matches, with the signs for it; `svc` without any. */
+/** The shipped profile that fits the service by its first responses (wire-notes.md), with the signs; `svc` without any. */
 export function fittingProfile(reach: SourceReach): {
   readonly profile: 'svc' | 'posthog';
   readonly signs: readonly string[];
