@@ -301,8 +301,8 @@ function settledCounts(summary: MaybeNarrowed['summary']): string[] {
 }
 
 /**
- * E.g. `1,204 records in 14 collections compared, 1,198 unchanged`; where some differ with nothing open, or are
- * missing: `8 records in 2 collections compared: 7 unchanged, 1 accepted`.
+ * E.g. `1,204 records in 14 collections compared, 1,198 unchanged`; if some differ but are not open, or are missing: `8
+ * records in 2 collections compared: 7 unchanged, 1 accepted`.
  */
 export function comparedText({ compared, summary }: MaybeNarrowed): string {
   const settled = settledCounts(summary);

@@ -354,7 +354,7 @@ function actCounts(steps: readonly PlanStep[]): string[] {
   return [...Map.groupBy(acts, (act) => act)].map(([act, own]) => `${formatInteger(own.length)} to ${act}`);
 }
 
-/** E.g. `39 requests, 6 of them for removals, no wait for a rate limit`; empty where nothing would be sent. */
+/** E.g. `39 requests, 6 of them for removals, no wait for a rate limit`; empty if nothing would be sent. */
 function costText({ cost, refused }: Pick<Plan, 'cost' | 'refused'>): string {
   if (cost.requests === 0) return '';
   const { removals = 0 } = cost;

@@ -251,7 +251,7 @@ function itemLines(
   const fields = isGone ? [] : (item.fields ?? []);
   const shown = item.isWholeRecord === true ? fields.slice(0, FIELDS_SHOWN) : fields;
   const rest = fields.length - shown.length;
-  // Where it is sent is shown entire; of what is sent, as much as two lines hold.
+  // The path is shown entirely, the body folded to two lines.
   const room = Math.max(2 * (width - 6) - (request ?? '').length, 40);
   const sent =
     item.body === undefined ? (request ?? '') : `${request} ${folded(JSON.stringify(item.body), room)}`;
@@ -259,7 +259,7 @@ function itemLines(
   const tags = severity === undefined ? '' : ` ${severityTag(severity, colors)}`;
   const first = `${margin}${head}${tags}`;
   const short = `${first}${facts.length > 0 ? ` ${colors.dim(facts.join(', '))}` : ''}`;
-  // Where the terminal is too narrow for one line, an id stays beside its label.
+  // If the terminal is too narrow for one line, an id stays beside its label.
   const isOneLine = isShort && textWidth(short) <= tableWidth;
   return [
     isOneLine ? short : first,

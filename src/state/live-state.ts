@@ -69,7 +69,7 @@ async function readOnce(
   const { client, events, log, reader, signal, source, fingerprintKey } = options;
   return syncSource({
     mirror,
-    // Of a kind read one by one all records: a part would look like removals. No time limit: the user can interrupt it.
+    // All records of a kind read one by one: a part would look like removals. No time limit: the user can interrupt it.
     source: {
       ...source,
       sync: { maxDurationMs: 0 },

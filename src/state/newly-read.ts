@@ -70,7 +70,7 @@ function firstReadings(mirror: Mirror, number: number, kinds: readonly Kind[]): 
     .map((each) => ({ ...each, run: number }));
 }
 
-/** Those of one run, as documents show them. */
+/** The first readings of one run, as documents show them. */
 export function firstReadsIn(
   found: readonly NewlyReadCollection[],
   { run: number }: { readonly run: number },

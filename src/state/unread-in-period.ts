@@ -1,4 +1,4 @@
-/** What the runs of a period could not read: changes there are not among those that the mirror recorded. */
+/** What the runs of a period could not read: the mirror recorded no changes of that. */
 import { collectionKey, definitionOf } from '../catalog/catalog.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { CollectionKey } from '../catalog/order.ts';

@@ -65,7 +65,7 @@ export class RestoreWrites {
     return undefined;
   }
 
-  /** A change from one run of the source to the next, with `changed_by` where a restore made it. */
+  /** A change from one run of the source to the next, with `changed_by` if a restore made it. */
   marked(change: RecordChange, { from, to }: { readonly from: RunRow; readonly to: RunRow }): RecordChange {
     if (change.created_again !== undefined) return change;
     const window = { after: from.finishedAt ?? from.startedAt, until: to.finishedAt ?? to.startedAt };
