@@ -1,10 +1,10 @@
-/** Equality of JSON values, and their canonical text, independent of key order and number notation. */
+/** Equality and canonical text of JSON values, independent of key order and number notation. */
 import { hash } from 'node:crypto';
 import { type JsonValue, isJsonObject, isRawNumber, type RawNumber, sortedKeys } from '../core/json.ts';
 
 /**
- * True when both are the same value: numbers by exact decimal value, strings by code units, objects by key whatever the
- * order, arrays element by element. Null, empty and absent are three values. Works without recursion.
+ * True if both are the same value: numbers by exact decimal value, strings by code units, objects by key in any order, arrays
+ * element by element. Null, empty and absent are three values. Works without recursion.
  */
 export function equalValues(a: JsonValue, b: JsonValue): boolean {
   // Pairs still to be compared, flat: left, right, left, right …
@@ -47,16 +47,16 @@ function isNumber(value: JsonValue): value is JsonNumber {
 
 type Piece = { readonly text: string } | { readonly value: JsonValue };
 
-/** Deeper than any record is; what nests deeper is written without recursion, so that it cannot exhaust the stack. */
+/** More than the depth of any real record. Deeper values are written without recursion, so that they cannot exhaust the stack. */
 const MOST_RECURSION = 64;
 
-/** Names of members as they are written: the same few hundred in every record. */
+/** Written member names: the same few hundred in every record. */
 const writtenNames = new Map<string, string>();
 const MOST_NAMES = 4096;
 
 /**
- * The value as JSON with sorted keys (by code units) and canonical numbers: equal texts mean equal values and the other
- * way round, however deep it nests. Lone surrogates stay distinct (`JSON.stringify` escapes them).
+ * The value as JSON with sorted keys (by code units) and canonical numbers: two texts are equal exactly if the values are, at any
+ * depth. Lone surrogates stay distinct (`JSON.stringify` escapes them).
  */
 export function canonicalText(value: JsonValue): string {
   return written(value, 0);
@@ -80,10 +80,10 @@ function written(value: JsonValue | undefined, depth: number): string {
   return `${out}}`;
 }
 
-/** Each such level is searched once more: a list of a record's members is not deeper. */
+/** `isPlain` searches each of these levels once more; lists in records are not deeper. */
 const PLAIN_DEPTH = 3;
 
-/** True for lists, of lists, of what JSON writes in one way only: no numbers, and no members that have an order. */
+/** True for a list (of lists) of values that JSON writes in only one way: no numbers and no objects. */
 function isPlain(list: readonly JsonValue[], depth: number): boolean {
   for (const element of list) {
     if (typeof element === 'string' || typeof element === 'boolean' || element === null) continue;
@@ -144,14 +144,14 @@ export function valueDigest(value: JsonValue | undefined): string {
   return hash('sha256', value === undefined ? '(absent)' : canonicalText(value), 'hex');
 }
 
-// Numbers by exact decimal value and not by text: `1.10` is `1.1`, `1e2` is `100`, and no digit beyond 2^53 is lost.
+// Numbers are compared by exact decimal value: `1.10` is `1.1`, `1e2` is `100`, and no digit beyond 2^53 is lost.
 
-/** A JSON number's text: as received where that was kept, else as JavaScript prints it. */
+/** A JSON number's text: as received if that was kept, else as JavaScript prints it. */
 export function numberText(value: number | RawNumber): string {
   return typeof value === 'number' ? String(value) : value.rawJSON;
 }
 
-/** True when both numbers are the same decimal value; `-0` is `0`. */
+/** True if both numbers have the same decimal value; `-0` is `0`. */
 function equalNumbers(a: number | RawNumber, b: number | RawNumber): boolean {
   if (typeof a === 'number' && typeof b === 'number') return a === b;
   const textA = numberText(a);
@@ -160,7 +160,7 @@ function equalNumbers(a: number | RawNumber, b: number | RawNumber): boolean {
 }
 
 /**
- * The one text of a decimal value: sign, digits without zeros at either end, `e`, power of ten. `0` for every zero.
+ * The unique text of a decimal value: sign, digits without zeros at either end, `e`, power of ten. `0` for every zero.
  * @throws RangeError when the text is not a JSON number
  */
 export function canonicalNumber(text: string): string {
@@ -173,7 +173,7 @@ export function canonicalNumber(text: string): string {
   if (start === digits.length) return '0';
   let end = digits.length;
   while (digits[end - 1] === '0') end -= 1;
-  // The exponent is a BigInt: a text may name a power of ten that no double holds.
+  // A BigInt, because the exponent in the text may exceed every double.
   const power = BigInt(match[4] ?? '0') - BigInt(fraction.length) + BigInt(digits.length - end);
   return `${match[1] ?? ''}${digits.slice(start, end)}e${power}`;
 }

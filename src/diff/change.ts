@@ -6,15 +6,15 @@ import type { Kind } from '../catalog/kinds.ts';
 import { shownText } from '../catalog/masks.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';
-import { escapeSegment, resolvePointer, splitPointer } from '../core/json-pointer.ts';
+import { pointerTo, resolvePointer, splitPointer } from '../core/json-pointer.ts';
 import { type JsonValue, isJsonObject, isRawNumber } from '../core/json.ts';
 import { numberText } from './canonical.ts';
 import { type ComparisonMode, type FieldChange, compareBodies, comparedMembers, placeOf } from './compare.ts';
 
-/** What differs for one record. */
+/** How one record differs between two states. */
 export interface RecordChange {
   readonly kind: Kind;
-  /** Of the record in TO; in FROM where it was removed. */
+  /** The record's scope in TO, or in FROM if it was removed. */
   readonly scope: Scope;
   readonly id: string;
   /** For people; the id where the record has no name. */
@@ -22,9 +22,9 @@ export interface RecordChange {
   readonly change: 'added' | 'removed' | 'changed';
   /** Added: every compared top-level field with `to`. Removed: with `from`. Changed: what differs; never empty. */
   readonly fields: readonly FieldChange[];
-  /** Given in the changes of a run, for a record that a restore created again under this id. */
+  /** Only in the changes of a run: a restore created the record again under this id. */
   readonly created_again?: Recreated;
-  /** Given in the changes of a run, for a record that a restore updated, acted on, or removed. */
+  /** Only in the changes of a run: a restore updated, acted on or removed the record. */
   readonly changed_by?: WrittenBy;
 }
 
@@ -33,35 +33,29 @@ export interface WrittenBy {
   readonly restore: number;
   /** Who started it. */
   readonly by: string;
-  /** How the program knew them; left out where the audit log does not say. */
+  /** How they were identified; left out if the audit log does not say. */
   readonly via?: string;
-  /** Which of the changed fields it wrote, as in `fields`; left out for a removal. */
+  /** The paths in `fields` that the restore wrote; left out for a removal. */
   readonly paths?: readonly string[];
 }
 
 /** A record that continues under a new id. */
-export interface Recreated {
-  /** The id before. */
+export interface Recreated extends Omit<WrittenBy, 'paths'> {
+  /** The previous id. */
   readonly was: string;
-  /** The restore that created it, or that recognised what somebody else had created. */
-  readonly restore: number;
-  /** Who started that restore. */
-  readonly by: string;
-  /** As of `WrittenBy`. */
-  readonly via?: string;
-  /** True where somebody else created it and the restore only recognised it. */
+  /** True if somebody else created it and the restore only recognised it. */
   readonly is_recognised?: true;
 }
 
-/** One side of a diff, as the user named it and what it turned out to be. */
+/** One side of a diff: the reference that the user gave, and the state that it stands for. */
 export interface StateReference {
   readonly ref: string;
-  /** The source that it is a state of; given when two sources are compared. */
+  /** The source of the state; given when two sources are compared. */
   readonly source?: string;
   readonly run?: number;
   /** ISO 8601. */
   readonly at?: string;
-  /** Given for a time after which retention dropped runs: the state may have been another one then. */
+  /** Given for a point in time after which retention dropped runs: the state at that time may have been a different one. */
   readonly forgotten?: {
     readonly count: number;
     /** As ranges, ascending. */
@@ -71,73 +65,62 @@ export interface StateReference {
     /** The run that has their changes. */
     readonly into: number;
   };
-  /** Given for the latest state where the newest run of its source failed: that run, as `tidemark.drift/1` has it. */
+  /** Given for the latest state if the newest run of its source failed: that run, as in `tidemark.drift/1`. */
   readonly failed_run?: object;
   /** Given for the latest state: the newest restore that changed the service since, or may have. */
   readonly restored_since?: number;
 }
 
-/** A collection, or named records of it, that could not be compared, and why in one line. */
+/** A collection, or some records of it, that could not be compared. */
 export interface Skipped {
   readonly kind: Kind;
   /** Collections whose scope contains these values; empty: the entire kind. */
   readonly scope: Scope;
+  /** One line. */
   readonly reason: string;
-  /** Display name of the records, where only these and not their collection are left out. */
+  /** Display name of the records, if only these are skipped and not the entire collection. */
   readonly name?: string;
-  /** How many records that is, where it is known. */
+  /** The number of records, if known. */
   readonly records?: number;
-  /** True where records are missing from a complete list of live and were not all looked up one by one: they count as missing. */
+  /** True if records are absent from a complete live list, but not all of them were looked up by id: they count as missing. */
   readonly unconfirmed?: true;
 }
 
-/** False where nothing is unknown but whether each missing record was looked up: a restore does that before it creates one. */
+/** False if the only doubt is that missing records were not looked up by id: a restore does that before it creates one. */
 export function isUncompared({ unconfirmed }: Skipped): boolean {
   return unconfirmed !== true;
 }
 
-/** A collection that the comparison left out by choice, not for want of an answer, and why in one line. */
-export interface LeftOut {
-  readonly kind: Kind;
-  /** As in `Skipped`. */
-  readonly scope: Scope;
-  readonly reason: string;
-  /** As in `Skipped`. */
-  readonly name?: string;
-  /** How many records of the collection, where not all of it is left out. */
-  readonly records?: number;
-}
+/** A collection, or some records of it, that the comparison left out by choice, not because reading failed. */
+export type LeftOut = Omit<Skipped, 'unconfirmed'>;
 
-/** Records that are new to the mirror, because no run had read their collection before: neither added nor compared. */
+/** Records of a collection that no run had read before: they are new to the mirror, so they are neither compared nor counted as added. */
 export interface FirstRead extends CollectionKey {
   readonly records: number;
   readonly reason: string;
 }
 
-/** A collection that was compared as it was last read, because the state's own run could not read all of it. */
+/** A collection that was compared with the data of an earlier run, because the state's own run did not read all of it. */
 export interface Stale extends CollectionKey {
-  /** Which state it is. In TO, the old truth may hide a change; in FROM it only dates one. */
+  /** The side with the old data. In TO it may hide a change; in FROM it only makes the time of a change less exact. */
   readonly side: 'from' | 'to';
-  /** True if the state never had the entire collection: records that it does not hold may have existed. */
+  /** True if the state never had the entire collection: records that it lacks may have existed. */
   readonly is_partial?: true;
-  /**
-   * True if the state's run was limited to other kinds, and the comparison is not about this one in particular, or if runs mostly read
-   * only a part of it.
-   */
+  /** True if the run was limited to other kinds and the user did not name this one, or if runs usually read only a part of it. */
   readonly is_limited?: true;
-  /** How many removals are held, where this is why. */
+  /** The number of held removals, if these are the reason. */
   readonly held?: number;
   readonly reason: string;
 }
 
-/** True where an old reading may hide a change, and so speaks against "no differences". */
+/** True if the old data may hide a change, so that "no differences" would be wrong. */
 export function mayHide({ side, is_partial: isPartial, is_limited: isLimited }: Stale): boolean {
   return (side === 'to' && isLimited !== true) || isPartial === true;
 }
 
 export interface DiffDocument {
   readonly schema: 'tidemark.diff/1';
-  /** The source that both states are of; where two are compared, each side names its own. */
+  /** The source of both states; when two sources are compared, each side names its own. */
   readonly source?: string;
   readonly from: StateReference;
   readonly to: StateReference;
@@ -145,13 +128,13 @@ export interface DiffDocument {
   readonly skipped: readonly Skipped[];
   readonly stale?: readonly Stale[];
   readonly left_out?: readonly LeftOut[];
-  /** The sides that have no values of volatile fields, which the mode would compare; missing where both have them. */
+  /** The sides without values of volatile fields, which the mode would compare; left out if both have them. */
   readonly volatile_unknown?: readonly ('from' | 'to')[];
-  /** Those of the fields that the catalog names, for the kinds compared. */
+  /** The volatile fields of the compared kinds that the catalog names. */
   readonly volatile_fields?: readonly { readonly kind: Kind; readonly fields: readonly string[] }[];
-  /** Of what a run changed; missing where every collection had been read before. */
+  /** Only in the changes of a run; left out if every collection had been read before. */
   readonly first_read?: readonly FirstRead[];
-  /** Of two sources: why records are removed and added although their names are in both, a line each. */
+  /** For two sources: why records appear as removed and added although both sources have their names; one line each. */
   readonly warnings?: readonly string[];
   readonly changes: readonly RecordChange[];
   readonly summary: {
@@ -167,10 +150,7 @@ export interface ParsedRecord extends RecordKey {
   readonly body: JsonValue;
 }
 
-/**
- * The change that leads from one record to the other; null when they are equal. At least one side is given; kind, scope
- * and id are those of `to` where it is given.
- */
+/** The change from one record to the other, null if they are equal. At least one is given; kind, scope and id come from `to` if it is. */
 export function compareRecords(
   definition: ResourceDefinition,
   from: ParsedRecord | undefined,
@@ -179,30 +159,27 @@ export function compareRecords(
 ): RecordChange | null {
   const record = to ?? from;
   if (record === undefined) throw new Error('a change needs at least one record');
-  const head = {
-    kind: record.kind,
-    scope: record.scope,
-    id: record.id,
-    name: recordName(definition, record.body, record.id),
-  };
+  const { kind, scope, id, body } = record;
+  const head = { kind, scope, id, name: recordName(definition, body, id) };
   if (from === undefined) {
-    return { ...head, change: 'added', fields: wholeRecord(definition, record.body, mode, 'to') };
+    return { ...head, change: 'added', fields: wholeRecord(definition, body, mode, 'to') };
   }
   if (to === undefined) {
-    return { ...head, change: 'removed', fields: wholeRecord(definition, record.body, mode, 'from') };
+    return { ...head, change: 'removed', fields: wholeRecord(definition, body, mode, 'from') };
   }
   const fields = compareBodies(definition, from.body, to.body, mode);
   return fields.length === 0 ? null : { ...head, change: 'changed', fields };
 }
 
-function wholeRecord(
+/** Every compared field of a record that was added (`side` is `to`) or removed (`from`). */
+export function wholeRecord(
   definition: ResourceDefinition,
   body: JsonValue,
   mode: ComparisonMode,
   side: 'from' | 'to',
 ): FieldChange[] {
   const members: [string, JsonValue][] = isJsonObject(body)
-    ? comparedMembers(definition, body, mode).map(([name, value]) => [`/${escapeSegment(name)}`, value])
+    ? comparedMembers(definition, body, mode).map(([name, value]) => [pointerTo([name]), value])
     : [['', body]];
   return members.map(([path, value]) => (side === 'to' ? { path, to: value } : { path, from: value }));
 }
@@ -221,12 +198,12 @@ export class DiffBuilder {
     this.#to = to;
   }
 
-  /** Counts a collection as compared; the same one twice counts once. An empty collection is compared as well. */
+  /** Marks a collection as compared, also an empty one. Repeated calls count once. */
   collection(kind: Kind, scope: Scope): void {
     this.#collections.add(collectionKey({ kind, scope }));
   }
 
-  /** Records that are equal on both sides. */
+  /** Counts records that are equal on both sides. */
   unchanged(count = 1): void {
     this.#summary.unchanged += count;
   }
@@ -240,7 +217,7 @@ export class DiffBuilder {
     this.#skipped.push(skipped);
   }
 
-  /** The document; the builder may continue and be finished again. */
+  /** The document so far; more can be added afterwards. */
   finish(): DiffDocument {
     const { added, removed, changed, unchanged } = this.#summary;
     return {
@@ -256,8 +233,8 @@ export class DiffBuilder {
 }
 
 /**
- * The exit code of a diff (design.md, Commands): 1 nothing was compared, 3 something could not be, or TO could not be read
- * completely, or FROM never was, 2 differences, 0 none. 3 takes precedence over 2: what could not be read may hide differences.
+ * The exit code of a diff (design.md, Commands): 1 if nothing was compared; 3 if something could not be compared, TO was not read
+ * completely, or FROM never was; 2 if there are differences; else 0. 3 wins over 2, because unread data may hide differences.
  */
 export function diffExitCode(document: DiffDocument): ExitCode {
   if (document.compared.collections === 0 && document.compared.records === 0) return EXIT.failed;
@@ -265,18 +242,18 @@ export function diffExitCode(document: DiffDocument): ExitCode {
   return document.changes.length > 0 ? EXIT.differences : EXIT.done;
 }
 
-/** For display: as `storedName`, without the secrets of a URL that serves as the name. */
+/** The name for display: `storedName` without the secrets in a URL that serves as the name. */
 export function recordName(definition: ResourceDefinition, body: JsonValue, id: string): string {
   const name = storedName(definition, body, id);
   return name === id ? id : shownText(name, definition);
 }
 
-/** For look-ups: the name, else the id. It may hold a secret. */
+/** The name for look-ups, else the id. It may contain a secret. */
 export function storedName(definition: ResourceDefinition, body: JsonValue, id: string): string {
   return nameIn(definition, body) ?? id;
 }
 
-/** The first of the definition's `nameFrom` pointers that holds a non-empty text or a number; null without one. */
+/** The first non-empty text or number at the definition's `nameFrom` pointers; null if there is none. */
 export function nameIn(definition: ResourceDefinition, body: JsonValue): string | null {
   for (const pointer of definition.nameFrom) {
     const value = resolvePointer(body, pointer);
@@ -288,15 +265,12 @@ export function nameIn(definition: ResourceDefinition, body: JsonValue): string 
 
 // `--field /json/pointer`: only the changes at, below or above the named places.
 
-/** Narrows a change to what the filter lets through; null when the unfinished backup was removed. */
-type FieldFilter = (change: RecordChange) => RecordChange | null;
-
 /**
- * A filter for these pointers; without any, everything passes. A change above a named place passes as well: replacing
- * `/destination` changes `/destination/type`.
+ * Narrows a change to the fields at, below or above these pointers; null if none is left. Without pointers, everything passes. A
+ * change above one passes too: replacing `/destination` changes `/destination/type`.
  * @throws TidemarkError `usage` when one is not an RFC 6901 pointer
  */
-export function fieldFilter(pointers: readonly string[]): FieldFilter {
+export function fieldFilter(pointers: readonly string[]): (change: RecordChange) => RecordChange | null {
   for (const pointer of pointers) {
     try {
       splitPointer(pointer);
@@ -309,7 +283,7 @@ export function fieldFilter(pointers: readonly string[]): FieldFilter {
   }
   if (pointers.length === 0) return (change) => change;
   return (change) => {
-    // By the path as it is shown, or by the place that names elements by their ids.
+    // By the displayed path, or by the place, which names elements by id.
     const fields = change.fields.filter((field) =>
       [field.path, placeOf(field)].some((path) => overlapsPointer(path, pointers)),
     );

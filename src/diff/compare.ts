@@ -1,6 +1,4 @@
-/**
- * The one comparison: `diff`, `drift`, plan, apply and the sync's "did it change" all read it (design.md, Comparison).
- */
+/** The one comparison: `diff`, `drift`, plan, apply, and the sync's check for changes all use it (design.md, Comparison). */
 import { type FieldDefinition } from '../catalog/definition.ts';
 import type { ResourceDefinition, Embedding } from '../catalog/resource-definition.ts';
 import { withShownFields } from '../catalog/shown-fields.ts';
@@ -19,50 +17,47 @@ import { canonicalText, equalValues } from './canonical.ts';
 import { escapeSegment } from '../core/json-pointer.ts';
 
 /**
- * all: every field; default: every field but the volatile ones; managed: writable fields that are not volatile;
- * all_but_volatile: as all, for states of which one has no values of volatile fields.
+ * all: every field; default: every field that is not volatile; managed: writable fields that are not volatile;
+ * all_but_volatile: like all, if one of the states has no values of volatile fields.
  */
 export type ComparisonMode = 'default' | 'managed' | 'all' | 'all_but_volatile';
 
-/** True for the modes that compare bodies as they were received. */
+/** True for the modes that compare bodies as received. */
 export function isWholeMode(mode: ComparisonMode): boolean {
   return mode === 'all' || mode === 'all_but_volatile';
 }
 
-/** What differs at one place. A missing side means that the value is absent there, which is neither null nor empty. */
+/** What differs at one place. A missing `from` or `to` means that the value is absent there, which is neither null nor empty. */
 export interface FieldChange {
-  /** RFC 6901 pointer into TO; into FROM where TO has nothing there. Empty for a body that is not an object. */
+  /** RFC 6901 pointer into TO, or into FROM if TO has nothing there. Empty for a body that is not an object. */
   readonly path: string;
   /**
-   * The pointer for an operation on FROM, given only where it is not `path`: an array element that both sides have is at
-   * another index in FROM. For an addition, the pointer of the parent in FROM with the index in TO.
+   * The pointer into FROM, given only if it is not `path` because an array element has another index there. For an addition: the
+   * pointer of the parent in FROM with the index in TO.
    */
   readonly from_path?: string;
-  /**
-   * The path with `[id=…]` for each index of an element that is matched by its id, given if there is one: it names the
-   * same element wherever it is.
-   */
+  /** The path with `[id=…]` in place of the index of each element that is matched by id, if there is one: it does not depend on the order. */
   readonly place?: string;
   /**
-   * Given for an ordered array whose elements are matched by id, if the order of the common ones differs: the fewest moves
-   * that explain it. Changed, added and removed elements are separate changes.
+   * Given for an ordered array whose elements are matched by id, if the common ones are in another order: the fewest moves that
+   * explain it. Changed, added and removed elements are separate changes.
    */
   readonly moved?: readonly MovedElement[];
   readonly from?: JsonValue;
   readonly to?: JsonValue;
 }
 
-/** The path by which rules and acceptances identify a change: with ids in place of array indexes. */
+/** The path by which rules and acceptances identify a change: with element ids instead of array indexes. */
 export function placeOf(field: Pick<FieldChange, 'path' | 'place'>): string {
   return field.place ?? field.path;
 }
 
-/** A position in both documents: the segments differ where a matched element has another index. */
+/** A position in both documents: the segments differ if a matched element has another index. */
 interface Place {
   readonly parent: Place | null;
   readonly fromSegment: string;
   readonly toSegment: string;
-  /** Given for an element that is matched by its id: either side's. */
+  /** Given for an element that is matched by id: the element of either side. */
   readonly element?: JsonValue | undefined;
 }
 
@@ -71,25 +66,25 @@ interface Pending {
   readonly from: JsonValue | undefined;
   readonly to: JsonValue | undefined;
   readonly isUnordered: boolean;
-  /** Which members count inside an embedded record; undefined where all do. */
+  /** Which members count inside an embedded record; undefined: all. */
   readonly embedding: Embedding | undefined;
-  /** Given for an array of which only the order remains to be reported. */
+  /** Given for an array if only its order remains to be reported. */
   readonly moved?: readonly MovedElement[];
 }
 
 /**
- * What differs between two bodies of one record; empty when they are equal. Top-level members that the mode leaves out
- * take no part; members that the catalog does not know are server-owned.
+ * What differs between two bodies of one record; empty if they are equal. Only the top-level members of the mode are compared;
+ * members that the catalog does not know are server-owned.
  *
- * The order is that of sorted member names, and within an array changes of elements, then removals from the last to the
- * first, then additions from the first to the last, then the order as the entire array: replayed in this order on FROM, the
- * changes give TO.
+ * Changes are sorted by member name. Within an array, changed elements come first, then removals from the last to the first, then
+ * additions from the first to the last, then the order as a change of the entire array: applied to FROM in this order, the changes
+ * give TO.
  *
- * In the modes `default` and `managed`: a value that the response shows elsewhere is compared in its own field (`shown-fields.ts`), and
- * if it changed, the change of the member that repeats it is left out; inside response-only fields, volatile members of
- * embedded records are left out, and embedded users are compared by identity only (`comparedInside`).
+ * In the modes `default` and `managed`, a value that the response shows elsewhere is compared in its own field (`shown-fields.ts`);
+ * if it changed, the change of the member that repeats it is left out. Inside response-only fields, volatile members of embedded
+ * records are ignored, and embedded users are compared by identity only (`comparedInside`).
  *
- * A secret in clear and its fingerprint are equal where the key is known (`compareFingerprints`).
+ * A secret in clear text and its fingerprint are equal if the key is known (`compareFingerprints`).
  */
 export function compareBodies(
   definition: ResourceDefinition,
@@ -111,7 +106,7 @@ export function compareBodies(
   return changes;
 }
 
-/** Without recursion: bodies may be nested as deep as they like. */
+/** Without recursion: bodies may be nested to any depth. */
 function hasFingerprint(value: JsonValue | undefined): boolean {
   const open = [value];
   while (open.length > 0) {
@@ -127,7 +122,7 @@ function hasFingerprint(value: JsonValue | undefined): boolean {
 export type Redact = (definition: ResourceDefinition, text: string) => string;
 const redactions = new Map<string, Redact>();
 
-/** Lets comparisons find a secret and its fingerprint equal. By `name`, which stands for the key of the fingerprints, once. */
+/** Makes comparisons treat a secret and its fingerprint as equal. `name` stands for the fingerprint key: each is registered once. */
 export function compareFingerprints(name: string, redact: Redact): void {
   redactions.set(name, redact);
 }
@@ -141,7 +136,7 @@ function bodyChanges(
   const changes: FieldChange[] = [];
   const [from, to] = [asCompared(definition, fromBody, mode), asCompared(definition, toBody, mode)];
   if (!isJsonObject(from) || !isJsonObject(to)) {
-    // A body that is not an object has no fields, so none that is managed.
+    // A body that is not an object has no fields, and so no managed ones.
     if (mode !== 'managed' && !equalValues(from, to)) changes.push({ path: '', from, to });
     return changes;
   }
@@ -179,7 +174,7 @@ function asCompared(definition: ResourceDefinition, body: JsonValue, mode: Compa
   return isWholeMode(mode) ? body : withShownFields(definition, body);
 }
 
-/** The top-level members of a body that take part in a comparison, as it sees them, sorted by name. */
+/** The top-level members of a body that the mode compares, with their compared values, sorted by name. */
 export function comparedMembers(
   definition: ResourceDefinition,
   received: JsonObject,
@@ -199,14 +194,13 @@ export function comparedMembers(
   return members;
 }
 
-/** True for a top-level member that the mode compares, known to the catalog or not. */
+/** True for a top-level member that the mode compares, whether or not the catalog knows it. */
 export function isComparedMember(
   definition: ResourceDefinition,
   name: string,
   mode: ComparisonMode,
 ): boolean {
-  const field = definition.fields.find((each) => each.name === name);
-  return isCompared(definition, field, name, mode);
+  return isCompared(definition, definition.fieldsByName.get(name), name, mode);
 }
 
 function isCompared(
@@ -220,7 +214,7 @@ function isCompared(
   return mode !== 'managed' || field?.isWritable === true;
 }
 
-/** Compares one member with an explicit stack, in reverse order, so that deep nesting uses no call stack. */
+/** Compares one member. With an explicit stack, pushed in reverse order, so that deep nesting cannot exhaust the call stack. */
 function compareFrom(changes: FieldChange[], start: Pending): void {
   const stack: Pending[] = [start];
   for (let pending = stack.pop(); pending !== undefined; pending = stack.pop()) {
@@ -259,11 +253,12 @@ function comparedInside(embedding: Embedding | undefined, from: JsonObject, to: 
   if (embedding?.holds === 'record') return names.filter((name) => !changesInside(name));
   if (!isUserAt(embedding, from) || !isUserAt(embedding, to)) return names;
   if (embedding?.holds === 'subject')
-    return names.filter((name) => !changesInside(name) && !isPersonalPreference(name));
-  return isSamePerson(from, to) ? [] : names.filter(identifiesUser);
+    // The one member of a record about the user that the user sets personally.
+    return names.filter((name) => !changesInside(name) && name !== 'hedgehog_config');
+  return isSamePerson(from, to) ? [] : names.filter((name) => PERSON.has(name));
 }
 
-/** The elements of two arrays to compare, or that they differ as a whole; empty when they are equal. */
+/** The elements of two arrays that remain to be compared, or `differ` if the arrays can only be compared as a whole and differ. */
 function compareArrays(
   { place, isUnordered, embedding }: Pending,
   from: JsonValue[],
@@ -328,20 +323,20 @@ function pointerOf(place: Place, side: 'fromSegment' | 'toSegment' | 'id'): stri
   return segments.reverse().join('');
 }
 
-/** The own member names of both, sorted by code units, so that the order of changes does not depend on that of the keys. */
+/** The own member names of both, sorted by code units: the order of changes does not depend on the order of keys. */
 function memberNames(from: JsonObject, to: JsonObject): string[] {
   const names = Object.keys(from);
   for (const name of Object.keys(to)) if (!Object.hasOwn(from, name)) names.push(name);
   return names.sort();
 }
 
-// Users embedded in responses (interface.md, User summary) are compared by identity; their other members do not count.
+// Users embedded in responses (interface.md, User summary) are compared by identity; their other members are ignored.
 
-/** Most reliable first. */
-const SAYS_WHO = ['uuid', 'id', 'email', 'distinct_id'] as const;
-const PERSON: ReadonlySet<string> = new Set([...SAYS_WHO, 'first_name', 'last_name']);
+/** Members that identify a user, the most reliable first. */
+const IDENTIFIERS = ['uuid', 'id', 'email', 'distinct_id'] as const;
+const PERSON: ReadonlySet<string> = new Set([...IDENTIFIERS, 'first_name', 'last_name']);
 
-/** True for a user's summary at a position that is known to hold one: a configured value with a name is not a user. */
+/** True for a user summary at a position that is known to hold one: a configured value with a name is not a user. */
 export function isUserAt(
   embedding: Embedding | undefined,
   value: JsonValue | undefined,
@@ -352,19 +347,9 @@ export function isUserAt(
   return has('uuid') || has('distinct_id') || (has('id') && has('email'));
 }
 
-/** True for a member of a summary that identifies the user. */
-function identifiesUser(name: string): boolean {
-  return PERSON.has(name);
-}
-
-/** True for a member that the user sets personally, even in a record about the user. */
-function isPersonalPreference(name: string): boolean {
-  return name === 'hedgehog_config';
-}
-
-/** True where two summaries are of one person, also after a change of name. */
+/** True if two summaries are of one person, also after a change of name. */
 function isSamePerson(from: JsonObject, to: JsonObject): boolean {
-  for (const name of SAYS_WHO) {
+  for (const name of IDENTIFIERS) {
     const [one, other] = [getOwn(from, name) ?? null, getOwn(to, name) ?? null];
     if (one !== null && other !== null) return equalValues(one, other);
   }
@@ -372,15 +357,15 @@ function isSamePerson(from: JsonObject, to: JsonObject): boolean {
 }
 
 /**
- * A response-only value without volatile members, and users reduced to their identity: for testing equality, never shown.
- * Values at unknown positions stay as they are.
+ * A response-only value without volatile members and with users reduced to their identity. Only for testing equality. Values at
+ * unknown positions stay as they are.
  */
 function steadyValue(value: JsonValue, embedding: Embedding | undefined): JsonValue {
   if (embedding === undefined) return value;
   if (Array.isArray(value)) return value.map((element) => steadyValue(element, embedding.inside.get('*')));
   if (!isJsonObject(value)) return value;
   if (isUserAt(embedding, value)) {
-    const name = SAYS_WHO.find((each) => (getOwn(value, each) ?? null) !== null);
+    const name = IDENTIFIERS.find((each) => (getOwn(value, each) ?? null) !== null);
     if (name !== undefined) return { [name]: getOwn(value, name) ?? null };
   }
   const kept: JsonObject = {};

@@ -1,4 +1,4 @@
-/** A diff read as drift: what is open, what was accepted, what the configuration ignores. Pure. */
+/** Divides the differences of a diff into open, accepted and ignored findings. Pure. */
 import type { Severity } from '../catalog/definition.ts';
 import { scopeKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -6,7 +6,6 @@ import { whoText } from '../core/actor.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { DiffDocument, RecordChange } from './change.ts';
 import { type FieldChange, placeOf } from './compare.ts';
-import type { MovedElement } from './elements.ts';
 import { type FingerprintOf, findingValue } from './fingerprint.ts';
 import { type ExplainedForm, type FormFacts, ExplainedForms, formExplainer } from './form-change.ts';
 import { type IgnoreRule, ignoreTest } from './rules.ts';
@@ -14,38 +13,30 @@ import type { RecordKey } from '../catalog/order.ts';
 import { skipTest } from './states.ts';
 import { type SeverityOf, compareSeverities } from './severity.ts';
 
-/** One thing that drifted: a field of a changed record, or a record that came or went (`path` empty). */
-export interface Finding extends RecordKey {
+/** One changed field, or a record that came or went (`path` empty). The path is a pointer into the state that is checked for drift. */
+export interface Finding extends RecordKey, Omit<FieldChange, 'from_path'> {
   readonly fingerprint: string;
   readonly severity: Severity;
   readonly name: string;
   readonly change: RecordChange['change'];
-  /** RFC 6901 pointer into the state that is checked for drift. */
-  readonly path: string;
-  /** As in `FieldChange`: what acceptances and rules go by. */
-  readonly place?: string;
-  /** As in `FieldChange`. */
-  readonly moved?: readonly MovedElement[];
-  readonly from?: JsonValue;
-  readonly to?: JsonValue;
 }
 
-/** An accepted value (`drift accept`): it holds for exactly this fingerprint, so a further change opens again. */
+/** An accepted value (`drift accept`). It holds for exactly this fingerprint: if the value changes again, the finding is open again. */
 export interface Acceptance extends RecordKey {
   readonly fingerprint: string;
-  /** The finding's place, its path where it has none. */
+  /** The finding's place, or its path if it has none. */
   readonly path: string;
   readonly reason: string;
   readonly acceptedAt: string;
   /** Who accepted it. */
   readonly by: string;
-  /** How the program knew who accepted it; left out where the audit log does not say. */
+  /** How that person was identified; left out if the audit log does not say. */
   readonly via?: string;
   /** ISO 8601; from then on the finding is open again. */
   readonly until?: string;
-  /** Why it counts for nothing: what it has against the audit log. */
+  /** How it contradicts the audit log; such an acceptance has no effect. */
   readonly contradiction?: string;
-  /** True for one that the log has and the mirror has no more: it can be withdrawn once it is accepted again. */
+  /** True if the audit log has it and the mirror no longer does: to withdraw it, accept it again first. */
   readonly isGone?: true;
 }
 
@@ -59,7 +50,7 @@ export function acceptedText(
 }
 
 export interface OpenFinding extends Finding {
-  /** The acceptance that does not hold: its value changed again, its time is over, or it is not as the audit log has it. */
+  /** The acceptance that no longer holds: the value changed again, it expired, or it contradicts the audit log. */
   readonly reopened?: {
     readonly acceptance: Acceptance;
     readonly because: 'value' | 'expired' | 'contradicted';
@@ -68,58 +59,58 @@ export interface OpenFinding extends Finding {
 
 /** Records, each counted once: the sum is `compared.records`. */
 export interface DriftSummary {
-  /** Something of these is open. */
+  /** Records with open findings, by their change. */
   readonly added: number;
   readonly removed: number;
   readonly changed: number;
   /** Equal on both sides. */
   readonly unchanged: number;
-  /** The service no longer shows them, and their removal, or that of a record above them, is held: equal as far as the mirror goes. Left out if none are. */
+  /** The service no longer shows them, but their removal, or that of a record above them, is held: equal in the mirror. Left out if zero. */
   readonly held?: number;
-  /** They differ, and nothing of that is open: what is below the threshold takes precedence over what was accepted, that before what is ignored. */
+  /** Records that differ without an open finding. Each is counted once: below the threshold before accepted before ignored before reshaped. */
   readonly below_threshold: number;
   readonly accepted: number;
   readonly ignored: number;
-  /** They differ only where the service changed the form of its records. */
+  /** Records that differ only because the service changed the form of its records. */
   readonly reshaped: number;
 }
 
-/** A diff narrowed to what is open. */
+/** A diff narrowed to the open findings. */
 interface DriftDocument extends DiffDocument {
   readonly summary: DriftSummary;
 }
 
-/** A finding that is not open, with the acceptance that holds for it. */
+/** A finding with the acceptance that holds for it. */
 export interface AcceptedFinding {
   readonly finding: Finding;
   readonly acceptance: Acceptance;
-  /** True where the state that was compared has the record no more: the finding is that of its last version. */
+  /** True if the compared state no longer has the record: the finding is about its last version. */
   readonly isOfGone?: true;
-  /** Given where the value changed again after that: the finding is of what it is now. */
+  /** Given if the value changed again after it was accepted: `finding` has the present value. */
   readonly changedSince?: {
-    /** The finding with the accepted value; null where that is not known any more. */
+    /** The finding with the accepted value; null if that is no longer known. */
     readonly accepted: Finding | null;
-    /** The latest run that has the accepted value; null for none. */
+    /** The latest run with the accepted value; null if there is none. */
     readonly run: number | null;
   };
 }
 
 export interface Drift {
-  /** The diff with only what is open; its summary counts that. What was compared and skipped stays. */
+  /** The diff, its changes and summary narrowed to open findings. */
   readonly document: DriftDocument;
   /** Worst first, then in the order of the diff. */
   readonly open: readonly OpenFinding[];
   readonly accepted: readonly AcceptedFinding[];
   readonly ignored: readonly { readonly finding: Finding; readonly rule: IgnoreRule }[];
-  /** Changes of form that explain differences, which are then no findings. */
+  /** Changes of form that explain differences, which are therefore no findings. */
   readonly forms: readonly ExplainedForm[];
-  /** Open findings that a rule names by an index only, though their elements are matched by id. */
+  /** Open findings that a rule names only by index, although their elements are matched by id. */
   readonly missed: readonly { readonly finding: Finding; readonly rule: IgnoreRule }[];
-  /** Acceptances of what was compared and no longer differs: they can be withdrawn. */
+  /** Acceptances whose place was compared and no longer differs: they can be withdrawn. */
   readonly stale: readonly Acceptance[];
-  /** Acceptances that are not as the audit log has them: they count for nothing. */
+  /** Acceptances that contradict the audit log: they have no effect. */
   readonly contradicted: readonly Acceptance[];
-  /** What an open finding was before a restore created its record again, or one that it names: the latest first. */
+  /** An open finding as it was before a restore created its record again, or a record that it names: the latest first. */
   readonly earlier: (finding: Pick<Finding, 'fingerprint'>) => readonly EarlierFinding[];
 }
 
@@ -128,12 +119,12 @@ export interface EarlierFinding extends Omit<RecordKey, 'kind'> {
   readonly fingerprint: string;
 }
 
-/** The ids that records had before one of the restores. */
+/** The ids that records had before a restore. */
 export interface EarlierIds {
   readonly key: (key: RecordKey) => RecordKey;
   /** @param path with `[id=…]` for elements */
   readonly place: (kind: Kind, path: string) => string;
-  /** @param pointer where the value is in a record of the kind */
+  /** @param pointer to the value in a record of the kind */
   readonly value: (kind: Kind, pointer: string, value: JsonValue) => JsonValue;
 }
 
@@ -143,18 +134,18 @@ export interface DriftInput {
   readonly diff: DiffDocument;
   readonly rules: readonly IgnoreRule[];
   readonly acceptances: readonly Acceptance[];
-  /** The key by which the diff has the record of an acceptance, if a restore gave it another id since; left out, its own. */
+  /** The present key of an acceptance's record, if a restore gave it another id since. Default: the same key. */
   readonly shownKey?: (key: RecordKey) => RecordKey;
   /** The same for the place of an acceptance, which may name the id of an element. */
   readonly shownPlace?: (kind: Kind, path: string) => string;
   /**
-   * What acceptances were made under, of the records that `ask` asks for under ids that stay as they are; left out, no record
-   * was created again. The latest first.
+   * The earlier ids under which acceptances may have been made, the latest first. `ask` is called with ids that record which records
+   * it looks up: only the ids of these are returned. Left out: no record was created again.
    */
   readonly earlierIds?: (ask: (ids: EarlierIds) => unknown) => readonly EarlierIds[];
-  /** Changes of form between the two states; left out, none is known. */
+  /** Changes of form between the two states. Default: none. */
   readonly forms?: FormFacts;
-  /** True where the comparison would have shown drift at this record and place; left out, everywhere. */
+  /** True if the comparison would have shown drift at this record and place. Default: everywhere. */
   readonly covers?: (key: RecordKey, path: string) => boolean;
   readonly severityOf: SeverityOf;
   /** Milliseconds since the epoch. */
@@ -162,8 +153,8 @@ export interface DriftInput {
 }
 
 /**
- * Classifies the findings of a diff. Changes of form come first, and ignore rules take precedence over acceptances.
- * @throws TidemarkError `config_invalid` for a rule without reason, or one that is too wide or has no proper path
+ * Classifies the findings of a diff: first by changes of form, then by ignore rules, then by acceptances.
+ * @throws TidemarkError `config_invalid` for a rule that has no reason, is too wide, or has an invalid path
  */
 export function assessDrift(input: DriftInput): Drift {
   const ignores = ignoreTest(input.rules);
@@ -238,7 +229,7 @@ export function assessDrift(input: DriftInput): Drift {
     stale: input.acceptances.filter((acceptance) => {
       const key = shownKey(acceptance);
       return (
-        // What nobody accepted, nobody withdraws.
+        // It is not in the audit log as it is, so it cannot be withdrawn.
         acceptance.contradiction === undefined &&
         !seen.has(shownPlace(acceptance)) &&
         !isSkipped(key) &&
@@ -253,7 +244,7 @@ export function assessDrift(input: DriftInput): Drift {
   };
 }
 
-/** True for an acceptance of the same value, if its place or the value named records by ids that they had then, or it was of a secret in clear. */
+/** True for an acceptance of the same value that was made with earlier ids in place or value, or over a secret in clear text. */
 function wasOfValue(
   { earlierIds, fingerprintOf }: DriftInput,
   change: RecordChange,
@@ -274,7 +265,7 @@ function wasOfValue(
   return forms.includes(true) || earlier.some((ids) => isOf(ids.value));
 }
 
-/** A finding as it was before each of the restores that changed an id of it. */
+/** A finding as it was before each of the restores that changed an id in it. */
 function earlierOf(
   { earlierIds, fingerprintOf }: DriftInput,
   change: RecordChange,
@@ -302,22 +293,17 @@ function earlierOf(
 }
 
 function findingOf(input: DriftInput, change: RecordChange, field: FieldChange | null): Finding {
-  const { from, to, ...where } = findingValue(change, field);
+  const { kind, scope, id, name } = change;
   return {
     fingerprint: input.fingerprintOf(change, field),
     severity: input.severityOf(change, field),
-    kind: change.kind,
-    scope: change.scope,
-    id: change.id,
-    name: change.name,
-    change: change.change,
-    ...where,
-    ...(from === undefined ? {} : { from }),
-    ...(to === undefined ? {} : { to }),
+    ...{ kind, scope, id, name, change: change.change },
+    ...findingValue(change, field),
   };
 }
 
 /**
+ * The acceptance that holds, or the one that no longer does.
  * @param acceptances all at the place of the finding: one, or one for each id that the record had
  * @param isOfValue true for an acceptance of the value that was found
  */
@@ -327,7 +313,7 @@ function acceptanceOf(
   now: number,
 ): { holds?: Acceptance; reopened?: NonNullable<OpenFinding['reopened']> } {
   const isOver = (acceptance: Acceptance): boolean =>
-    // Negated, so that a date that cannot be read ends the acceptance instead of making it eternal.
+    // Negated, so that an invalid date ends the acceptance instead of making it permanent.
     acceptance.until !== undefined && !(Date.parse(acceptance.until) > now);
   const same = acceptances.filter(
     (acceptance) => acceptance.contradiction === undefined && isOfValue(acceptance),
@@ -343,8 +329,8 @@ function acceptanceOf(
 }
 
 /**
- * The fingerprint of the acceptance that a new one of this finding replaces though it was made under another id of the record;
- * undefined without one, and for one that does not count.
+ * The fingerprint of an acceptance of this finding that was made under another id of the record, and that a new acceptance replaces;
+ * undefined if there is none, or if it contradicts the audit log.
  */
 export function acceptedEarlier(
   drift: Pick<Drift, 'open' | 'accepted'>,
@@ -354,13 +340,12 @@ export function acceptedEarlier(
     drift.accepted.find(({ finding: own }) => own.fingerprint === finding.fingerprint)?.acceptance ??
     drift.open.find(({ fingerprint }) => fingerprint === finding.fingerprint)?.reopened?.acceptance;
   if (acceptance === undefined || acceptance.contradiction !== undefined) return undefined;
-  const place = placeOf(finding);
-  return placeKey(acceptance, acceptance.path) === placeKey(finding, place)
+  return placeKey(acceptance, acceptance.path) === placeKey(finding, placeOf(finding))
     ? undefined
     : acceptance.fingerprint;
 }
 
-/** The drift with only these of its findings' fields left: a record with none of them is below the threshold. */
+/** The drift with only the findings above the threshold; a record with none of them counts as below it. */
 export function withThreshold(
   drift: Drift,
   isAbove: (change: RecordChange, field: FieldChange | null) => boolean,

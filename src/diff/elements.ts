@@ -1,8 +1,8 @@
-/** Matches the elements of two arrays (design.md, Comparison: arrays of objects that all carry an id). */
+/** Matches the elements of two arrays of objects with ids (design.md, Comparison). */
 import { type JsonObject, type JsonValue, getOwn, isJsonObject, isRawNumber } from '../core/json.ts';
 import { canonicalText, canonicalNumber, numberText } from './canonical.ts';
 
-/** An element that both sides have, at another position among those: its index in FROM and in TO. */
+/** An element of both sides whose position among the common ones differs: its index in FROM and in TO. */
 export interface MovedElement {
   readonly from: number;
   readonly to: number;
@@ -15,13 +15,13 @@ interface ElementPairing {
   readonly removed: readonly number[];
   /** Indexes in TO of elements that FROM lacks, ascending. */
   readonly added: readonly number[];
-  /** As few of the matched ones as leave the rest in one order on both sides; in the order of TO. */
+  /** The fewest matched elements without which the rest is in the same order on both sides; in the order of TO. */
   readonly moved: readonly MovedElement[];
 }
 
 /**
- * Pairs two arrays by the `id` of their elements. Null when they cannot be: an element is not an object, carries no string
- * or number as `id`, or shares it with another one of its side. Two empty arrays have nothing to pair either.
+ * Pairs the elements of two arrays by `id`. Null if an element is not an object, has no string or number as `id`, or shares it with
+ * another one of its side; also for two empty arrays.
  */
 export function pairElements(from: readonly JsonValue[], to: readonly JsonValue[]): ElementPairing | null {
   if (from.length === 0 && to.length === 0) return null;
@@ -48,7 +48,7 @@ export function pairElements(from: readonly JsonValue[], to: readonly JsonValue[
 
 /** Positions of a longest rising subsequence; the values are distinct. Patience sorting: n log n. */
 function longestRise(values: readonly number[]): ReadonlySet<number> {
-  // Of the rising sequences of each length the one with the smallest end: its position, and for each position the one before.
+  // For each length, the position at which a rising sequence of that length has the smallest end; for each position, the one before it.
   const ends: number[] = [];
   const before: (number | undefined)[] = [];
   for (const [position, value] of values.entries()) {
@@ -86,8 +86,8 @@ function elementId(element: JsonObject): string | undefined {
 }
 
 /**
- * How a path names an element by its id instead of its index: `[id=alice]`. A number is written without quotes, and a
- * text that would read as a number, or begins with a quote, in quotes: no two ids share a segment.
+ * The path segment that names an element by its id instead of its index: `[id=alice]`. A text that looks like a number, or begins
+ * with a quote, is written in quotes, so that no two ids share a segment.
  */
 export function elementSegment(element: JsonValue | undefined): string {
   const id = element !== undefined && isJsonObject(element) ? getOwn(element, 'id') : undefined;
@@ -103,7 +103,7 @@ export function elementIdText(segment: string): string {
   return /^"|^-?\d+(?:e-?\d+)?$/.test(text) ? text : JSON.stringify(text);
 }
 
-/** `7e0` as `7`: that is how rules name it. */
+/** `7e0` as `7`, as users write it in rules. */
 function plainNumber(canonical: string): string {
   const whole = /^(-?\d+)e(\d{1,2})$/.exec(canonical);
   return whole === null ? canonical : `${whole[1] ?? ''}${'0'.repeat(Number(whole[2]))}`;
@@ -114,7 +114,7 @@ export function isElementSegment(segment: string): boolean {
   return segment.startsWith('[id=') && segment.endsWith(']');
 }
 
-/** True when both arrays hold the same values the same number of times, in any order. */
+/** True if both arrays have the same values the same number of times, in any order. */
 export function equalUnordered(from: readonly JsonValue[], to: readonly JsonValue[]): boolean {
   if (from.length !== to.length) return false;
   const toTexts = to.map(canonicalText).sort();

@@ -5,15 +5,14 @@ import type { RecordKey } from '../catalog/order.ts';
 import type { DiffDocument, RecordChange } from './change.ts';
 
 /**
- * The changes without those of a union (`plugins`) that the list of a family reports as well. What only the union
- * reports stays, and so does everything where `kinds`, those that the user asked for, has the union.
+ * The changes without those of a union (`plugins`) that the list of a family reports too. Nothing is left out if the user asked for
+ * the union (`kinds`).
  */
 export function changesOnce<Change extends Pick<RecordChange, 'kind' | 'scope' | 'id' | 'change'>>(
   changes: readonly Change[],
   kinds: readonly Kind[] | undefined,
 ): readonly Change[] {
-  const placeOf = ({ scope, id, change }: Change, kind: Kind): string =>
-    `${kind} ${scopeKey(scope)} ${id} ${change}`;
+  const placeOf = (change: Change, kind: Kind): string => `${keyText(change, kind)} ${change.change}`;
   const reported = new Set(changes.map((change) => placeOf(change, change.kind)));
   return changes.filter((change) => {
     const { kind } = change;
@@ -26,24 +25,24 @@ const REPEATING_KINDS: readonly Kind[] = CATALOG.filter(
   ({ isUnionOfFamily }) => isUnionOfFamily === true,
 ).flatMap(({ kind }) => familyKinds(kind));
 
-/** Kinds whose lists have records in common, of `kinds` where they are given. */
+/** The kinds whose lists have records in common; only those of `kinds`, if given. */
 export function repeatingKinds(kinds?: readonly Kind[]): Kind[] {
   return REPEATING_KINDS.filter((kind) => kinds?.includes(kind) !== false);
 }
 
-/** The keys that are in both. */
+/** The keys of `from` that are also in `to`. */
 export function inBoth(from: Iterable<RecordKey>, to: Iterable<RecordKey>): RecordKey[] {
   const there = new Set(Array.from(to, (record) => keyText(record, record.kind)));
   return [...from].filter((record) => there.has(keyText(record, record.kind)));
 }
 
-/** How many of these records a union has that the list of a family has as well. */
+/** The number of records that `recordsOnce` leaves out. */
 export function countRepeats(records: Iterable<RecordKey>): number {
   const all = [...records];
   return all.length - recordsOnce(all).length;
 }
 
-/** These records without those of a union that the list of a family has as well. */
+/** The records without those of a union that the list of a family has too. */
 export function recordsOnce<Key extends RecordKey>(records: readonly Key[]): readonly Key[] {
   const known = new Set(records.map((record) => keyText(record, record.kind)));
   return records.filter(
@@ -53,13 +52,13 @@ export function recordsOnce<Key extends RecordKey>(records: readonly Key[]): rea
   );
 }
 
-function keyText({ scope, id }: RecordKey, kind: Kind): string {
+function keyText({ scope, id }: Pick<RecordKey, 'scope' | 'id'>, kind: Kind): string {
   return `${kind} ${scopeKey(scope)} ${id}`;
 }
 
 /**
- * The document with `changesOnce`, and with its counts. `both`: what both sides have of `repeatingKinds`, where unchanged
- * records are counted once as well.
+ * The document with `changesOnce` applied, and the counts that follow.
+ * @param both the records of `repeatingKinds` that both sides have, so that unchanged ones are counted once too
  */
 export function withoutRepeats(
   document: DiffDocument,

@@ -1,8 +1,8 @@
 /**
- * Separates changes in the form of records (a field that the service added, dropped or changed the type of) from drift.
- * Whatever such a change may hide stays drift: a field that only some records gained or lost, a writable field that
- * records gained or lost (somebody may have set it in all of them, and a restore would revert it), and a value that
- * changed besides its type. A mere change of type is explained in writable fields and single records too.
+ * Separates changes in the form of records (the service added or dropped a field, or changed its type) from drift. Whatever may be
+ * somebody's change remains drift: a field that only some records gained or lost, a writable field that records gained or lost
+ * (somebody may have set it in all of them, and a restore would revert it), and a value that changed besides its type. A mere change
+ * of type is explained in writable fields and single records too.
  */
 import { scopeKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -12,7 +12,7 @@ import type { FieldChange } from './compare.ts';
 import { numberText, equalValues } from './canonical.ts';
 import { type RecordKey, compareKeys } from '../catalog/order.ts';
 
-/** A change of form as runs recorded it, once per kind, field and sort of change. */
+/** A change of form that runs recorded, once for each kind, field and type of change. */
 export interface FormChange {
   readonly kind: Kind;
   /** RFC 6901 pointer. */
@@ -25,18 +25,18 @@ export interface FormChange {
   readonly runs: readonly number[];
 }
 
-/** A change of form with the records of the diff that it explains. */
+/** A change of form with the number of records of the diff that it explains. */
 export interface ExplainedForm extends FormChange {
   readonly records: number;
 }
 
 export interface FormFacts {
   readonly forms: readonly FormChange[];
-  /** Records of a kind that both states hold and that were compared; null where that is not known. */
+  /** The number of records of a kind that both states have and that were compared; null if unknown. */
   readonly bothSides: (kind: Kind) => number | null;
-  /** True for a field that is compared and restored, and for places within one. */
+  /** True for a managed field, and for places within one. */
   readonly isManaged: (kind: Kind, field: string) => boolean;
-  /** The field's values when the form was found to have changed, of the records that had it, in the order of `compareKeys`. */
+  /** The field's values in the records that had it when the change of form was found, in the order of `compareKeys`. */
   readonly valuesThen: (form: FormChange) => Iterable<ValueThen>;
 }
 
@@ -44,12 +44,9 @@ export interface ValueThen extends RecordKey {
   readonly value: JsonValue;
 }
 
-/** Finds what explains a field's change; undefined where nothing does. Only for the changes that it was made with. */
-type ExplainField = (change: RecordChange, field: FieldChange) => FormChange | undefined;
-
-/** A single record cannot distinguish a change of form from a change of its own. */
+/** With one record, a change of form cannot be distinguished from a change of that record. */
 const FEWEST_RECORDS = 2;
-/** So few may all have been set by hand, unless there is no value: a field that is new and null says nothing. */
+/** Fewer records may all have been changed by hand, unless the field is null. */
 const FEWEST_WITH_VALUE = 5;
 
 interface Occurrence {
@@ -57,7 +54,11 @@ interface Occurrence {
   readonly field: FieldChange;
 }
 
-export function formExplainer(changes: readonly RecordChange[], facts: FormFacts): ExplainField {
+/** A function that returns the change of form that explains a field's change, one of `changes`; undefined if none does. */
+export function formExplainer(
+  changes: readonly RecordChange[],
+  facts: FormFacts,
+): (change: RecordChange, field: FieldChange) => FormChange | undefined {
   const forms = new Map(facts.forms.map((form) => [keyOf(form.kind, form.field, form.change), form]));
   if (forms.size === 0) return () => undefined;
   const formOf = ({ kind }: RecordChange, field: FieldChange): FormChange | undefined =>
@@ -81,11 +82,11 @@ export function formExplainer(changes: readonly RecordChange[], facts: FormFacts
   };
 }
 
-/** What a change of form does not explain. */
+/** The field changes that a change of form does not explain. */
 function realChanges(form: FormChange, own: readonly Occurrence[], facts: FormFacts): FieldChange[] {
   const fields = own.map(({ field }) => field);
   if (form.change === 'retyped') return fields.filter(({ from, to }) => !isSameValue(from, to));
-  // Where every record that both states hold shows it, it was not some of them that somebody configured.
+  // Only if every record that both states have shows it: somebody may have changed some of them.
   const isEverywhere = own.length >= FEWEST_RECORDS && facts.bothSides(form.kind) === own.length;
   if (!isEverywhere || facts.isManaged(form.kind, form.field)) return fields;
   const valued =
@@ -95,7 +96,7 @@ function realChanges(form: FormChange, own: readonly Occurrence[], facts: FormFa
   return form.change === 'lost' ? valued : [...valued, ...changedSince(own, facts.valuesThen(form))];
 }
 
-/** What became another value after the field was gained. Of both, one record is looked at at a time. */
+/** The fields whose value changed again after they were gained. Merges both in key order. */
 function changedSince(own: readonly Occurrence[], then: Iterable<ValueThen>): FieldChange[] {
   const changed: FieldChange[] = [];
   const ordered = own.toSorted((a, b) => compareKeys(a.change, b.change));
@@ -119,7 +120,7 @@ function keyOf(kind: Kind, field: string, change: FormChange['change']): string 
   return `${kind} ${change} ${field}`;
 }
 
-/** What each form explains, in the order of kinds as they are first met. */
+/** Counts the records that each change of form explains, in the order in which they are added. */
 export class ExplainedForms {
   readonly #records = new Map<FormChange, Set<string>>();
 
@@ -133,7 +134,7 @@ export class ExplainedForms {
   }
 }
 
-/** True for one value written as two types: 8 and "8", true and "true" or 1, a value and a list of it alone, JSON and its text. */
+/** True for one value in two types: 8 and "8", true and "true" or 1, a value and a list of only it, JSON and its text. */
 function isSameValue(from: JsonValue | undefined, to: JsonValue | undefined): boolean {
   if (from === undefined || to === undefined) return false;
   return isWrittenAs(from, to) || isWrittenAs(to, from);

@@ -1,4 +1,4 @@
-/** Records that a plan found under other ids than those of the desired state: which of them no restore has recorded yet. */
+/** Records that a plan found under other ids than in the desired state, as far as no restore has recorded it yet. */
 
 interface FoundRecord {
   readonly kind: string;
@@ -7,12 +7,12 @@ interface FoundRecord {
   readonly by: string;
 }
 
-/** Those that applying the plan records, also where it sends nothing. */
+/** Those that applying the plan will record, even if it sends nothing. */
 export function newlyFound<T extends FoundRecord>({ adopted }: { readonly adopted: readonly T[] }): T[] {
   return adopted.filter(({ by }) => by !== 'id_map');
 }
 
-/** How many ids continue others once the plan is applied: one record may be in the lists of several organizations. */
+/** The number of records that continue under another id once the plan is applied; one may be in the lists of several organizations. */
 export function continuedIds(plan: { readonly adopted: readonly FoundRecord[] }): number {
   return new Set(newlyFound(plan).map((each) => `${each.kind} ${each.desired_id} ${each.live_id}`)).size;
 }

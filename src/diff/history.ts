@@ -1,93 +1,88 @@
-/**
- * The history of a record, from its revisions: what each one changed, and since when each field has its value. Pure.
- */
+/** The history of a record, from its revisions: what each one changed, and since when each field has its value. Pure. */
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { isJsonObject, parseLossless, type JsonValue } from '../core/json.ts';
+import { isJsonObject, parseLossless, type JsonValue, withoutUndefined } from '../core/json.ts';
 import { type ComparisonMode, type FieldChange, compareBodies, comparedMembers } from './compare.ts';
-import { type Recreated, type WrittenBy, compareRecords } from './change.ts';
-import { escapeSegment } from '../core/json-pointer.ts';
+import { type Recreated, type WrittenBy, overlapsPointer, wholeRecord } from './change.ts';
+import { escapeSegment, pointerTo } from '../core/json-pointer.ts';
 
 /** A run that read the record or its collection, and when it ended (ISO 8601). */
 export interface SeenAt {
   readonly run: number;
   readonly at: string;
-  /** Given where it may have been one of the runs that retention dropped before this one. */
+  /** True if it may have been one of the runs before this one that retention dropped. */
   readonly may_be_earlier?: true;
 }
 
 /** One stored revision of a record. */
 export interface HistoryRevision extends SeenAt {
-  /** `rewritten`: equal by comparison, in another spelling. */
+  /** `rewritten`: equal by comparison, but the text differs. */
   readonly change: 'added' | 'changed' | 'removed' | 'rewritten';
   /** JSON as received; null for a removal. */
   readonly body: string | null;
-  /** Given where the record has another id from this revision on. */
+  /** Given if the record has another id from this revision on. */
   readonly created_again?: RenewedId;
-  /** Fields of which the body has what was seen last while it lasted, each with the run from which on they are kept; null: none yet. */
+  /**
+   * Fields that were volatile during this revision: the body has their last value only. With the run since which every value is
+   * kept; null: still none.
+   */
   readonly notKept?: ReadonlyMap<string, SeenAt | null>;
-  /** Given with it: the last body under the previous id, with references to recreated records by their new ids. */
+  /** Given with `created_again`: the last body under the previous id, with references to recreated records by their new ids. */
   readonly before?: string;
 }
 
-/** A record's id from a revision on, and the one that it had. */
+/** A record's id from a revision on, and the previous one. */
 export interface RenewedId extends Recreated {
   readonly id: string;
 }
 
-/** Where a record has another id from a run on. */
+/** A run from which on a record has another id. */
 export interface IdChange extends SeenAt {
   readonly was: string;
   readonly id: string;
-  /** Given where a restore gave it; without it, an id that the record had before returned. */
+  /** Given if a restore caused it; otherwise the record has an earlier id again. */
   readonly created_again?: RenewedId;
 }
 
-/** A restore's new id as `show` and `blame` list it. */
+/** A new id by a restore, as `show` and `blame` list it. */
 interface Renewal extends RenewedId {
-  /** Given where the record has an earlier id again: the run that saw that one first. */
+  /** Given if the record has an earlier id again: the first run that saw that one. */
   readonly until?: SeenAt;
 }
 
 /** Another id of a record, as seen from one of its ids. */
 export interface OtherId {
   readonly id: string;
-  /** True for an id that it continued under. */
+  /** True if the record continued under this id. */
   readonly isLater: boolean;
-  /** The restore that gave it, or of an earlier id the one that replaced it. */
+  /** The restore that caused the change to a later id, or from an earlier one. */
   readonly created?: RenewedId;
-  /** Of a later id: it returned in that run. Of an earlier one: it was replaced then by one that returned. */
+  /** The run in which a later id returned, or in which an earlier one was replaced by an id that returned. */
   readonly returned?: SeenAt;
 }
 
 interface HistoryOptions {
   readonly mode: ComparisonMode;
-  /**
-   * The last run before this one that read the entire collection; null without one. The replaced revision was still current
-   * then.
-   */
+  /** The last run before this one that read the entire collection, when the replaced revision was still current; null without one. */
   readonly sightingBefore: (run: number) => SeenAt | null;
-  /** When a revision was seen; its own run where this is missing. */
+  /** When a revision was seen; by its own run if left out. */
   readonly seenBy?: (revision: SeenAt) => SeenAt;
 }
 
-/** One revision as `log` shows it. The change happened after `last_seen_before` and not after `at`. */
+/** One revision as `log` shows it. The change happened after `last_seen_before`, at `at` at the latest. */
 export interface LogEntry extends SeenAt {
   readonly change: 'added' | 'changed' | 'removed';
   /** When the previous state was last seen; null if the collection had not been read before. */
   readonly last_seen_before: SeenAt | null;
   /** Added: every compared field with `to`. Removed: with `from`. Changed: what differs. */
   readonly fields: readonly FieldChange[];
-  /** Given for a record that came back after a removal: how it differs from what was removed. */
+  /** Given for a record that came back after a removal: how it differs from the removed one. */
   readonly returned?: readonly FieldChange[];
-  /**
-   * Given where the record continues under a new id from here on. The change is `changed` if it was never seen absent; then
-   * `fields` may be empty.
-   */
+  /** Given if the record continues under a new id. If it was never seen absent, `change` is `changed` and `fields` may be empty. */
   readonly created_again?: RenewedId;
-  /** Given where a restore made the change. */
+  /** Given if a restore made the change. */
   readonly changed_by?: WrittenBy;
-  /** Fields that were volatile then and are not any more: what this run saw of them is not known, so that `fields` has none of them. */
+  /** Fields that were volatile at the time and no longer are: their values in this run are unknown, so `fields` leaves them out. */
   readonly volatile_unknown?: readonly string[];
 }
 
@@ -96,13 +91,13 @@ export interface BlameField {
   /** RFC 6901 pointer. */
   readonly path: string;
   readonly value: JsonValue;
-  /** The run that saw this value first, without a break since but an absence that a restore ended. */
+  /** The first run with this value. It lasted since then, apart from absences that a restore ended. */
   readonly since: SeenAt;
   /** When the field last had another value, or the record was absent; null if the collection had not been read before. */
   readonly last_seen_before: SeenAt | null;
-  /** True where the field was volatile before `since`: its values of then were not kept. */
+  /** True if the field was volatile before `since`: its earlier values were not kept. */
   readonly is_unknown_before?: true;
-  /** Given where a restore wrote it. */
+  /** Given if a restore wrote it. */
   readonly changed_by?: Omit<WrittenBy, 'paths'>;
 }
 
@@ -110,7 +105,7 @@ interface Parsed extends HistoryRevision {
   readonly value: JsonValue | undefined;
 }
 
-/** The new ids that restores gave, newest first. */
+/** The new ids that restores caused, newest first. */
 export function renewalsOf(changes: readonly IdChange[]): Renewal[] {
   return changes.flatMap(({ created_again: again }, index): Renewal[] => {
     if (again === undefined) return [];
@@ -120,11 +115,11 @@ export function renewalsOf(changes: readonly IdChange[]): Renewal[] {
   });
 }
 
-/** The other ids of a record, newest first: those after the latest time that it had this one, and those before. */
+/** The other ids of a record, newest first, both before and after the latest time that it had this one. */
 export function otherIds(changes: readonly IdChange[], own: string): OtherId[] {
   const back = changes.findIndex(({ id }) => id === own);
   const left = changes.findIndex(({ was }) => was === own);
-  // The number of changes after the latest time that it had this id.
+  // The number of changes since the record last had this id.
   const later = back !== -1 && (left === -1 || back <= left) ? back : left + 1;
   return changes.flatMap(({ was, id, run, at, created_again: created }, index): OtherId[] => {
     const isLater = index < later;
@@ -134,16 +129,14 @@ export function otherIds(changes: readonly IdChange[], own: string): OtherId[] {
       {
         id: isLater ? id : was,
         isLater,
-        ...(how === undefined ? {} : { created: how }),
-        ...(created === undefined ? { returned: { run, at } } : {}),
+        ...withoutUndefined({ created: how, returned: created === undefined ? { run, at } : undefined }),
       },
     ];
   });
 }
 
 /**
- * The revisions, newest first as they are given, each with what it changed. Those that change nothing that the mode
- * compares are left out.
+ * What each revision changed, newest first, as they are given. Revisions without a change that the mode compares are left out.
  * @throws TidemarkError `mirror_corrupt` when a body is not JSON
  */
 export function recordLog(
@@ -159,16 +152,17 @@ export function recordLog(
       run,
       at,
       last_seen_before: lastSeenBefore(revision, older, options),
-      ...(again === undefined ? {} : { created_again: again }),
+      ...withoutUndefined({ created_again: again }),
     };
     if (value === undefined) {
-      const fields = older?.value === undefined ? [] : whole(definition, older.value, options.mode, 'from');
+      const fields =
+        older?.value === undefined ? [] : wholeRecord(definition, older.value, options.mode, 'from');
       return [{ ...head, change: 'removed', fields }];
     }
     if (older?.value === undefined) {
       const before =
         valueBefore(revision) ?? parsed.slice(index + 1).find((each) => each.value !== undefined)?.value;
-      const { fields, ...unknown } = knownThen(revision, whole(definition, value, options.mode, 'to'));
+      const { fields, ...unknown } = knownThen(revision, wholeRecord(definition, value, options.mode, 'to'));
       const returned =
         before === undefined ? undefined : compareBodies(definition, before, value, options.mode);
       return [
@@ -188,8 +182,8 @@ export function recordLog(
 }
 
 /**
- * Without the fields of which the revision's body has later values, unless `older` has a value that was kept: a change from
- * that is one, whatever else was seen until the field was kept again.
+ * Leaves out the fields that were volatile at the time, since the body has later values of them. If `older` has a value that was
+ * kept, the field stays: a difference from it is a change, whatever values came in between.
  */
 function knownThen(
   { notKept = new Map() }: HistoryRevision,
@@ -199,22 +193,19 @@ function knownThen(
   const unknown = [...notKept.keys()].filter(
     (name) =>
       (older === undefined || older.notKept?.has(name) === true) &&
-      fields.some((field) => touches(field, pathOf(name))),
+      fields.some(({ path }) => overlapsPointer(path, [pointerTo([name])])),
   );
   if (unknown.length === 0) return { fields };
+  const pointers = unknown.map((name) => pointerTo([name]));
   return {
-    fields: fields.filter((field) => !unknown.some((name) => touches(field, pathOf(name)))),
+    fields: fields.filter(({ path }) => !overlapsPointer(path, pointers)),
     volatile_unknown: unknown.sort(),
   };
 }
 
-function pathOf(name: string): string {
-  return `/${escapeSegment(name)}`;
-}
-
 /**
- * Every field of the newest body (of a removed record: the one that was removed), each with the run that saw its value
- * first. Absences that restores ended do not count. Top-level fields, or with `isDeep` the leaves below them; arrays count as one value.
+ * Every field of the newest body (the last one, if the record is removed) with the first run that saw its value. Absences that
+ * restores ended do not count. Top-level fields, or with `isDeep` the leaves below them; an array is one value.
  * @throws TidemarkError `mirror_corrupt` when a body is not JSON
  */
 export function recordBlame(
@@ -241,7 +232,7 @@ export function recordBlame(
     const changes = compareBodies(definition, before, newer.value ?? null, options.mode);
     newer = older;
     for (const path of open) {
-      if (changes.some((change) => touches(change, path))) open.delete(path);
+      if (changes.some((change) => overlapsPointer(change.path, [path]))) open.delete(path);
       else oldest.set(path, index);
     }
   }
@@ -249,7 +240,7 @@ export function recordBlame(
     const index = oldest.get(path) ?? start;
     const since = parsed[index];
     if (since === undefined) return [];
-    const unknown = [...(since.notKept ?? [])].find(([name]) => touches({ path }, pathOf(name)));
+    const unknown = [...(since.notKept ?? [])].find(([name]) => overlapsPointer(path, [pointerTo([name])]));
     if (unknown !== undefined) {
       const [, kept] = unknown;
       return kept === null
@@ -262,7 +253,7 @@ export function recordBlame(
         value: held,
         since: {
           ...{ run: since.run, at: since.at },
-          // A change of a forgotten run is of the next kept one.
+          // A change of a dropped run is attributed to the next kept one.
           ...(options.seenBy?.(since).may_be_earlier === true ? { may_be_earlier: true } : {}),
         },
         last_seen_before: lastSeenBefore(since, parsed[index + 1], options),
@@ -275,9 +266,9 @@ export function recordBlame(
 export function withWriters(fields: readonly BlameField[], log: readonly LogEntry[]): BlameField[] {
   return fields.map((field) => {
     const by = log.find(({ run }) => run === field.since.run)?.changed_by;
-    if (by?.paths?.some((path) => touches({ path }, field.path)) !== true) return field;
-    const { restore, via } = by;
-    return { ...field, changed_by: { restore, by: by.by, ...(via === undefined ? {} : { via }) } };
+    if (by?.paths === undefined || !overlapsPointer(field.path, by.paths)) return field;
+    const { paths: _, ...writer } = by;
+    return { ...field, changed_by: writer };
   });
 }
 
@@ -289,12 +280,12 @@ function placesOf(
   if (!isJsonObject(value)) return [['', value]];
   const members = comparedMembers(definition, value, mode);
   return members.flatMap(([name, member]): [string, JsonValue][] => {
-    const path = pathOf(name);
+    const path = pointerTo([name]);
     return isDeep ? leaves(path, member) : [[path, member]];
   });
 }
 
-/** With an explicit stack, so that deep nesting uses no call stack. */
+/** With an explicit stack, so that deep nesting cannot exhaust the call stack. */
 function leaves(path: string, value: JsonValue): [string, JsonValue][] {
   const found: [string, JsonValue][] = [];
   const stack: [string, JsonValue][] = [[path, value]];
@@ -307,12 +298,7 @@ function leaves(path: string, value: JsonValue): [string, JsonValue][] {
   return found;
 }
 
-/** True for a change at, above or below this place. */
-function touches(change: Pick<FieldChange, 'path'>, path: string): boolean {
-  return change.path === path || change.path.startsWith(`${path}/`) || path.startsWith(`${change.path}/`);
-}
-
-/** When a replaced revision was last seen: by its own run, or by the last full sweep of the collection since. */
+/** When a replaced revision was last seen: by its own run, or by the last later run that read the entire collection. */
 function lastSeenBefore(
   revision: SeenAt,
   older: HistoryRevision | undefined,
@@ -322,21 +308,6 @@ function lastSeenBefore(
   if (older === undefined || (look !== null && look.run >= older.run)) return look;
   const own = options.seenBy?.(older) ?? { run: older.run, at: older.at };
   return look === null || look.run < own.run ? own : look;
-}
-
-/** Every compared field of an added (`to`) or removed (`from`) record. */
-function whole(
-  definition: ResourceDefinition,
-  body: JsonValue,
-  mode: ComparisonMode,
-  side: 'from' | 'to',
-): readonly FieldChange[] {
-  const record = { kind: definition.kind, scope: {}, id: '', body };
-  const change =
-    side === 'to'
-      ? compareRecords(definition, undefined, record, mode)
-      : compareRecords(definition, record, undefined, mode);
-  return change?.fields ?? [];
 }
 
 function parse(revision: HistoryRevision): Parsed {

@@ -1,7 +1,4 @@
-/**
- * Matches the records of two sources, whose ids all differ: by natural key, among the children of matched parents. If
- * several records have the same key, none of them is matched.
- */
+/** Matches the records of two sources, whose ids all differ: by natural key, below matched parents. Namesakes are not matched. */
 import { type Scope, type ScopeKey, SCOPE_KEYS } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -12,7 +9,7 @@ import { canonicalText, numberText } from './canonical.ts';
 import { type ParsedRecord, recordName } from './change.ts';
 import { pointerTo, resolvePointer } from '../core/json-pointer.ts';
 
-/** Ids of records of FROM with those that the same records have in TO, kind by kind, as far as they are known. */
+/** For each kind, the known pairs of ids that one record has in FROM and in TO. */
 export class MatchedIds {
   readonly #counterparts = new Map<Kind, Map<string, string>>();
 
@@ -25,7 +22,7 @@ export class MatchedIds {
     return this.#counterparts.get(kind)?.get(from);
   }
 
-  /** A FROM scope in TO's ids; null when one of its parents has no counterpart. */
+  /** A scope of FROM with the ids of TO; null if a parent has no counterpart. */
   scope(scope: Scope): Scope | null {
     const counterparts: Partial<Record<ScopeKey, string>> = {};
     for (const key of SCOPE_KEYS) {
@@ -38,7 +35,7 @@ export class MatchedIds {
     return counterparts;
   }
 
-  // Where only the ids that differ are paired, every other record keeps its own.
+  // For uses in which only ids that differ are paired: every other record keeps its id.
 
   get isEmpty(): boolean {
     return this.#counterparts.size === 0;
@@ -52,7 +49,7 @@ export class MatchedIds {
     return this.counterpart(kind, id) ?? id;
   }
 
-  /** The same object where no id of it is paired. */
+  /** The same object if none of its ids is paired. */
   renamedScope(scope: Scope): Scope {
     let result = scope;
     for (const key of SCOPE_KEYS) {
@@ -74,12 +71,12 @@ export class MatchedIds {
   }
 }
 
-/** The counterparts of one kind. */
+/** The matched and unmatched records of one kind. */
 export interface RecordMatch {
   readonly pairs: readonly { readonly from: ParsedRecord; readonly to: ParsedRecord }[];
   readonly removed: readonly ParsedRecord[];
   readonly added: readonly ParsedRecord[];
-  /** Namesakes: several on one side and at least one on the other. None of them is compared. */
+  /** Namesakes: several on one side and at least one on the other. They are not compared. */
   readonly ambiguous: readonly {
     readonly name: string;
     readonly from: readonly ParsedRecord[];
@@ -93,10 +90,10 @@ interface Namesakes {
 }
 
 /**
- * Matches the records of one kind: first by exact natural key, then ignoring case. `counterparts` must have the parents
- * of the kind already (the catalog lists them first). A record without a natural key, or whose parent has no
- * counterpart, has none either.
- * @param bodyOf what a record's natural key is read from
+ * Matches the records of one kind: first by exact natural key, then ignoring case. A record without a natural key, or whose parent
+ * has no counterpart, is not matched.
+ * @param counterparts has the parents of the kind (the catalog lists them first), and pairs that the user named
+ * @param bodyOf the body from which a record's natural key is read
  */
 export function matchRecords(
   definition: ResourceDefinition,
@@ -113,7 +110,7 @@ export function matchRecords(
     toRecords.map((record) => [`${scopeKey(record.scope)} ${record.id}`, record]),
   );
   for (const from of fromRecords) {
-    // A counterpart that is known before (the user named it) takes precedence over the natural key.
+    // A counterpart that the user named takes precedence over the natural key.
     const scope = counterparts.scope(from.scope);
     const id = counterparts.counterpart(definition.kind, from.id);
     const to =
@@ -128,7 +125,7 @@ export function matchRecords(
     to: toRecords.filter((record) => !taken.has(record)),
   };
   const ambiguous: { name: string; from: ParsedRecord[]; to: ParsedRecord[] }[] = [];
-  // The exact name first: a service may distinguish names by letter case, and then both exist.
+  // The exact name first: if the service is case-sensitive, both spellings may exist.
   for (const isFolded of [false, true]) {
     if (open.from.length === 0 || open.to.length === 0) break;
     const { buckets, keyless } = bucketsOf(definition, open, counterparts, isFolded, bodyOf);
@@ -150,7 +147,7 @@ export function matchRecords(
   return { pairs, removed, added, ambiguous };
 }
 
-/** Records of both sides by natural key, and those that have none. */
+/** The records of both sides grouped by natural key, and those that have none. */
 function bucketsOf(
   definition: ResourceDefinition,
   { from, to }: Namesakes,
@@ -174,8 +171,9 @@ function bucketsOf(
 }
 
 /**
- * Scope and natural key in TO's ids as one text; `counterparts` is null for records of TO.
- * @param isFolded letters' case apart, as services compare names and addresses (wire-notes.md, Restore); never in ids
+ * Scope and natural key with the ids of TO as one text.
+ * @param counterparts null for records of TO
+ * @param isFolded ignore case, except in ids, as services compare names and addresses (wire-notes.md, Restore)
  */
 function naturalKeyOf(
   definition: ResourceDefinition,
@@ -185,7 +183,7 @@ function naturalKeyOf(
 ): string | null {
   const scope = counterparts === null ? record.scope : counterparts.scope(record.scope);
   if (scope === null) return null;
-  // A kind without a natural key hangs from one parent record, whose id it carries.
+  // The id of a kind without a natural key is that of its one parent.
   if (definition.naturalKey.length === 0) return `${scopeKey(scope)} ${record.id}`;
   const idPointer = pointerTo(definition.idPath);
   const values: JsonValue[] = [];
@@ -205,7 +203,7 @@ function naturalKeyOf(
   return `${scopeKey(scope)} ${canonicalText(values)}`;
 }
 
-/** A value that names a record, as the text that ids are. */
+/** The value of a reference as text, as ids are stored. */
 export function idText(value: JsonValue): string {
   if (typeof value === 'string') return value;
   return typeof value === 'number' || isRawNumber(value) ? numberText(value) : canonicalText(value);

@@ -3,11 +3,11 @@
  *
  * | change | severity |
  * |---|---|
- * | of a field | that of its top-level field in the catalog; a field that the catalog does not know: medium |
- * | record added | high when it has a critical field, else medium; low for kinds that users do not configure (feeds) |
- * | record removed | critical when other collections hang from its kind, else high; low for feeds |
+ * | of a field | that of its top-level field in the catalog; medium if the catalog does not know it |
+ * | record added | high if its kind has a critical field, else medium; low for kinds that users do not configure (feeds) |
+ * | record removed | critical if other collections are below its kind, else high; low for feeds |
  *
- * The severity of a record's change is the highest among its parts. Rules override it, the first that matches.
+ * The severity of a record's change is the highest among its parts. The first rule that matches overrides it.
  */
 import { CATALOG } from '../catalog/catalog.ts';
 import { type Severity, SEVERITIES } from '../catalog/definition.ts';
@@ -23,7 +23,7 @@ export function compareSeverities(a: Severity, b: Severity): number {
   return SEVERITIES.indexOf(a) - SEVERITIES.indexOf(b);
 }
 
-/** The worst of these; low when there are none. */
+/** The worst of these; low if there are none. */
 export function worst(severities: Iterable<Severity>): Severity {
   return [...severities].sort(compareSeverities)[0] ?? 'low';
 }
@@ -31,7 +31,7 @@ export function worst(severities: Iterable<Severity>): Severity {
 /** Overrides a severity. Without `path`, the rule is for additions and removals of records. */
 export interface SeverityRule {
   readonly kind?: Kind;
-  /** A pattern as in `fieldPattern`. */
+  /** A pattern as in `rulePattern`. */
   readonly path?: string;
   readonly severity: Severity;
 }
@@ -72,8 +72,8 @@ export function changeSeverity(change: RecordChange, severityOf: SeverityOf): Se
 
 function fieldSeverity(definition: ResourceDefinition, field: FieldChange): Severity {
   const name = splitPointer(field.path)[0];
-  // What the catalog does not know may be a setting of a family whose payload is not documented.
-  return definition.fields.find((known) => known.name === name)?.severity ?? 'medium';
+  // A field that the catalog does not know may be a setting of a family whose payload is not documented.
+  return definition.fieldsByName.get(name ?? '')?.severity ?? 'medium';
 }
 
 function recordSeverity(definition: ResourceDefinition, change: RecordChange['change']): Severity {

@@ -1,4 +1,4 @@
-/** Two sources compared: every id differs, so records match by natural key (`diff --source A --to-source B`). */
+/** Compares two sources (`diff --source A --to-source B`): every id differs, so records match by natural key. */
 import { CATALOG, definitionOf, scopeKey } from '../catalog/catalog.ts';
 import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
@@ -31,25 +31,24 @@ import { skipTest, type CompareOptions, type RecordState, type State, parseState
 import type { UnmatchedParents } from './unmatched.ts';
 
 interface SourceCompareOptions extends CompareOptions {
-  /** Kinds to report; the others only serve to find the counterparts of parents. Left out: all. */
+  /** Kinds to report; the others are only matched, to find the counterparts of parents. Default: all. */
   readonly kinds?: ReadonlySet<Kind>;
-  /** Records that the user says are counterparts, whatever they are called. */
+  /** Records that are counterparts according to the user, whatever their names. */
   readonly counterparts?: readonly { readonly kind: Kind; readonly from: string; readonly to: string }[];
-  /** True: of the union of a family (`plugins`), only what no compared list of the family has is compared. */
+  /** True: of the union of a family (`plugins`), compare only records that no compared list of the family has. */
   readonly isOnce?: boolean;
-  /** Given where one side may have fingerprints in place of secrets: replaces those in the text of a record, by which records match. */
+  /** Given if one side may have fingerprints instead of secrets: applied to both before records are matched. */
   readonly redact?: Redact;
-  /** Given where the reasons are wanted why records are removed and added: filled. */
+  /** Filled by the comparison, if given. */
   readonly unmatched?: UnmatchedParents;
 }
 
 /**
- * Compares two sources. Keeps the records of both in memory, because their orders differ. Each side must contain the
- * parents of its records (organizations, projects, roles), or these are skipped. If each side has exactly one
- * organization, these two are matched whatever their names.
+ * Compares two sources. Keeps the records of both in memory, because their orders differ. Each side must contain the parents of its
+ * records (organizations, projects, roles), or these are skipped. If each side has exactly one organization, these two are matched
+ * whatever their names. Records with the same name, and everything below them, are skipped.
  *
- * Unless the mode is `all`, matched records are compared without what the service assigns (`portableBody`). Records
- * with the same name, and everything below them, are skipped and named.
+ * Unless the mode is `all`, matched records are compared without what the service assigns (`portableBody`).
  * @throws TidemarkError `malformed` when a body is not JSON, `usage` when a field is not a pointer
  */
 export function diffSources(from: State, to: State, options: SourceCompareOptions): DiffDocument {
@@ -96,11 +95,11 @@ export function diffSources(from: State, to: State, options: SourceCompareOption
 }
 
 interface Side {
-  /** For people: its source, where it is of one. */
+  /** For display: its source, if it has one. */
   readonly name: string;
   readonly records: ReadonlyMap<Kind, readonly RecordState[]>;
   readonly lineage: Lineage;
-  /** Places of records in the lists of families, as far as these were compared. */
+  /** Keys of records in the compared lists of families. */
   readonly listed: Set<string>;
 }
 
@@ -119,7 +118,7 @@ function isRead(kind: Kind, { records }: Side, { collections }: State): boolean 
   );
 }
 
-/** Without what was compared in the list of a family already (the catalog has these lists before their union). */
+/** Without records that were already compared in the list of a family (the catalog has these lists before their union). */
 function withoutListed(
   { family, isUnionOfFamily }: ResourceDefinition,
   { listed }: Side,
@@ -132,7 +131,7 @@ function withoutListed(
   return records;
 }
 
-/** The root kind's only record on either side: a comparison of two sources with one organization each means these. */
+/** Pairs the only organization of one side with the only one of the other. */
 function pairOnlyRoots(sides: { from: Side; to: Side }, counterparts: MatchedIds): void {
   for (const { kind } of CATALOG.filter(({ discovery }) => discovery.from === 'root')) {
     const [from, ...moreFrom] = sides.from.records.get(kind) ?? [];
@@ -142,7 +141,7 @@ function pairOnlyRoots(sides: { from: Side; to: Side }, counterparts: MatchedIds
   }
 }
 
-/** The side's records of a kind that can be compared, parsed; names each collection that cannot, once. */
+/** The side's comparable records of a kind, parsed. Skips each collection whose parent is not comparable. */
 function comparable(
   kind: Kind,
   { records, lineage }: Side,
@@ -168,7 +167,7 @@ function comparable(
   return kept;
 }
 
-/** Remembers the counterparts for their children, and names the namesakes. */
+/** Remembers the counterparts for their children, and skips the namesakes. */
 function settle(
   kind: Kind,
   match: RecordMatch,
@@ -222,18 +221,16 @@ function* recordChanges(
   }
 }
 
-// Whether the parents of a record are part of one side of a comparison: without them its counterpart is unknown.
-
-/** What is known of one side, filled from parents to children. */
+/** Whether the records of a side can be compared: only with their parents. Filled from parents to children. */
 class Lineage {
   readonly #obstacles = new Map<string, string | null>();
 
-  /** A record of this side; `obstacle` says in one line why what hangs from it cannot be compared, null if it can. */
+  /** Adds a record. `obstacle`: why the records below it cannot be compared, in one line; null if they can. */
   add(kind: Kind, id: string, obstacle: string | null): void {
     this.#obstacles.set(`${kind} ${id}`, obstacle);
   }
 
-  /** Why records of this scope cannot be compared; null when they can. */
+  /** Why records of this scope cannot be compared; null if they can. */
   obstacle(scope: Scope): string | null {
     for (const key of SCOPE_KEYS) {
       const id = scope[key];
@@ -246,15 +243,14 @@ class Lineage {
   }
 }
 
-// What of a body can be the same in two sources.
-
 /**
- * The body without what the service assigns: the id, documented response-only fields, and, among undocumented members,
- * what refers to a place (at the top level, and in records embedded in response-only fields), except references. Of an
- * embedded user, the address is kept. Values of unknown shape are kept entirely, because what looks like a place in
- * them may be configuration. References in the body of FROM (if `counterparts` is given) are replaced by their
- * counterparts in TO; one without a counterpart stays, and therefore differs. References to kinds that are matched
- * later cannot be resolved, and are left out.
+ * The body without what the service assigns and therefore differs between sources: the id, documented response-only fields, and
+ * undocumented members with names as in `ASSIGNED_BY_SERVICE` (at the top level, and in records embedded in response-only fields).
+ * Of an embedded user, the address is kept. Values of unknown shape are kept entirely, because such names in them may be
+ * configuration.
+ *
+ * References stay. Those in the body of FROM (if `counterparts` is given) are replaced by their counterparts in TO; one without a
+ * counterpart stays, and therefore differs. References to kinds that are matched later cannot be resolved, and are left out.
  */
 function portableBody(
   definition: ResourceDefinition,
@@ -275,10 +271,11 @@ function portableBody(
   for (const [name, value] of Object.entries(body)) {
     const inside = references.filter(({ segments }) => segments[0] === name);
     const isWritable = fields.get(name)?.isWritable === true;
-    // Where the payload is not documented, "not writable" says nothing about who sets the field.
+    // If the payload is not documented, "not writable" says nothing about who sets the field.
     const isOwned =
       (definition.hasDocumentedFields && fields.has(name) && !isWritable) ||
-      (!isWritable && (isAssignedByService(name) || isVolatileMember(definition, fields.get(name), name)));
+      (!isWritable &&
+        (ASSIGNED_BY_SERVICE.has(name) || isVolatileMember(definition, fields.get(name), name)));
     const isId = definition.idPath.length === 1 && definition.idPath[0] === name;
     if (isId || inside.some(({ isLater }) => isLater) || (isOwned && inside.length === 0)) continue;
     const embedding = isWritable ? undefined : definition.embedding.inside.get(name);
@@ -296,25 +293,25 @@ function portableBody(
   return portable;
 }
 
-/** Goes as deep as places of embedded records and users are known. */
+/** The value without assigned members of embedded records and users, as far as their positions are known. */
 function withoutPlaces(value: JsonValue, embedding: Embedding | undefined): JsonValue {
   if (embedding === undefined) return value;
   if (Array.isArray(value)) return value.map((element) => withoutPlaces(element, embedding.inside.get('*')));
   if (!isJsonObject(value)) return value;
   const isUser = isUserAt(embedding, value);
   const email = getOwn(value, 'email') ?? null;
-  // Ids of users are the instance's own, and names are theirs to change.
+  // The ids of users differ between instances, and users can change their names.
   if (isUser && email !== null) return { email };
   const kept: JsonObject = {};
   for (const [name, member] of Object.entries(value)) {
     const isOwn =
-      (isUser || embedding.holds === 'record') && (isAssignedByService(name) || changesInside(name));
+      (isUser || embedding.holds === 'record') && (ASSIGNED_BY_SERVICE.has(name) || changesInside(name));
     if (!isOwn) setOwn(kept, name, withoutPlaces(member, embedding.inside.get(name)));
   }
   return kept;
 }
 
-/** The value with what is at these segments replaced; `*` is every element. */
+/** The value with the value at these segments replaced; `*` is every element. */
 function replaced(
   value: JsonValue,
   segments: readonly string[],
@@ -332,14 +329,15 @@ function replaced(
   return copy;
 }
 
-/** The counterpart's id as the type that the reference has: a number stays a number. */
+/** The counterpart's id in the type of the reference: a number stays a number. */
 function matchOf(id: JsonValue, counterpart: string | undefined): JsonValue {
   if (counterpart === undefined) return id;
   const isNumber = typeof id === 'number' || isRawNumber(id);
   return isNumber && /^-?[0-9]+$/.test(counterpart) ? parseLossless(counterpart) : counterpart;
 }
 
-const PLACE_NAMES: ReadonlySet<string> = new Set([
+/** Members with the record's identity or location, not its configuration. */
+const ASSIGNED_BY_SERVICE: ReadonlySet<string> = new Set([
   'id',
   'uuid',
   'created_at',
@@ -359,8 +357,3 @@ const PLACE_NAMES: ReadonlySet<string> = new Set([
   'secret_api_token_backup',
   'live_events_token',
 ]);
-
-/** True for a member with the record's location, not its configuration. */
-function isAssignedByService(name: string): boolean {
-  return PLACE_NAMES.has(name);
-}

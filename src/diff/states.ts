@@ -27,34 +27,34 @@ export interface RecordState extends RecordKey {
 /** One side of a comparison. */
 export interface State {
   readonly reference: StateReference;
-  /** In the order of `compareKeys`, every key once. Read once, one record ahead. */
+  /** In the order of `compareKeys`, every key once. Iterated once, one record ahead. */
   readonly records: Iterable<RecordState>;
-  /** Collections that are part of the state though they may hold no record. */
+  /** Collections of the state, also those without records. */
   readonly collections?: Iterable<CollectionKey>;
 }
 
 export interface CompareOptions {
   readonly mode: ComparisonMode;
-  /** Definitions in force (profile and overrides applied); the catalog's own when left out. */
+  /** Definitions in force (profile and overrides applied). Default: those of the catalog. */
   readonly definitions?: (kind: Kind) => ResourceDefinition;
-  /** What could not be read on one side: left out on both, and named in the document. */
+  /** What could not be read on one side: left out on both, and listed in the document. */
   readonly skipped?: readonly Skipped[];
   /** RFC 6901 pointers; only changes at, below or above them count. */
   readonly fields?: readonly string[];
   /**
-   * True for a record that only one side holds and that may have existed on the other: neither a change nor equal,
-   * and not counted. Called once for each.
+   * True for a record that one side has and that may have existed on the other: it is neither a change nor equal, and not counted.
+   * Called once for each such record.
    */
   readonly isUnknown?: (key: RecordKey, change: 'added' | 'removed') => boolean;
 }
 
-/** Records compared in one go: some milliseconds, where all of them are equal. */
+/** Records compared in one step: some milliseconds if all are equal. */
 const RECORDS_PER_STEP = 1000;
 
 /** A comparison in steps, so that its caller can yield to other work in between. */
 export type DiffSteps = Generator<undefined, DiffDocument, undefined>;
 
-/** All steps at once. */
+/** Runs all steps without a pause. */
 export function runToEnd(steps: DiffSteps): DiffDocument {
   for (;;) {
     const { done, value } = steps.next();
@@ -63,9 +63,9 @@ export function runToEnd(steps: DiffSteps): DiffDocument {
 }
 
 /**
- * Compares two states by record key with memory for one record of each side and the changes found.
+ * Compares two states by record key. Keeps one record of each side and the changes in memory.
  * @throws TidemarkError `malformed` when a body is not JSON, `usage` when a field is not a pointer, `internal` when a side
- * is out of order or repeats a key: comparing on would invent differences
+ * is out of order or repeats a key, which would give false differences
  */
 export function* stepsOverStates(from: State, to: State, options: CompareOptions): DiffSteps {
   const collections = [...(from.collections ?? []), ...(to.collections ?? [])];
@@ -92,7 +92,7 @@ export function* stepsOverStates(from: State, to: State, options: CompareOptions
   return builder.finish();
 }
 
-/** A builder that knows what is left out and which collections are compared, and the comparison of one record. */
+/** A builder with the skipped and the compared collections, and the comparison of one record. */
 function begin(
   from: StateReference,
   to: StateReference,
@@ -111,7 +111,7 @@ function begin(
     if (!isSkipped({ kind, scope, id: '' })) builder.collection(kind, scope);
   }
   const changeOf = (pair: StatePair): RecordChange | null => {
-    // Equal texts are equal values: nothing to parse, which is what most pairs of a diff are.
+    // Equal texts are equal values, and most pairs of a diff have equal texts: these are not parsed.
     if (pair.from !== undefined && pair.to !== undefined && pair.from.body === pair.to.body) return null;
     const definition = definitions((pair.to ?? pair.from).kind);
     const change = compareRecords(
@@ -125,7 +125,7 @@ function begin(
   return { builder, isSkipped, changeOf };
 }
 
-/** True for a record of one side that is unknown on the other. */
+/** True for a record of one side that may have existed on the other. */
 function isUnknownPair({ from, to }: StatePair, { isUnknown }: CompareOptions): boolean {
   if (isUnknown === undefined) return false;
   if (to === undefined) return isUnknown(from, 'removed');
@@ -189,7 +189,7 @@ function* ascending<T extends RecordKey>(
   return undefined;
 }
 
-/** The records in the order that a state has to have; for states that do not come from the mirror. */
+/** The records in the order that `State` requires, for states that do not come from the mirror. */
 export function sortRecords<T extends RecordKey>(records: Iterable<T>): T[] {
   return [...records].sort(compareKeys);
 }
@@ -210,9 +210,7 @@ export function parseState(record: RecordState): ParsedRecord {
   }
 }
 
-// What a diff leaves out: collections that could not be read on one of the sides.
-
-/** True for records of collections that one of these leaves out. Remembers its last answer: records come by collection. */
+/** True for records of skipped collections. Remembers its last result, because records are ordered by collection. */
 export function skipTest(skipped: readonly Skipped[]): (key: RecordKey) => boolean {
   const collections = skipped.filter((entry) => entry.name === undefined);
   if (collections.length === 0) return () => false;
@@ -225,40 +223,41 @@ export function skipTest(skipped: readonly Skipped[]): (key: RecordKey) => boole
   };
 }
 
-function contains(scope: Scope, part: Scope): boolean {
+/** True for a scope with all values of the other one. */
+export function contains(scope: Scope, part: Scope): boolean {
   return Object.entries(part).every(([key, value]) => scope[key as keyof Scope] === value);
 }
 
-// Two states compared by the records that may differ: what is known to be equal is only counted.
+// Two states compared by the records that may differ: records known to be equal are only counted.
 
-/** How many records a collection holds in TO. */
+/** The number of records of a collection in TO. */
 interface CollectionSize extends CollectionKey {
   records: number;
 }
 
-/** Two states: the records that may differ between them. */
+/** The records that may differ between two states. */
 interface PairedStates {
   readonly from: StateReference;
   readonly to: StateReference;
-  /** Every record that differs between the two, in the order of `compareKeys`; equal ones may be among them. */
+  /** Every record that differs, in the order of `compareKeys`; equal ones may be among them. */
   readonly pairs: Iterable<StatePair>;
-  /** Every collection that holds a record in TO, or has a pair. */
+  /** Every collection that has records in TO, or a pair. */
   readonly sizes: Iterable<Readonly<CollectionSize>>;
-  /** Collections that are part of both states though they may hold no record. */
+  /** Collections of both states, also those without records. */
   readonly collections?: Iterable<CollectionKey>;
 }
 
-/** Pairs compared in one go: each is parsed twice. */
+/** Pairs compared in one step: both records of each are parsed. */
 const PAIRS_PER_STEP = 100;
 
 /**
- * The document that `stepsOverStates` gives for the same two states.
+ * The same document as from `stepsOverStates` for the two states.
  * @throws TidemarkError `malformed` when a body is not JSON, `usage` when a field is not a pointer
  */
 export function* stepsOverPairs(states: PairedStates, options: CompareOptions): DiffSteps {
   const { from, to, collections = [] } = states;
   const { builder, isSkipped, changeOf } = begin(from, to, collections, options);
-  // Records of either side, each once: those of TO, and those that only FROM has; without the unknown ones.
+  // By collection, the records of either side, each counted once, without those that may have existed on the other side.
   const compared = new Map<string, CollectionSize>();
   for (const size of states.sizes)
     if (!isSkipped({ ...size, id: '' })) compared.set(collectionKey(size), { ...size });
@@ -288,7 +287,7 @@ export function* stepsOverPairs(states: PairedStates, options: CompareOptions): 
   return builder.finish();
 }
 
-/** Runs the steps, letting the event loop turn after each; an interruption ends it between two of them. */
+/** Runs the steps and yields to the event loop after each. The signal interrupts it between two steps. */
 export async function runInSlices<T>(
   steps: Generator<undefined, T, undefined>,
   signal: AbortSignal | undefined,
@@ -301,7 +300,7 @@ export async function runInSlices<T>(
       signal?.throwIfAborted();
     }
   } finally {
-    // Closes the statements behind the steps where they were left early.
+    // Closes the statements behind the steps if it ends early.
     steps.return(undefined as never);
   }
 }

@@ -1,4 +1,4 @@
-/** Why records of two sources are shown as removed and added although their names are in both: whose parent has no counterpart, or another one. */
+/** Why records of two sources are reported as removed and added although both have their names: the parent has no counterpart, or another one. */
 import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
@@ -9,7 +9,7 @@ import { idText, type RecordMatch } from './match-records.ts';
 
 type Alone = Exclude<RecordChange['change'], 'changed'>;
 
-/** A record that others are found by: in their scope, or by a reference in their natural key. */
+/** A record that others name in their scope, or by a reference in their natural key. */
 interface Parent {
   readonly kind: Kind;
   readonly id: string;
@@ -18,13 +18,13 @@ interface Parent {
 
 /** A parent without a counterpart. */
 interface UnmatchedParent extends Parent {
-  /** Which records that are shown depend on it, by their kinds. */
+  /** By kind, the number of reported records that depend on it. */
   readonly below: ReadonlyMap<Kind, number>;
-  /** As what they are shown. */
+  /** How they are reported. */
   readonly change: Alone;
 }
 
-/** Records of the same names that belong to one parent in FROM, and to another one in TO. */
+/** Records with the same names that belong to one parent in FROM and to another one in TO. */
 interface Elsewhere {
   readonly kind: Kind;
   readonly from: Parent;
@@ -35,7 +35,7 @@ interface Elsewhere {
 interface Counted extends Parent {
   readonly change: Alone;
   readonly below: Map<Kind, number>;
-  /** The unmatched parent that is above it, if any: what is below both is noted there. */
+  /** The unmatched parent above it, if any: what is below both is counted there. */
   readonly above: Counted | undefined;
 }
 
@@ -48,12 +48,12 @@ interface ShownRecord {
 
 /** Filled by a comparison of two sources, kind by kind, parents first. */
 export class UnmatchedParents {
-  /** Of both sides, with or without counterpart, for their names. */
+  /** All parents of both sides, for their names. */
   readonly #parents = { removed: new Map<string, Parent>(), added: new Map<string, Parent>() };
   readonly #unmatched = { removed: new Map<string, Counted>(), added: new Map<string, Counted>() };
   readonly #shown: ShownRecord[] = [];
 
-  /** Whatever was matched of a kind, reported or not. `isKnown`: whether the other side's records of the kind were read. */
+  /** Takes the match of a kind, reported or not. `isKnown`: whether the other side's records of the kind were read. */
   matched(
     definition: ResourceDefinition,
     { pairs, removed, added }: RecordMatch,
@@ -83,7 +83,7 @@ export class UnmatchedParents {
       }
   }
 
-  /** A record that is shown, of a kind whose parents were matched before. */
+  /** Takes a reported record; the parents of its kind were matched before. */
   shown(definition: ResourceDefinition, { scope, id, body }: ParsedRecord, change: Alone): void {
     const { kind, naturalKey, references } = definition;
     const named = references
@@ -104,14 +104,14 @@ export class UnmatchedParents {
     this.#shown.push({ kind, name: recordName(definition, body, id), parent, change });
   }
 
-  /** Those with something below them that is shown; not those that are below another. */
+  /** The topmost unmatched parents with reported records below them. */
   get parents(): readonly UnmatchedParent[] {
     return [...this.#unmatched.removed.values(), ...this.#unmatched.added.values()].filter(
       ({ below }) => below.size > 0,
     );
   }
 
-  /** Records whose name is removed below one parent and added below another, by pairs of parents. */
+  /** The records that were removed below one parent and added below another, for each pair of parents. */
   get elsewhere(): readonly Elsewhere[] {
     const byName = Map.groupBy(this.#shown, ({ kind, name }) => `${kind} ${name}`);
     const found = [...byName.values()].flatMap((same) => {
