@@ -1,8 +1,8 @@
-/** Places inside JSON values: visited, read and set without touching the original. */
+/** Finds and replaces places inside JSON values, without changing the original. */
 import { pointerTo, splitPointer, escapeSegment } from '../core/json-pointer.ts';
 import { type JsonValue, getOwn, isJsonObject } from '../core/json.ts';
 
-/** The value with the member at these segments replaced; `undefined` drops it. Objects on the way are made. */
+/** The value with the member at these segments replaced, or removed if `undefined`. Missing objects on the way are created. */
 export function withMember(
   value: JsonValue | undefined,
   segments: readonly string[],
@@ -20,12 +20,12 @@ export function withMember(
   if (!isJsonObject(value) && replacement === undefined) return value;
   const source = isJsonObject(value) ? value : {};
   const inner = withMember(getOwn(source, segment), rest, replacement);
-  // Spreading and `fromEntries` keep a member called `__proto__` as one like any other.
+  // Spreading and `fromEntries` treat a member called `__proto__` like any other.
   if (inner !== undefined) return { ...source, [segment]: inner };
   return Object.fromEntries(Object.entries(source).filter(([name]) => name !== segment));
 }
 
-/** Pointers of the existing places that a pattern names; `*` is every member or element. */
+/** Pointers of the existing places that match a pattern; `*` is any member or element. */
 export function placesOf(value: JsonValue, pattern: string): string[] {
   const found: string[] = [];
   const walk = (at: JsonValue, rest: readonly string[], path: readonly string[]): void => {
@@ -48,8 +48,8 @@ export function placesOf(value: JsonValue, pattern: string): string[] {
 }
 
 /**
- * Pointers of the values inside a value that the test accepts, sorted; of nested ones the outer.
- * @param test is given the last segment of the pointer too; undefined for the value itself
+ * Pointers of the values inside a value that the test accepts, sorted; of nested ones only the outer.
+ * @param test also gets the last segment of the pointer; undefined for the value itself
  */
 export function placesWhere(
   value: JsonValue,
@@ -74,7 +74,7 @@ export function textsWhere(value: JsonValue, test: (text: string) => boolean): s
   return placesWhere(value, (here) => typeof here === 'string' && test(here));
 }
 
-/** The top-level member that a pointer leads into. */
+/** The top-level member of a pointer. */
 export function topMember(pointer: string): string {
   return (pointer.split('/')[1] ?? '').replaceAll('~1', '/').replaceAll('~0', '~');
 }

@@ -1,4 +1,4 @@
-/** How records are identified: by key, by digest, by the ids that they got when they were created again. */
+/** How records are identified: by key and by digest. */
 import { scopeKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -10,23 +10,23 @@ import type { ParsedRecord } from '../diff/change.ts';
 import { comparedMembers } from '../diff/compare.ts';
 import type { RecordKey } from '../catalog/order.ts';
 
-/** A record's key as one text: equal for equal records only, since no id holds the character between the parts. */
+/** A record's key as one text, unique because no id contains the separator. */
 export function recordKey({ kind, scope, id }: RecordKey): string {
   return `${kind}\0${scope.organization_id ?? ''}\0${scope.project_id ?? ''}\0${scope.role_id ?? ''}\0${id}`;
 }
 
-/** Equal for the records of one family, whichever kind shows them. */
+/** The key of a record that is equal for all kinds of its family. */
 export function familyRecordKey({ kind, family }: ResourceDefinition, record: RecordKey): string {
   return family === null ? recordKey(record) : `${family}${recordKey(record).slice(kind.length)}`;
 }
 
-/** The record that a step's key is about. */
-export function recordOfKey(place: string): { readonly kind: string; readonly id: string } {
-  const [kind = '', , , , id = ''] = place.split('\0');
-  return { kind, id };
+/** The record of a step's key. */
+export function recordOfKey(key: string): { readonly kind: Kind; readonly id: string } {
+  const [kind = '', , , , id = ''] = key.split('\0');
+  return { kind: kind as Kind, id };
 }
 
-/** `scopeKey` for many records of few collections: those that a state gives share one scope object. */
+/** `scopeKey` for many records of few collections, cached by scope object, which the records of a state share. */
 export function scopeKeys(): (scope: Scope) => string {
   const known = new Map<Scope, string>();
   return (scope) => {
@@ -38,7 +38,7 @@ export function scopeKeys(): (scope: Scope) => string {
   };
 }
 
-/** Records of one kind by place, for a hundred thousand of them: a text for each would cost more than the look-up. */
+/** Values by scope and id. For a hundred thousand records of one kind: a key text for each would cost more than the look-up. */
 export class PlacesOfKind<T> {
   readonly #byScope = new Map<string, Map<string, T>>();
   readonly #keyOf = scopeKeys();
@@ -55,21 +55,27 @@ export class PlacesOfKind<T> {
   }
 }
 
-/** The key of a step: the record that it is about and what it does to it. */
+/** The key of a step: its record and what it does to it. */
 export function stepKey(record: RecordKey, what: string): string {
   return `${recordKey(record)}\0${what}`;
 }
 
-// Digests by which a plan identifies the records that it was made from.
+// Digests by which a plan identifies the records from which it was made.
 
 /**
- * Digest of a live body's managed fields and of its natural key: other members change without a configuration change, or
- * by other steps of the plan (a role lists its members).
+ * Digest of a live body's managed fields and natural key. Other members change without a change of configuration, or by other steps of
+ * the plan (a role lists its members).
  */
 export function managedDigest(definition: ResourceDefinition, body: JsonValue): string {
   if (!isJsonObject(body)) return valueDigest(body);
   const members = comparedMembers(definition, body, 'managed');
   return valueDigest([members, naturalKeyValues(definition, body)]);
+}
+
+/** Digest of the natural key and the scope as one text; null as in `naturalKeyDigest`. */
+export function nameKey(definition: ResourceDefinition, scope: Scope, body: JsonValue): string | null {
+  const digest = naturalKeyDigest(definition, body);
+  return digest === null ? null : `${scopeKey(scope)} ${digest}`;
 }
 
 /** Digest of a body's natural key, case-insensitive; null if a part of it is missing or the kind has none. */
@@ -86,9 +92,9 @@ function naturalKeyValues(definition: ResourceDefinition, body: JsonValue): Json
   });
 }
 
-// Records that are parsed on first use: most records have the same text in both states.
+// Records that are parsed on first use, because most have the same text in both states.
 
-/** A body as received, and its value once it was parsed. A record of each state may share it. */
+/** A body as received, and its value once it was parsed. The records of both states may share it. */
 export interface BodyText {
   readonly text: string;
   value?: JsonValue;
@@ -96,7 +102,7 @@ export interface BodyText {
 
 type Place = Pick<ParsedRecord, 'kind' | 'scope' | 'id'>;
 
-/** One getter for all records; an own property of each, so that a copy made by spreading has a body too. */
+/** One getter for all records. Defined as an own property of each, so that copies by spreading have it too. */
 const BODY = {
   enumerable: true,
   get(this: TextRecord): JsonValue {
@@ -128,12 +134,12 @@ class TextRecord {
   }
 }
 
-/** `body` throws `malformed`, as `parseLossless` does, on first use. */
+/** A record whose `body` is parsed on first use, which throws as `parseLossless` does. */
 export function textRecord(place: Place, bodyText: BodyText): ParsedRecord {
   return new TextRecord(place, bodyText);
 }
 
-/** True for records of both states that share one text. False does not mean that the texts differ. */
+/** True if both records share one text. False does not mean that the texts differ. */
 export function shareText(one: ParsedRecord, other: ParsedRecord): boolean {
   const bodyText = TextRecord.bodyTextOf(one);
   return bodyText !== undefined && bodyText === TextRecord.bodyTextOf(other);

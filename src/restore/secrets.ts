@@ -1,4 +1,4 @@
-/** Secrets: in a field's value, in the configuration, in what the service answers (design.md, Restore: Secrets). */
+/** Secrets in field values, in the configuration, and in responses (design.md, Restore: Secrets). */
 import type { FieldDefinition } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { hasUrlPassword, isMask, MASK, MemberNames, withoutUrlSecrets } from '../catalog/masks.ts';
@@ -14,6 +14,7 @@ import {
   isRawNumber,
   setOwn,
   parseLossless,
+  withoutUndefined,
 } from '../core/json.ts';
 import { type ParsedRecord, isPointerWithin } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
@@ -27,19 +28,12 @@ import type { PlanInput, PlanStep, SecretLookup } from './plan/plan.ts';
 /** What a plan shows instead of a secret. */
 export const HIDDEN = MASK;
 
-interface SecretPlaces {
-  /** Pointers to secrets in clear text. */
-  readonly clear: readonly string[];
-  /** Pointers to masks. */
-  readonly masked: readonly string[];
-}
-
-/** Pointers to the secrets in a field's value; of a member whose name is one, to the object that has it. */
+/** Pointers to the secrets in a field's value that are in clear text, and to masks and members with redacted names. */
 export function secretsIn(
   field: FieldDefinition,
   value: JsonValue,
   masks: readonly RegExp[] | undefined,
-): SecretPlaces {
+): { readonly clear: readonly string[]; readonly masked: readonly string[] } {
   const masked = placesWhere(
     value,
     (here, name) =>
@@ -54,7 +48,7 @@ export function secretsIn(
     const secret = resolvePointer(value, pointer);
     if (secret === undefined || secret === null || secret === '' || masked.includes(pointer)) return [];
     if (!masked.some((each) => isPointerWithin(each, pointer))) return [pointer];
-    // What is filled in as a whole would have the masks in it.
+    // Not the value as a whole, because that would include the masks.
     return placesWhere(secret, (here) => isRawNumber(here) || typeof here !== 'object')
       .map((below) => pointer + below)
       .filter((each) => !masked.some((mask) => isPointerWithin(each, mask)));
@@ -65,26 +59,26 @@ export function secretsIn(
 }
 
 /**
- * Pointers to values that are secrets by their names, or by a password in a URL; of nested ones the outer. A boolean is
- * not a secret. `member`: the name of an undocumented field.
+ * Pointers to values that are secrets by name, or by a password in a URL; of nested ones only the outer.
+ * @param member the name of an undocumented field
  */
 function secretsByName(value: JsonValue, member?: string): string[] {
   return placesWhere(value, (here, name) => isSecretByName(here, name ?? member));
 }
 
-/** `name`: undefined for a documented top-level field, where the documentation says what is secret. */
+/** @param name undefined for a documented top-level field, for which the documentation says whether it is secret */
 function isSecretByName(value: JsonValue, name: string | undefined): boolean {
   if (value === null || value === '' || typeof value === 'boolean') return false;
   if (name !== undefined && isSecretName(name)) return true;
-  // Not as many as reports mask: an undo cannot restore what the journal lacks.
+  // Fewer than what reports mask: an undo cannot restore what the journal masks.
   return typeof value === 'string'
     ? hasUrlPassword(value)
     : isJsonObject(value) && Object.keys(value).some(hasUrlPassword);
 }
 
 /**
- * The secrets that a value needs and does not hold; any one of a secret's pointers suffices. `has`: whether the
- * configuration supplies the secret at a pointer.
+ * The secrets that a value needs and lacks, each as alternative pointers, one of which is enough.
+ * @param has whether the configuration supplies the secret at a pointer
  */
 export function missingSecrets(
   field: FieldDefinition,
@@ -101,12 +95,12 @@ export function missingSecrets(
     );
   };
   const groups = neededGroups(field, value);
-  // Which secrets it needs is unknown: if one is supplied, the configuration is taken as complete.
+  // If it is unknown which secrets it needs, one is taken to be enough.
   const needed = groups ?? [field.secretPointers.filter((pointer) => !pointer.includes('*'))];
   return needed.filter((anyOf) => anyOf.length > 0 && !anyOf.some(isThere));
 }
 
-/** The secrets that a value of its type needs, each with its alternative pointers; undefined if unknown. */
+/** The secrets that a value of its type needs, each as alternative pointers; undefined if unknown. */
 export function neededGroups(
   { secretsNeeded }: FieldDefinition,
   value: JsonValue,
@@ -117,7 +111,7 @@ export function neededGroups(
   return typeof by === 'string' && Object.hasOwn(byText, by) ? byText[by] : undefined;
 }
 
-/** A body with every clear-text secret replaced, and their pointers. */
+/** A body with every clear-text secret masked, and their pointers. */
 export function withoutSecrets(
   definition: ResourceDefinition,
   body: JsonObject,
@@ -138,7 +132,7 @@ export function withoutSecrets(
   return { body: shown, withheld };
 }
 
-/** Changes with every clear-text secret replaced; null and empty values stay. */
+/** Changes with every clear-text secret masked; null and empty values stay. */
 export function hiddenFields(
   definition: ResourceDefinition,
   fields: readonly FieldChange[],
@@ -165,8 +159,8 @@ export function hiddenFields(
 }
 
 /**
- * The step for a plan: without the passwords in names of members that lead to its changes, and in texts. A value at such
- * a place is hidden too, since the place is found in no body.
+ * The step with passwords masked in texts and in names of members in its paths. A value at such a path is masked too, since no body has
+ * that path.
  */
 export function withHiddenNames<
   T extends Pick<PlanStep, 'fields' | 'reason' | 'accepted' | 'ignored' | 'kept'>,
@@ -192,13 +186,16 @@ export function withHiddenNames<
       ...(to === undefined ? {} : { to: HIDDEN }),
     };
   });
+  const { accepted, ignored, kept } = step;
   return {
     ...step,
     fields,
     reason: step.reason === null ? null : withoutUrlSecrets(step.reason, HIDDEN),
-    ...(step.accepted === undefined ? {} : { accepted: places(step.accepted) }),
-    ...(step.ignored === undefined ? {} : { ignored: places(step.ignored) }),
-    ...(step.kept === undefined ? {} : { kept: places(step.kept) }),
+    ...withoutUndefined({
+      accepted: accepted && places(accepted),
+      ignored: ignored && places(ignored),
+      kept: kept && places(kept),
+    }),
   };
 }
 
@@ -223,12 +220,12 @@ function hiddenAt(
   );
 }
 
-/** True for a place in a member whose name the mirror holds as a fingerprint: nothing can supply that name. */
+/** True for a place in a member whose name the mirror stores as a fingerprint: nothing can supply that name. */
 export function isNameRedacted(pointer: string): boolean {
   return splitPointer(pointer).some(isRedacted);
 }
 
-// `redact: true`: compares a configured secret with the recorded one by the fingerprint that the mirror holds instead.
+// `redact: true`: a configured secret is compared with the recorded one by the fingerprint that the mirror stores instead.
 
 /** For `PlanInput.fingerprint`: the value as the mirror would store it at that pointer. */
 export function fingerprintsOf(
@@ -245,19 +242,19 @@ export function fingerprintsOf(
   };
 }
 
-/** True where the configured secret does not match the fingerprint that was recorded. */
+/** True if the configured secret does not match the recorded fingerprint. */
 export function isOtherThanRecorded(
   { fingerprint, secrets }: PlanInput,
   record: ParsedRecord,
   pointer: string,
-  recorded: JsonValue | undefined,
 ): boolean {
+  const recorded = resolvePointer(record.body, pointer);
   if (fingerprint === undefined || typeof recorded !== 'string' || !isRedacted(recorded)) return false;
   const given = secrets.find(record, pointer);
   return given !== undefined && fingerprint(record.kind, pointer, given.reveal()) !== recorded;
 }
 
-/** True where live has the configured secret, which differs from the recorded one. */
+/** True if live has the configured secret, which differs from the recorded one. */
 export function isAsConfigured(
   { fingerprint, secrets }: PlanInput,
   record: ParsedRecord,
@@ -269,7 +266,7 @@ export function isAsConfigured(
   return given !== undefined && fingerprint(record.kind, path, given.reveal()) === from;
 }
 
-/** The note of a step about secrets that are not the recorded ones; null without any. */
+/** The note of a step that sends other secrets than the recorded ones; null if it sends none. */
 export function otherSecretsText(pointers: readonly string[]): string | null {
   if (pointers.length === 0) return null;
   return `the secret in the configuration for ${pointers.join(', ')} differs from the recorded one; the configured one is sent`;
@@ -282,9 +279,9 @@ export function asConfiguredText(paths: readonly string[]): string {
 export const NO_SECRETS: SecretLookup = { find: () => undefined };
 
 /**
- * The first rule that matches a record and has the pointer wins, so that narrow rules go first; also where its variable or
- * file is missing: the value of a later rule is for other records.
- * @param mappings a rule for an id is also for those that the record had before or got by being created again
+ * The secrets in the configuration. The first rule that matches the record and has the pointer wins, so narrow rules go first. It wins
+ * also if its variable or file is missing, because later rules are for other records.
+ * @param mappings a rule for one id of a record also holds for the ids before and after it was created again
  */
 export function configuredSecrets(
   rules: readonly SecretRule[],
@@ -316,36 +313,36 @@ function matches(match: SecretRule['match'], record: ParsedRecord, recreated: Re
   });
 }
 
-/** What a service or a shortened message may put between the parts of a text: escapes, quotes, line ends. */
+/** Characters that a service or a shortened message may put between the parts of a text: escapes, quotes, line ends. */
 const BETWEEN = '[^]{0,8}?';
 
 const BREAKS = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\s"'\\/]+/u;
 
-/** The shortest start of a secret at the end of a shortened message that is one beyond doubt, characters. */
+/** At the end of a shortened message, this many characters of a secret are taken for its start. */
 const LEAST_START = 4;
 
-/** A value of fewer characters is a part of other words, those of Tidemark included. */
+/** A shorter value also occurs inside ordinary words, such as those of Tidemark's own messages. */
 const LEAST_ANYWHERE = 4;
 
-/** Finds a value: one of few characters only where it stands for itself, not within the words of a sentence. */
+/** Finds a value; a short one only as a separate word. */
 function patternOf(value: string): RegExp {
   const parts = value.split(BREAKS).filter((part) => part !== '');
-  // Only marks: unchanged.
+  // A value of only separators is searched as it is.
   const pattern = (parts.length === 0 ? [value] : parts).map(escaped).join(BETWEEN);
   const text = parts.join('');
   if (text.length >= LEAST_ANYWHERE || parts.length === 0) return new RegExp(pattern, 'giu');
-  // At the beginning of a text, in quotes or brackets, or after a mark.
+  // At the beginning of a text, in quotes or brackets, or after a separator.
   return new RegExp(String.raw`(?<=^|["'=:([{<\x60]|[:=] )${pattern}(?![\p{L}\p{N}])`, 'giu');
 }
 
-/** The text without these values, also one that is cut off at the end of the text. */
+/** The text with these values masked, also one that is cut off at the end. */
 function scrubbed(text: string, values: readonly string[]): string {
   const known = [...new Set(values)].filter((value) => value.trim() !== '');
   const longestFirst = known.sort((a, b) => b.length - a.length);
   let clean = text;
   for (const value of longestFirst) {
     const hidden = patternOf(value);
-    // A secret may be a part of the mark itself.
+    // A secret may be a part of the mask itself.
     const pieces = clean.split(HIDDEN);
     clean = pieces.map((piece) => piece.replaceAll(hidden, HIDDEN)).join(HIDDEN);
   }
@@ -367,7 +364,7 @@ function withoutStart(text: string, value: string): string {
   return text;
 }
 
-/** The outcome of a request with the secrets that were sent taken out of what the service said. */
+/** The outcome of a request, with the sent secrets masked in the service's messages. */
 export function scrubbedOutcome<T extends { readonly outcome: string; readonly error?: TidemarkError }>(
   outcome: T,
   values: readonly string[],
@@ -375,13 +372,12 @@ export function scrubbedOutcome<T extends { readonly outcome: string; readonly e
   const { error } = outcome;
   if (error === undefined || values.length === 0) return outcome;
   const { hint, isRetryable, status, permission, retryAfterMs, field } = error;
-  // Without its cause: that one has the message too.
+  // Without its cause, which has the message too.
   const clean = new TidemarkError(error.code, scrubbed(error.message, values), {
     isRetryable,
+    ...withoutUndefined({ status, retryAfterMs }),
     ...(hint === undefined ? {} : { hint: scrubbed(hint, values) }),
-    ...(status === undefined ? {} : { status }),
     ...(permission === undefined ? {} : { permission: scrubbed(permission, values) }),
-    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
     ...(field === undefined ? {} : { field: scrubbed(field, values) }),
   });
   return { ...outcome, error: clean };
@@ -389,7 +385,7 @@ export function scrubbedOutcome<T extends { readonly outcome: string; readonly e
 
 const UUID = /\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/gi;
 
-/** What the service said, for logs and stderr: without ids that are secrets (an invite's is its sign-up link). */
+/** A message of the service, for logs and stderr, with secret ids masked (the id of an invite is its sign-up link). */
 export function withoutSecretIds(text: string, definitions: readonly ResourceDefinition[]): string {
   const isSecret = definitions.some(({ fields, idPath }) =>
     fields.some((field) => field.isSecret && field.name === idPath.at(-1)),

@@ -1,14 +1,14 @@
-/** Drift that was accepted, or that a rule ignores, in a plan: what its steps set back, and with `keepsAccepted` what they leave. */
+/** Accepted and ignored drift in a plan: what its steps revert, and what `keepsAccepted` leaves as it is. */
 import type { ScopeKey } from '../../catalog/definition.ts';
 import { SCOPE_KIND } from '../../catalog/lineage.ts';
 import { isMask } from '../../catalog/masks.ts';
 import type { RecordKey } from '../../catalog/order.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { splitPointer } from '../../core/json-pointer.ts';
-import type { JsonValue } from '../../core/json.ts';
+import { type JsonValue, withoutUndefined } from '../../core/json.ts';
 import { plural } from '../../core/wording.ts';
 import { equalValues } from '../../diff/canonical.ts';
-import { type ParsedRecord, recordName } from '../../diff/change.ts';
+import { type ParsedRecord, overlapsPointer, recordName } from '../../diff/change.ts';
 import { type FieldChange, compareBodies, placeOf } from '../../diff/compare.ts';
 import { type Acceptance, type AcceptedFinding, type Finding, acceptedText } from '../../diff/drift.ts';
 import { textsWhere, topMember, withMember } from '../places.ts';
@@ -32,12 +32,11 @@ export class AcceptedDrift {
   readonly #liveScope: Matching['liveScope'];
   readonly #addLeft: AddUntouched;
   readonly #byPlace: Map<string, AcceptedFinding>;
-  /** What changed again since it was accepted, by record. */
+  /** By record, what changed again since it was accepted. */
   readonly #changedSince: ReadonlyMap<string, readonly AcceptedFinding[]>;
-  /** What was accepted of records that live has no more, by record. */
+  /** By record, what was accepted of records that live no longer has. */
   readonly #ofGone: Map<string, AcceptedFinding[]>;
 
-  /** @param addLeft lists a record as left */
   constructor(
     input: PlanInput,
     { liveScope, kinds }: Pick<Matching, 'liveScope' | 'kinds'>,
@@ -46,14 +45,14 @@ export class AcceptedDrift {
     this.#input = input;
     this.#liveScope = liveScope;
     this.#addLeft = addLeft;
-    // An undo takes back what a restore did, whatever was accepted before that. What changed since and is ignored, nobody has seen.
-    const counting = (input.accepted ?? []).filter(
+    // An undo reverts a restore, whatever was accepted before. A value that changed since and is ignored was not shown to anybody.
+    const relevant = (input.accepted ?? []).filter(
       ({ changedSince, finding }) =>
         changedSince === undefined ||
         (input.options.keepsAccepted !== null &&
           input.ignores?.(finding, finding.path === '' ? null : finding) === undefined),
     );
-    const { ofGone = [], ofLive = [] } = Object.groupBy(counting, ({ isOfGone }) =>
+    const { ofGone = [], ofLive = [] } = Object.groupBy(relevant, ({ isOfGone }) =>
       isOfGone === true ? 'ofGone' : 'ofLive',
     );
     this.#byPlace = new Map(
@@ -67,7 +66,7 @@ export class AcceptedDrift {
     if (ofGone.length > 0) for (const match of kinds.values()) this.#followFound(match);
   }
 
-  /** What was accepted of records that live has under another id holds for those, where they have the accepted value. */
+  /** What was accepted of a record that live has under another id also holds for that one, if it has the accepted value. */
   #followFound({ definition, pairs }: KindMatch): void {
     for (const { desired, live } of pairs) {
       const key = latestKey(this.#input, desired);
@@ -89,8 +88,8 @@ export class AcceptedDrift {
   }
 
   /**
-   * A missing record as it is to be created: with `keepsAccepted`, with what was accepted of it.
-   * @returns with why it cannot be created so, and what no creation sets; null where that is nothing
+   * The record to create for a missing one: with `keepsAccepted`, with its accepted values.
+   * @returns with the reason why that is not possible (`obstacle`), and with what no creation sets (`unset`), or null
    */
   created(
     definition: ResourceDefinition,
@@ -123,7 +122,7 @@ export class AcceptedDrift {
     };
   }
 
-  /** The desired record with, where `keepsAccepted`, the accepted values in place of those that changed again since. */
+  /** The desired record; with `keepsAccepted`, with the accepted values of fields that changed again since. */
   asAccepted(definition: ResourceDefinition, desired: ParsedRecord, live: ParsedRecord): ParsedRecord {
     if (this.#input.options.keepsAccepted !== true) return desired;
     let { body } = desired;
@@ -134,7 +133,7 @@ export class AcceptedDrift {
     return body === desired.body ? desired : { ...desired, body };
   }
 
-  /** The finding with the accepted value, if a change can set that; else null. */
+  /** The finding with the accepted value, if an update can set it; else null. */
   #settable(definition: ResourceDefinition, { changedSince }: AcceptedFinding): Finding | null {
     const finding = changedSince?.accepted ?? null;
     if (finding === null || definition.operation('update') === undefined) return null;
@@ -146,9 +145,9 @@ export class AcceptedDrift {
     return this.#ofGone.size === 0 ? [] : (this.#ofGone.get(latestKey(this.#input, record)) ?? []);
   }
 
-  /** What was accepted of the record as a whole: that live has it, or where `live` is null, that it is gone; else null. */
+  /** The acceptance that live has the record, or, if `live` is null, that it is gone; null without one. */
   #ofRecord(desired: RecordKey | null, live: RecordKey | null): AcceptedPlace | null {
-    // Of a record that is gone, the parents may have other ids in live.
+    // The parents of a record that is gone may have other ids in live.
     const scope = desired === null ? null : this.#liveScope(desired.scope);
     const gone = desired === null ? [] : [desired, ...(scope === null ? [] : [{ ...desired, scope }])];
     const found = (live === null ? gone : [live])
@@ -157,7 +156,7 @@ export class AcceptedDrift {
     return found === undefined ? null : placed('', found);
   }
 
-  /** What a step about the record has of it as a whole. */
+  /** The acceptance or rule for the entire record, as members of a step. */
   marksOf(
     desired: RecordKey | null,
     live: RecordKey | null,
@@ -168,12 +167,12 @@ export class AcceptedDrift {
     return ignored === null ? {} : { ignored: [ignored] };
   }
 
-  /** True for a record that the plan leaves as it is: that live has it, or that it is gone, was accepted, or a rule ignores all of it. */
+  /** True for a record that the plan leaves as it is: it was accepted that it came or is gone, or a rule ignores it. */
   keepsRecord(desired: RecordKey | null, live: RecordKey | null): boolean {
     return this.#input.options.keepsAccepted === true && Object.keys(this.marksOf(desired, live)).length > 0;
   }
 
-  /** The rule by which `drift` leaves out the record (`change` null) or that change of it; null for none. */
+  /** The rule that ignores the record (`change` null) or that change of it; null if there is none. */
   #ignored(
     record: RecordKey | null,
     change: Pick<FieldChange, 'path' | 'place'> | null,
@@ -182,7 +181,7 @@ export class AcceptedDrift {
     return rule === undefined ? null : { path: change?.path ?? '', reason: rule.reason };
   }
 
-  /** As `keepsRecord`; lists the record as left. */
+  /** Like `keepsRecord`; also lists the record as left. */
   leavesRecord(
     definition: ResourceDefinition,
     desired: ParsedRecord | null,
@@ -200,7 +199,7 @@ export class AcceptedDrift {
     return true;
   }
 
-  /** Those changes of a record that the plan leaves, by place; lists each as left. */
+  /** By place, the changes of a record that the plan leaves as they are; lists each as left. */
   leftChanges(
     definition: ResourceDefinition,
     { desired, live }: { readonly desired: ParsedRecord; readonly live: ParsedRecord },
@@ -221,18 +220,23 @@ export class AcceptedDrift {
     return left;
   }
 
-  /** The step with what it sets back of fields, or sets as it was accepted. */
+  /** The step with its accepted and ignored fields: those that it reverts, and those that it sets to the accepted value. */
   marked(step: PlanStep): PlanStep {
     const { accepted = [], fields, desired } = step;
     const definition = this.#input.definitions(step.kind);
     const shown = (found: AcceptedFinding, path = placeOf(found.finding)): AcceptedPlace => {
       const { accepted: known = found.finding } = found.changedSince ?? {};
       const [{ to: value } = {}] = known === null ? [] : hiddenFields(definition, [known]);
-      return { ...placed(path, found), ...(value === undefined ? {} : { value }) };
+      return { ...placed(path, found), ...withoutUndefined({ value }) };
     };
     const gone = (desired === null ? [] : this.#goneOf(desired)).flatMap((found) => {
       const { finding } = found;
-      const isSet = step.action === 'create' || fields.some(({ path }) => isSamePlace(path, finding.path));
+      const isSet =
+        step.action === 'create' ||
+        overlapsPointer(
+          finding.path,
+          fields.map(({ path }) => path),
+        );
       if (!isSet || !isCreated(definition, finding)) return [];
       return [shown(found)];
     });
@@ -300,14 +304,14 @@ function placed(
   const { by, via, acceptedAt, until, reason } = acceptance;
   const { run = null } = changedSince ?? {};
   return {
-    ...{ path, by, ...(via === undefined ? {} : { via }), accepted_at: acceptedAt },
-    ...{ ...(until === undefined ? {} : { until }), reason },
+    ...{ path, by, ...withoutUndefined({ via }), accepted_at: acceptedAt },
+    ...{ ...withoutUndefined({ until }), reason },
     ...(changedSince === undefined ? {} : { changed_since: true }),
     ...(run === null ? {} : { run }),
   };
 }
 
-/** A record's key by the latest ids of it and of its parents. */
+/** The record's key with the latest ids of it and of its parents. */
 function latestKey({ definitions, idMap }: Pick<PlanInput, 'definitions' | 'idMap'>, key: RecordKey): string {
   const { kind, id } = key;
   const scope = Object.fromEntries(
@@ -323,15 +327,15 @@ function isSameValue(one: JsonValue | undefined, other: JsonValue | undefined): 
   return one === undefined || other === undefined ? one === other : equalValues(one, other);
 }
 
-/** True for a place that the request of a creation has. */
+/** True for a place that the request of a creation sets. */
 function isCreated(definition: ResourceDefinition, { path }: Finding): boolean {
   const { creation } = definition.restore;
   return creation.by === 'invitation'
-    ? Object.values(creation.fields).some((pointer) => isSamePlace(pointer, path))
+    ? overlapsPointer(path, Object.values(creation.fields))
     : creatableFields(definition).some(({ name }) => name === topMember(path));
 }
 
-/** Why an accepted value cannot be part of a creation's request; null where it can. */
+/** Why a request cannot set an accepted value; null if it can. */
 function unsettable(
   definition: ResourceDefinition,
   masks: PlanInput['masks'],
@@ -348,15 +352,15 @@ function unsettable(
   return isSecret ? 'holds a secret, of which the plan has the desired one only' : null;
 }
 
-/** A step that would set back what was accepted after its plan was made. */
+/** A step that would revert what was accepted after its plan was made. */
 interface AcceptedSince {
   readonly step: PlanStep;
   readonly accepted: AcceptedPlace;
 }
 
 /**
- * What was accepted as drift after the plan was made, of what its requests set back: whoever approved it did not know.
- * @param acceptances of the plan's source, those that count
+ * Acceptances after the plan was made of what its requests revert: whoever approved the plan did not know of them.
+ * @param acceptances of the plan's source, without those that contradict the audit log
  */
 export function acceptedSincePlan(
   { steps, to }: Pick<Plan, 'steps' | 'to'>,
@@ -380,18 +384,12 @@ export function acceptedSincePlan(
     const places = step.action === 'create' || step.action === 'remove' ? [''] : fields.map(placeOf);
     return [...own]
       .flatMap((key) => later.get(key) ?? [])
-      .filter(({ path }) => places.some((place) => isSamePlace(place, path)))
-      .filter(({ path }) => !known.some((place) => isSamePlace(place, path)))
+      .filter(({ path }) => overlapsPointer(path, places) && !overlapsPointer(path, known))
       .map((acceptance) => ({ step, accepted: placed(acceptance.path, { acceptance }) }));
   });
 }
 
-/** True where one is the other, or within it. */
-function isSamePlace(one: string, other: string): boolean {
-  return one === other || one.startsWith(`${other}/`) || other.startsWith(`${one}/`);
-}
-
-/** That the requests of a plan, or of an undo's, set back accepted drift, with the counts; empty if they do not. */
+/** Warnings that the requests of a plan, or of an undo, revert accepted drift, with counts. */
 export function acceptedWarnings(steps: readonly PlanStep[], isUndo: boolean): string[] {
   const sent = steps.filter(isExecutable);
   const warning = (hasChanged: boolean, text: (are: string, them: string) => string): string[] => {

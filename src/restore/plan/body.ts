@@ -1,4 +1,4 @@
-/** The body of a request: fields that are sent, values that are filled in later, and what prevents sending. */
+/** The body of a request: the fields to send, the values that are filled in when applying, and what prevents sending. */
 import type { FieldDefinition } from '../../catalog/definition.ts';
 import { isMask } from '../../catalog/masks.ts';
 import { type ResourceDefinition, changedDefinition } from '../../catalog/resource-definition.ts';
@@ -23,18 +23,18 @@ import type { Remapped } from './references.ts';
 export interface BuiltBody {
   readonly body: JsonObject;
   readonly fills: readonly Fill<string>[];
-  /** Secrets that are not supplied. */
+  /** Missing secrets. */
   readonly needs: readonly SecretNeed[];
-  /** Pointers for which the configuration has another secret than the recorded one. */
+  /** Pointers at which the configured secret differs from the recorded one. */
   readonly others: readonly string[];
   /** References to unknown records. */
   readonly unknown: readonly { readonly pointer: string; readonly reason: string }[];
 }
 
 /**
- * The body that sets these fields as the desired record has them; fields that it does not have are left out, which is
- * neither null nor empty. `live` is the record that a PATCH changes; null for a creation.
- * @param isFoundAgain the live record is another one than that whose secrets were recorded: the configured ones are sent
+ * The body that sets these fields to their desired values; fields that the desired record lacks are left out.
+ * @param live the record that a PATCH changes; null for a creation
+ * @param isFoundAgain the live record is not the one whose secrets were recorded, so the configured ones are sent
  */
 export function buildBody(
   input: PlanInput,
@@ -53,23 +53,17 @@ export function buildBody(
   for (const field of fields) {
     const value = isJsonObject(remap.body) ? valueOf(field, remap.body, live) : undefined;
     if (value === undefined) continue;
-    const built = withSecrets(input, field, record, { value, live, isFoundAgain });
+    const built = withSecrets(input, field, record, value, live, isFoundAgain);
     setOwn(body, field.name, built.value);
     fills.push(...built.fills);
     needs.push(...built.needs);
-    others.push(
-      ...built.fills.flatMap(({ pointer, from }) =>
-        from === 'configuration' &&
-        isOtherThanRecorded(input, record, pointer, resolvePointer(record.body, pointer))
-          ? [pointer]
-          : [],
-      ),
-    );
+    for (const { pointer, from } of built.fills)
+      if (from === 'configuration' && isOtherThanRecorded(input, record, pointer)) others.push(pointer);
   }
   return { body, fills, needs, others, unknown: remap.unknown.filter(isSent) };
 }
 
-/** The field's value; for a creation also from where a response shows it instead. */
+/** The field's value; for a creation also from the place where responses show it. */
 function valueOf(field: FieldDefinition, body: JsonObject, live: JsonValue | null): JsonValue | undefined {
   const own = getOwn(body, field.name);
   if (own !== undefined || live !== null || field.shownAt === undefined) return own;
@@ -80,18 +74,16 @@ function withSecrets(
   input: PlanInput,
   field: FieldDefinition,
   record: ParsedRecord,
-  {
-    value,
-    live,
-    isFoundAgain,
-  }: { readonly value: JsonValue; readonly live: JsonValue | null; readonly isFoundAgain: boolean },
+  value: JsonValue,
+  live: JsonValue | null,
+  isFoundAgain: boolean,
 ): { value: JsonValue; fills: Fill<string>[]; needs: SecretNeed[] } {
   const top = memberPointer(field.name);
   const given = (pointer: string, isNamed: boolean): boolean =>
     !isNameRedacted(pointer) && input.secrets.find(record, top + pointer, isNamed) !== undefined;
   const has = (pointer: string): boolean => given(pointer, false);
   const keepsStored = live !== null && staysStored(field, value, live);
-  const unseen = isFoundAgain && live !== null ? unseenSecrets(input, field, { record, value, live }) : [];
+  const unseen = isFoundAgain && live !== null ? unseenSecrets(input, field, record, value, live) : [];
   const places = secretsIn(field, value, input.masks);
   const fills: Fill<string>[] = [];
   const needs: SecretNeed[] = [];
@@ -109,7 +101,7 @@ function withSecrets(
       .find((what) => what !== undefined);
     return { ...needOf(value, pointers, top, places.masked), ...(unset === undefined ? {} : { unset }) };
   };
-  /** True for a secret that a merging PATCH may omit, since the service has it stored. */
+  /** True for a secret that a merging PATCH can omit, because the service keeps it. */
   const isStored = (pointer: string): boolean =>
     keepsStored &&
     !unseen.includes(top + pointer) &&
@@ -135,7 +127,7 @@ function withSecrets(
     else if (keepsStored || !isNeedKnown(field, value, pointer)) {
       if (!missing.some((anyOf) => anyOf.includes(pointer))) needs.push(need([pointer]));
     }
-    // An alternative secret is sent in its place: this one is left out, since a mask is never sent.
+    // An alternative secret is sent instead. A mask is never sent.
     else drop(pointer);
   }
   for (const pointer of field.secretPointers) {
@@ -145,21 +137,19 @@ function withSecrets(
   return { value: shown, fills, needs };
 }
 
-/** Pointers to secrets of a field that live does not show, and that the configuration has. */
+/** Pointers to secrets of a field that the configuration has and live does not show. */
 export function unseenSecrets(
   input: PlanInput,
   field: FieldDefinition,
-  {
-    record,
-    value,
-    live,
-  }: { readonly record: ParsedRecord; readonly value: JsonValue; readonly live: JsonValue },
+  record: ParsedRecord,
+  value: JsonValue,
+  live: JsonValue,
 ): string[] {
   const top = memberPointer(field.name);
   return field.secretPointers.flatMap((pointer) => {
     const held = resolvePointer(live, top + pointer) ?? '';
     const isUnseen = held === '' || (typeof held === 'string' && isMask(held, input.masks));
-    // Fingerprints are compared.
+    // Fingerprints can be compared, so a difference shows.
     if (pointer.includes('*') || !isUnseen || (typeof held === 'string' && isRedacted(held))) return [];
     const taking = takes(field, value, pointer);
     const isGiven =
@@ -168,7 +158,7 @@ export function unseenSecrets(
   });
 }
 
-/** True where live has the same secret that the desired value masks. */
+/** True if live may have the same secret that the desired value masks. */
 function holdsMaskOf(
   pointer: string,
   value: JsonValue,
@@ -186,7 +176,7 @@ function parentOf(pointer: string): string {
   return pointer.slice(0, pointer.lastIndexOf('/'));
 }
 
-/** A secret that is not supplied, with what is recorded instead. */
+/** A missing secret, with what is recorded instead. */
 function needOf(
   value: JsonValue,
   pointers: readonly string[],
@@ -207,9 +197,8 @@ function needOf(
 }
 
 /**
- * Whether the value needs a secret that it does not show. A rule for an entire kind has the secrets of all its types,
- * and the secret of one type must not be sent to the target of another. `unknown`: only a rule that names the record
- * can decide.
+ * Whether the value takes a secret that it does not show. A rule for an entire kind has the secrets of all its types, and the secret of
+ * one type must not be sent to the target of another. `unknown`: only a rule for this record may supply it.
  */
 function takes(field: FieldDefinition, value: JsonValue, pointer: string): 'yes' | 'no' | 'unknown' {
   const { secretsNeeded } = field;
@@ -223,7 +212,7 @@ function takes(field: FieldDefinition, value: JsonValue, pointer: string): 'yes'
   return groups.length === 0 || Object.values(secretsNeeded.byText).some(isIn) ? 'no' : 'unknown';
 }
 
-/** True where a PATCH of the field keeps omitted members: it merges, and the type that decides about secrets is the same. */
+/** True if a PATCH of the field keeps omitted members: it merges, and the type that determines the secrets is unchanged. */
 export function staysStored(field: FieldDefinition, value: JsonValue, live: JsonValue): boolean {
   if (!field.isMerged || !isJsonObject(live)) return false;
   const stored = getOwn(live, field.name);
@@ -233,13 +222,13 @@ export function staysStored(field: FieldDefinition, value: JsonValue, live: Json
   return equalValues(resolvePointer(value, by) ?? null, resolvePointer(stored, by) ?? null);
 }
 
-/** Only a member of an object can be left out; an element of an array, or the field itself, cannot. */
+/** True for a member of an object. An element of an array, or the field itself, cannot be left out. */
 function isOmittable(value: JsonValue, pointer: string): boolean {
   const parent = resolvePointer(value, parentOf(pointer));
   return pointer !== '' && isJsonObject(parent ?? null);
 }
 
-/** True for a secret of which `missingSecrets` decides whether it is needed. */
+/** True for a secret for which `missingSecrets` decides whether it is needed. */
 function isNeedKnown(field: FieldDefinition, value: JsonValue, pointer: string): boolean {
   const { secretsNeeded } = field;
   if (secretsNeeded === null) return field.secretPointers.includes(pointer);
@@ -249,18 +238,18 @@ function isNeedKnown(field: FieldDefinition, value: JsonValue, pointer: string):
     : groups.some((anyOf) => anyOf.includes(pointer));
 }
 
-/** The fields that steps may change, where these are not all. */
+/** The fields that steps may change, if these are not all. */
 export interface AskedFields {
   readonly has: (change: FieldChange) => boolean;
-  /** The same for a place in a body that is sent; false also where it may be an element with another index in live. */
+  /** The same for a place in a body that is sent; false also if it may be an element with another index in live. */
   readonly hasPointer: (pointer: string) => boolean;
-  /** What to do to have one more. */
+  /** How to include another one, as an instruction. */
   readonly more: (pointer: string) => string;
 }
 
 /**
- * The desired body with one member narrowed to the requested fields: the live value, with what was requested set as
- * desired. Returns the same object if everything that differs in the member was requested.
+ * The desired body with one member narrowed to the requested fields: its live value, with the requested places set as desired. The same
+ * object if all differences in the member were requested.
  */
 export function narrowedTo(
   { has, hasPointer, more }: AskedFields,
@@ -303,8 +292,8 @@ export function narrowedTo(
 }
 
 /**
- * The outermost list around an element that was added, removed or moved, or whose order differs: setting such a change
- * alone would shift the neighbours. Null for any other change.
+ * The outermost list with an element that was added, removed or moved, or whose order differs: applying only this change would shift
+ * the neighbours. Null for any other change.
  */
 export function listMovedIn({ path, from_path: fromPath, moved, from, to }: FieldChange): string | null {
   const isOneSided = from === undefined || to === undefined;
@@ -313,8 +302,8 @@ export function listMovedIn({ path, from_path: fromPath, moved, from, to }: Fiel
 }
 
 /**
- * Why the member cannot be sent without changing fields that were not requested; null if it can. A secret that the live
- * record does not show may differ from the one in the configuration.
+ * Why the member cannot be sent without changing fields that were not requested; null if it can. A configured secret may differ from
+ * the one that live does not show.
  */
 export function unaskedChange(
   { hasPointer: isAsked, more }: AskedFields,

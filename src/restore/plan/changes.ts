@@ -25,7 +25,7 @@ import {
 import { unseenSecrets } from './body.ts';
 import { planCreation } from './creations.ts';
 import { ownerObstacle, ownUserObstacle } from './guards.ts';
-import type { Draft, Fill, Inverse } from './plan.ts';
+import type { Draft, Inverse } from './plan.ts';
 import { outdatedNames, remapped } from './references.ts';
 import { planRemoval, removalKey } from './removals.ts';
 import {
@@ -41,13 +41,6 @@ import {
   writableFields,
 } from './settings.ts';
 import {
-  isLetterCaseOfName,
-  RENAME_BY_HAND,
-  SAME_BUT_FOR_CASE,
-  type SortedFields,
-  sortFields,
-} from './sorted-fields.ts';
-import {
   isDue,
   personReason,
   alternativePath,
@@ -60,9 +53,17 @@ import {
   joinedReasons,
   blocked,
 } from './steps.ts';
-import { askedFields, separateFields } from './update-body.ts';
+import {
+  askedFields,
+  isLetterCaseOfName,
+  RENAME_BY_HAND,
+  SAME_BUT_FOR_CASE,
+  separateFields,
+  type SortedFields,
+  sortFields,
+} from './update-fields.ts';
 
-/** Plans one record that both states have; false if there is nothing to do. */
+/** Plans one record that both states have; false if it is unchanged. */
 export function planChange(
   planning: Planning,
   definition: ResourceDefinition,
@@ -96,7 +97,7 @@ export function planChange(
 
 const FOUND_AGAIN = 'found again under another id';
 
-/** True for a live record that was found by its name or content: nobody knows what secrets it was given. */
+/** True for a live record that was matched by name or content: which secrets it has is unknown. */
 function isFoundAgain(
   { matching }: Planning,
   { kind }: ResourceDefinition,
@@ -113,7 +114,7 @@ function isFoundAgain(
   );
 }
 
-/** By field, the secrets that the configuration has and live does not show. */
+/** By field, places of secrets that the configuration has and live does not show. */
 function unseenIn(
   { input }: Planning,
   definition: ResourceDefinition,
@@ -123,14 +124,14 @@ function unseenIn(
   return writableFields(definition).flatMap((field) => {
     const value = isJsonObject(record.body) ? getOwn(record.body, field.name) : undefined;
     if (value === undefined || field.isCreateOnly || field.secretPointers.length === 0) return [];
-    const places = unseenSecrets(input, field, { record, value, live });
+    const places = unseenSecrets(input, field, record, value, live);
     return places.length === 0 ? [] : [{ field, places }];
   });
 }
 
 /**
- * Secrets that live does not show, and that no request sends: of the fields that the update sends without them, as the
- * service keeps those that it has, and those that were asked for by name.
+ * Places of secrets that live does not show and that the update does not send: in fields that it sends otherwise (the service keeps the
+ * secret that it has), and those that `--field` names.
  */
 function unsentSecrets(
   { input, drafts }: Planning,
@@ -161,6 +162,7 @@ function unsentSecrets(
   });
 }
 
+/** Plans the differences of a record that both states have; false if it is unchanged. */
 function planDifferences(
   planning: Planning,
   definition: ResourceDefinition,
@@ -246,12 +248,12 @@ function planDifferences(
   if (all.length + persons.length + unmanaged.length + dangling.length === 0 && !isMoved)
     return kept.size > 0;
   const draft: Draft = {
-    // A step names the record as the state has it: that is what a saved plan is checked against.
+    // The step refers to the record as the state has it: a saved plan is checked against that one.
     ...draftOf(planning, definition, asDesired, live, stepKey(desired, 'update')),
     name,
     fields: hiddenFields(definition, changes),
   };
-  /** A step of its own, for some of the fields. */
+  /** A separate step for some of the fields. */
   const apart = (what: string, fields: Draft['fields']): Draft => ({
     ...draft,
     key: stepKey(desired, what),
@@ -303,19 +305,19 @@ function planDifferences(
   return true;
 }
 
-/** Deleted first, it could be lost: a request may create it elsewhere, and its secrets are not in the mirror. */
+/** Not "delete and create": a request may create it elsewhere, and its secrets are not in the mirror. */
 function copyAdvice({ references }: ResourceDefinition, fields: readonly FieldChange[]): string {
   const parents = references.filter(({ pointer }) => fields.some(({ path }) => path === pointer));
   const names = parents.map(({ kind }) => definitionOf(kind).title.one).join(' and ');
   return `create a copy by hand in the ${names} that takes its place, and delete this one only when the copy works; or accept the difference`;
 }
 
-/** True for a change that would start what a creation leaves stopped. */
+/** True for a change that would start a record which creations leave stopped. */
 function isStart({ restore: { state } }: ResourceDefinition, { path, to }: FieldChange): boolean {
   return state?.field === topMember(path) && to !== state.onCreation;
 }
 
-/** Says which fields differ, and matter, that no request takes, or none that changes a record; null for none. */
+/** Says which differing fields that matter no request sets, or only a creation; null if there are none. */
 function unsettable(
   definition: ResourceDefinition,
   live: JsonValue,
@@ -323,7 +325,7 @@ function unsettable(
   isCompared: (change: FieldChange) => boolean,
 ): string | null {
   const names = new Set(serviceFields(definition).map(({ name }) => name));
-  // Of the record that is referred to, the id alone counts: an answer may have more of it.
+  // Only the pointer to the id counts: a response may show more of the record to which it refers.
   const unsendable = new Set(unsendableReferences(definition));
   const fixed = createOnlyReferences(definition);
   if (names.size + unsendable.size + fixed.length === 0) return null;
@@ -340,8 +342,8 @@ function unsettable(
 }
 
 /**
- * Why no step is planned if only fields differ that actions set (pausing and unpausing set the time of the last pause);
- * null where more differs, or where the user named the field.
+ * Why no step is planned if only fields differ that actions set (pausing and unpausing set the time of the last pause); null if other
+ * fields differ, or the user named the field.
  */
 function onlySetByActions(
   { input }: Planning,
@@ -354,18 +356,18 @@ function onlySetByActions(
   if (!names.every((name) => setByActions.has(name))) return null;
   const actions = state.actions.map(({ action }) => action).join(' and ');
   const fields = names.map((name) => `--field /${name}`).join(' ');
-  // An undo has no such option: its reader takes the command of a restore.
+  // Also in an undo, which has no such option: the command is a restore.
   return `${names.join(', ')} is set by ${actions}, and nothing else differs: \`tidemark restore REF ${fields}\` writes it`;
 }
 
-/** The record with values that the response shows elsewhere (`shownAt`) in their own fields, to be compared and sent. */
+/** The record with values that responses show elsewhere (`shownAt`) in their own fields, to be compared and sent. */
 function withShown(definition: ResourceDefinition, record: ParsedRecord): ParsedRecord {
   if (definition.fields.every(({ shownAt }) => shownAt === undefined)) return record;
   const body = withShownFields(definition, record.body);
   return body === record.body ? record : { ...record, body };
 }
 
-/** True where live masks the value, so a difference cannot be known. Two fingerprints can be compared. */
+/** True if live masks the value, so that a difference does not show. Two fingerprints can be compared. */
 function isHiddenLive({ from, to }: FieldChange, planning: Planning): boolean {
   if (typeof from === 'string' && typeof to === 'string' && isRedacted(from) && isRedacted(to)) return false;
   return typeof from === 'string' && to !== undefined && to !== null && isMask(from, planning.input.masks);
@@ -376,12 +378,13 @@ interface Changing {
   readonly changes: readonly FieldChange[];
   readonly remap: ReturnType<typeof remapped>;
   readonly sorted: SortedFields;
-  /** What stays as live has it, since it was accepted as drift, by place. */
+  /** By place, the changes that are left as they are because they were accepted as drift. */
   readonly kept: ReadonlyMap<string, FieldChange>;
   /** The record as the state has it, by which its secrets are looked up. */
   readonly asDesired: ParsedRecord;
 }
 
+/** Plans the update and the action of a record, and a blocked step for each field that cannot be restored. */
 function planSorted(
   planning: Planning,
   definition: ResourceDefinition,
@@ -392,8 +395,8 @@ function planSorted(
   const { input } = planning;
   const { act } = sorted;
   const asked = askedFields(input, kept);
-  const resent =
-    act?.order === 'before' ? fieldsSetByAction(definition, act.alsoSets, desired, sorted.send) : [];
+  const isActFirst = act?.order === 'before';
+  const resent = isActFirst ? fieldsSetByAction(definition, act.alsoSets, desired, sorted.send) : [];
   const isAgain = isFoundAgain(planning, definition, desired, live);
   const unseen = isAgain && sorted.send.length > 0 ? unseenIn(planning, definition, asDesired, live) : [];
   const withSecrets = unseen
@@ -406,7 +409,7 @@ function planSorted(
     );
   const sent = [...sorted.send, ...resent, ...withSecrets];
   const built = separateFields(input, asked, asDesired, remap, sent, live, isAgain);
-  // One that is sent for its secrets alone is equal otherwise: without them, there is nothing to restore of it.
+  // A field that would be sent only for its secrets is equal otherwise: if it cannot be sent, nothing is left to restore in it.
   const stopped = built.stopped.filter(({ name }) => withSecrets.every((field) => field.name !== name));
   const parameters = liveParameters(definition, live);
   const present = {
@@ -432,31 +435,37 @@ function planSorted(
     };
     planning.put(blocked(step, obstacle, reason));
   }
-  // The record may run again only as desired: not while a part of it cannot be restored.
+  // The record must not run again while a part of it cannot be restored.
   const isActBlocked = act?.order === 'after' && isStopped;
-  // What the action sets too waits with it: sent alone, it would contradict the state that stays.
+  // Fields that the action sets wait with it: sent alone, they would contradict the present state.
   const held = isActBlocked ? act.alsoSets : [];
   const body = Object.fromEntries(Object.entries(built.body).filter(([name]) => !held.includes(name)));
   const names = Object.keys(body);
   if (names.length > 0) {
     const fills = built.fills.filter(({ pointer }) => !held.includes(topMember(pointer)));
-    const first = act?.order === 'before';
+    const resentNames = resent.map(({ name }) => name).join(', ');
     planning.put({
       ...draft,
       action: 'update',
       fields: only(draft.fields, names).filter(({ path }) => !blockedPaths.has(path)),
       reason: joinedReasons([
-        resent.length === 0 || act === null ? null : resentText(act.action, resent),
+        resent.length === 0 ? null : `${act?.action} sets ${resentNames} again: restored as desired`,
         otherSecretsText(built.others),
-        unseenText(unseen.flatMap(({ places }) => places).filter((place) => isFilled(fills, place))),
+        unseenText(
+          unseen
+            .flatMap(({ places }) => places)
+            .filter((place) =>
+              fills.some(({ pointer, from }) => from === 'configuration' && pointer === place),
+            ),
+        ),
       ]),
       request: {
         ...requestFor(definition, 'update', parameters, body, fills),
         alternative: alternativePath(definition, 'update', parameters, live.body, []),
       },
-      precondition: first ? { state: 'after', step: actKey } : present,
+      precondition: isActFirst ? { state: 'after', step: actKey } : present,
       inverse: inverseOf(definition, changes, live.body, names),
-      after: [...requiredSteps(parameters, fills), ...(first ? [actKey] : [])],
+      after: [...requiredSteps(parameters, fills), ...(isActFirst ? [actKey] : [])],
     });
   }
   if (act === null) return;
@@ -477,22 +486,13 @@ function planSorted(
   planning.put(isActBlocked ? blocked(step, 'depends_on_blocked', reason) : step);
 }
 
-function isFilled(fills: readonly Fill<string>[], place: string): boolean {
-  return fills.some(({ pointer, from }) => from === 'configuration' && pointer === place);
-}
-
-/** The note of a step that sends secrets though nothing shows that they differ; null without any. */
+/** The note of a step that sends secrets without knowing whether they differ; null if it sends none. */
 function unseenText(places: readonly string[]): string | null {
   if (places.length === 0) return null;
   return `${FOUND_AGAIN}: the secrets at ${places.join(', ')} are sent as configured, since the service does not show what it has`;
 }
 
-/** Why a step sends fields that may be equal now. */
-function resentText(action: string, resent: readonly FieldDefinition[]): string {
-  return `${action} sets ${resent.map(({ name }) => name).join(', ')} again: restored as desired`;
-}
-
-/** Writable fields that the preceding action sets: sent again as desired, though they may be equal now. */
+/** Writable fields that the preceding action sets, and that are therefore sent although they may be equal now. */
 function fieldsSetByAction(
   definition: ResourceDefinition,
   names: readonly string[],
@@ -512,7 +512,7 @@ function only(fields: readonly FieldChange[], names: readonly string[]): FieldCh
   return fields.filter(({ path }) => names.includes(topMember(path)));
 }
 
-/** The managed fields that a step overwrites, as they are. */
+/** The inverse of an update: the changed managed fields as they are now. */
 function inverseOf(
   definition: ResourceDefinition,
   changes: readonly FieldChange[],
@@ -535,8 +535,8 @@ function unchangeable({ title }: ResourceDefinition): string {
 }
 
 /**
- * Adds the command that replaces them to the records that are blocked since their kind has no PATCH.
- * @param extraOf how many records of the kind it would remove besides: those that the desired state does not have
+ * Adds the command that replaces the records to steps that are blocked because their kind has no PATCH.
+ * @param extraOf how many other records of the kind the command would remove, because the desired state does not have them
  */
 export function nameReplacements(planning: Planning, extraOf: (kind: Kind) => number): void {
   const { definitions, desired, live, options } = planning.input;
@@ -555,7 +555,7 @@ export function nameReplacements(planning: Planning, extraOf: (kind: Kind) => nu
   }
 }
 
-/** A kind without PATCH: the record is removed and created again, if removing was requested. */
+/** For a kind without PATCH: removes the record and creates it again, if `--prune` allows that. */
 function planReplacement(
   planning: Planning,
   definition: ResourceDefinition,
@@ -582,7 +582,7 @@ function planReplacement(
   const { replacesNamesake } = definition.restore;
   planCreation(planning, definition, desired, replacesNamesake ? [] : [removalKey(live)]);
   const creation = planning.drafts.get(createKey);
-  // What could not be created again is not removed either.
+  // Not removed if it could not be created again.
   if (creation?.action === 'create')
     planRemoval(planning, definition, live, replacesNamesake ? [createKey] : []);
 }

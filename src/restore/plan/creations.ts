@@ -1,4 +1,4 @@
-/** Steps for desired records that live does not have. */
+/** Steps for desired records that live lacks. */
 import { CATALOG } from '../../catalog/catalog.ts';
 import type { FieldDefinition, Creation } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
@@ -23,6 +23,7 @@ import {
   unmanagedChanges,
   unmanagedReason,
   creatableFields,
+  isSet,
   placeChoice,
   serviceChoice,
   serviceFields,
@@ -57,7 +58,7 @@ export function planCreation(
   const { parameters, unknown, shown } = planning.references.scope(desired.scope);
   const key = stepKey(desired, 'create');
   const draft: Draft = {
-    // A step names the record as the state has it, by which its secrets are looked up.
+    // The step refers to the record as the state has it: its secrets are looked up by that one.
     ...draftOf(planning, definition, asDesired, null, key),
     name: recordName(definition, desired.body, desired.id),
     scope: shown,
@@ -80,11 +81,11 @@ export function planCreation(
       : blocked(draft, 'reference_unknown', unknown);
   if (stopped !== null) planning.put(stopped);
   else if (restore.creation.by === 'invitation')
-    planInvitation(planning, definition, desired, draft, restore.creation, parameters);
+    planning.put(invitationStep(planning, definition, desired, draft, restore.creation, parameters));
   else planRequest(planning, definition, { asDesired, desired }, draft, parameters);
 }
 
-/** The step where the record cannot be created by a request of this plan, with the reason; null where it can. */
+/** The blocked or manual step if no request of this plan can create the record; null if one can. */
 function stoppedCreation(
   planning: Planning,
   definition: ResourceDefinition,
@@ -118,7 +119,7 @@ function wanted(definition: ResourceDefinition, desired: ParsedRecord): Draft['f
   return compareRecords(definition, undefined, desired, mode)?.fields ?? [];
 }
 
-/** Why the record need not be restored: another one replaces it. */
+/** Why the record need not be restored, because another one replaces it; null if none does. */
 function replacedReason(
   planning: Planning,
   definition: ResourceDefinition,
@@ -137,7 +138,10 @@ function replacedReason(
   return value !== '' && isThere ? replacedBy.reason : null;
 }
 
-/** @param record as the state has it, by which its secrets are looked up, and as it is to be created */
+/**
+ * Plans the request that creates a record, and the steps that follow it.
+ * @param asDesired the record as the state has it, by which its secrets are looked up; `desired`: as it is to be created
+ */
 function planRequest(
   planning: Planning,
   definition: ResourceDefinition,
@@ -174,7 +178,7 @@ function planRequest(
     );
     return;
   }
-  // What a sandbox assigns, no client uses.
+  // No client uses the keys of a sandbox.
   const assigned = input.isPractice === true ? [] : assignedKeys(definition, desired.body);
   const switches = switchedOn(definition, desired);
   planning.put({
@@ -219,7 +223,7 @@ function leftToService(
   ]);
 }
 
-/** Values that the desired body holds elsewhere, and those that are unknown. */
+/** Adds values to the body that the desired record has elsewhere; returns those that are unknown. */
 function addDerived(
   planning: Planning,
   definition: ResourceDefinition,
@@ -239,7 +243,7 @@ function addDerived(
       unknown.push({ pointer, reason: `the desired record does not hold it at ${from.join(' or ')}` });
       continue;
     }
-    // It may be in the body already, mapped as a reference: this is the same id, looked up the same way.
+    // The body may have it already, as a reference: that gives the same id.
     const id = idText(value);
     const found = planning.references.resolve(kind, id, desired.scope);
     if ('unknown' in found) unknown.push({ pointer, reason: found.unknown });
@@ -252,7 +256,7 @@ function addDerived(
   return unknown;
 }
 
-/** Sets the state that a new record starts in; returns the action that leads to the desired one, if it is another. */
+/** Sets the state in which a new record starts; returns the action that leads to the desired state, if that is another one. */
 function addState(definition: ResourceDefinition, body: JsonObject): string | null {
   const { state } = definition.restore;
   if (state === null) return null;
@@ -289,7 +293,7 @@ function planFollowingAct(
   });
 }
 
-/** A separate step for members that no request sets: the creation will be verified without them. */
+/** A separate step for members that no request sets, so that the creation is verified without them. */
 function planUnsendable(
   planning: Planning,
   definition: ResourceDefinition,
@@ -307,8 +311,8 @@ function planUnsendable(
 }
 
 /**
- * A separate step for a switch that matters by the severity of drift, was on, and that no request sets, such as that a project is
- * private: until a person has looked, the new record may be open.
+ * A separate manual step for switches of high severity that were on and that no request sets, such as that a project is private: until
+ * somebody turns it on, the new record may be open.
  */
 function planSwitches(
   planning: Planning,
@@ -325,7 +329,7 @@ function planSwitches(
   });
 }
 
-/** Switches that were on and that the service chooses. */
+/** Switches of high severity that were on and that no request sets. */
 function switchedOn(definition: ResourceDefinition, { body }: ParsedRecord): string[] {
   return serviceFields(definition).flatMap(({ name, type, severity }) =>
     type === 'boolean' &&
@@ -337,7 +341,7 @@ function switchedOn(definition: ResourceDefinition, { body }: ParsedRecord): str
   );
 }
 
-/** What only a person can do once the record is there, and the fields that wait for it. */
+/** A separate step for what only a person can do once the record exists, and for the fields that wait for it. */
 function planPersonAfter(
   planning: Planning,
   definition: ResourceDefinition,
@@ -345,10 +349,7 @@ function planPersonAfter(
   created: Draft,
   later: readonly FieldDefinition[],
 ): void {
-  const waiting = later.filter(({ name }) => {
-    const value = isJsonObject(desired.body) ? getOwn(desired.body, name) : undefined;
-    return value !== undefined && value !== null && value !== false && value !== '';
-  });
+  const waiting = later.filter(({ name }) => isJsonObject(desired.body) && isSet(getOwn(desired.body, name)));
   const due = definition.restore.byPerson.filter((condition) => isDue(condition, desired.body, null));
   if (waiting.length === 0 && due.length === 0) return;
   const names = waiting.map(({ name }) => name);
@@ -362,13 +363,13 @@ function planPersonAfter(
 }
 
 /**
- * What an invited person comes back to, and how the rest comes back: what names the member waits for the acceptance, and the invite
- * carries only the level. While the removal of the person is held, the rest may have been removed at once: it is in the last run that saw
- * both.
+ * How an invited member comes back, and what the invite does not bring back: it has only the level, and records that refer to the member
+ * can be restored only after the invite is accepted. If the removal of the member is held, those may have been removed before: they are
+ * in the last run that saw the member.
  */
 function comesBack({ input }: Planning, { kind, title }: ResourceDefinition, desired: ParsedRecord): string {
   const text = 'invited: comes back when the invite is accepted';
-  // Neither an undo nor a sandbox is restored again.
+  // After an undo, or in a sandbox, there is no second restore.
   if (input.options.inviteMissing === null || input.isPractice === true) return text;
   const waiting = CATALOG.filter(({ references }) => references.some((each) => each.kind === kind));
   const closed = waiting.every((each) => writableFields(input.definitions(each.kind)).length === 0);
@@ -384,16 +385,13 @@ function comesBack({ input }: Planning, { kind, title }: ResourceDefinition, des
   return `${text}, without ${names}: after that, \`${command}${kinds}\` brings them back; ${rest}`;
 }
 
-/** The text at a place in lower case; empty if there is none. */
+/** The text at a pointer in lower case; empty if there is none. */
 function textAt(body: JsonValue, pointer: string): string {
   const value = resolvePointer(body, pointer);
   return typeof value === 'string' ? value.toLowerCase() : '';
 }
 
-/**
- * Marks live invites of desired members that are missing live: accepting them brings the member back, whether a restore
- * or a person sent the invite.
- */
+/** A test for live invites of missing members: accepting one brings the member back, whoever sent it. */
 export function awaitedInvitations({ matching }: Planning): (live: ParsedRecord) => boolean {
   const fields = new Map<Kind, string>();
   const awaited = new Set<string>();
@@ -417,16 +415,15 @@ export function awaitedInvitations({ matching }: Planning): (live: ParsedRecord)
   };
 }
 
-/** A missing record that only comes back by an invitation, and the live one that is open for it. */
+/** The invitation for a missing record that only comes back by one. */
 interface Invited {
-  /** What an invitation for it says. */
+  /** The body of the request. */
   readonly body: JsonObject;
-  /** The field that holds the address. */
-  readonly address: string;
-  /** Empty where the desired record has none. */
+  /** The address; empty if the desired record has none. */
   readonly to: string;
+  /** The live invitation to that address. */
   readonly open: ParsedRecord | undefined;
-  /** The open one gives what is desired: nothing is left to do but to wait. */
+  /** True if the open one is as desired: it only has to be accepted. */
   readonly isSame: boolean;
 }
 
@@ -443,7 +440,7 @@ function invitedAs(
   const address = Object.keys(fields)[0] ?? '';
   const to = textAt(body, memberPointer(address));
   const organization = matching.liveScope(desired.scope)?.organization_id;
-  // An expired one is not a reason to wait; the service removes it.
+  // The service removes an expired one, so it cannot be accepted any more.
   const open = (matching.kinds.get(kind)?.live ?? []).find(
     (other) =>
       to !== '' &&
@@ -457,13 +454,13 @@ function invitedAs(
       ([field, value]) =>
         field === address || equalValues(resolvePointer(open.body, memberPointer(field)) ?? null, value),
     );
-  return { body, address, to, open, isSame };
+  return { body, to, open, isSame };
 }
 
 /**
- * What a step waits for if it needs a missing member, who only comes back by accepting an invite: no step of this plan
- * gives the id. Null if it needs none. `isOpen`: there is an invite already, so that one can only wait.
- * @param needs keys of steps that would create what it refers to
+ * Why a step has to wait if it needs a missing member, who only comes back by accepting an invite, with an id that is not known yet. Null
+ * if it needs none. `isOpen`: the invite was sent and has to be accepted.
+ * @param needs keys of the steps that would create the records to which it refers
  */
 function awaitedAcceptance(
   planning: Planning,
@@ -483,59 +480,51 @@ function awaitedAcceptance(
   return null;
 }
 
-/** Plans an invitation, or says why a person has to act, or that one is open already. */
-function planInvitation(
+/** The step that invites; manual or blocked if an invitation is open already, or none may be sent. Plans the removal of a replaced one. */
+function invitationStep(
   planning: Planning,
   definition: ResourceDefinition,
   desired: ParsedRecord,
-  draft: Draft,
+  created: Draft,
   creation: Extract<Creation<Kind>, { by: 'invitation' }>,
   parameters: readonly Parameter<string>[],
-): void {
+): Draft {
   const { input, matching } = planning;
   const invitation = input.definitions(creation.kind);
   const { body, to, open, isSame } = invitedAs(planning, desired, creation);
-  // Whoever waits for the member waits in vain: an invitation gives no member's id.
-  const key = stepKey(desired, 'invite');
-  if (isSame) {
-    // Nothing is left to send, and the member is not back: a person has to accept.
-    const reason = comesBack(planning, definition, desired);
-    planning.put(manual({ ...draft, key, fields: [] }, 'needs_person', reason));
-    return;
-  }
+  // Not the key `create`: steps that need the member must not wait for this one, since an invitation gives no member id.
+  const draft: Draft = { ...created, key: stepKey(desired, 'invite') };
+  // If it is as desired, there is nothing to send, but the invited person has to accept.
+  if (isSame)
+    return manual({ ...draft, fields: [] }, 'needs_person', comesBack(planning, definition, desired));
   const { inviteMissing } = input.options;
   if (inviteMissing !== true || to === '') {
     const way = inviteMissing === null ? '' : '; --invite-missing sends the invite';
-    planning.put(manual({ ...draft, key }, 'not_creatable', `${creation.reason}${way}`));
-    return;
+    return manual(draft, 'not_creatable', `${creation.reason}${way}`);
   }
   const liveScope = matching.liveScope(desired.scope);
   const doubt = liveScope === null ? null : planning.references.absenceDoubt(creation.kind, liveScope);
   if (doubt !== null) {
     const reason = `${doubt}, so whether an ${invitation.title.one} is open is not known`;
-    planning.put(blocked({ ...draft, key }, 'collection_not_read', reason));
-    return;
+    return blocked(draft, 'collection_not_read', reason);
   }
   if (open !== undefined && input.options.prune === null) {
-    // Of this record only: --prune of the kind would remove everything else that came since.
+    // With --id, because --prune for the entire kind would remove everything else that came since.
     const command = `${planCommand({ from: input.desired.reference, to: input.live.reference })} --kind ${desired.kind} --id ${shellWord(desired.id)} --invite-missing --prune --max-removals 1`;
     const reason = `another ${invitation.title.one} to that address is open, and would be replaced: only with --prune and --max-removals, as in \`${command}\``;
-    planning.put(blocked({ ...draft, key }, 'not_replaceable', reason));
-    return;
+    return blocked(draft, 'not_replaceable', reason);
   }
   if (open !== undefined && planning.accepted.keepsRecord(null, open)) {
     const reason = `another ${invitation.title.one} to that address is open, stays as it is, and would be replaced: to allow this, leave out --keep-accepted`;
-    planning.put(blocked({ ...draft, key }, 'not_replaceable', reason));
-    return;
+    return blocked(draft, 'not_replaceable', reason);
   }
-  // The service lets the older one go without a word: as a step it is shown and counted.
+  // The service would remove the older one silently: a step makes that visible and counts it.
   const { replacesNamesake } = invitation.restore;
-  if (open !== undefined) planRemoval(planning, invitation, open, replacesNamesake ? [key] : []);
+  if (open !== undefined) planRemoval(planning, invitation, open, replacesNamesake ? [draft.key] : []);
   for (const { field, option } of invitation.restore.requestValues)
     setOwn(body, field, input.options[option]);
-  planning.put({
+  return {
     ...draft,
-    key,
     action: 'create',
     request: requestFor(invitation, 'create', parameters, body, []),
     reason: joinedReasons([draft.reason, comesBack(planning, definition, desired)]),
@@ -546,5 +535,5 @@ function planInvitation(
       ...requiredSteps(parameters, []),
       ...(open === undefined || replacesNamesake ? [] : [removalKey(open)]),
     ],
-  });
+  };
 }

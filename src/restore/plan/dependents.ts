@@ -1,4 +1,4 @@
-/** Which collections a plan has to read, and which live records are removed along with another one. */
+/** Which kinds a plan has to read, and which live records are removed along with another one. */
 import { CATALOG, scopeKey, familyKinds } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
@@ -7,10 +7,11 @@ import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { pointerTo, resolvePointer } from '../../core/json-pointer.ts';
 import type { ParsedRecord } from '../../diff/change.ts';
 import { idText } from '../../diff/match-records.ts';
+import { contains } from '../../diff/states.ts';
 import { placesOf } from '../places.ts';
 import type { Planning } from './steps.ts';
 
-/** Kinds of which records go with one of this kind; none for kinds that are never removed. */
+/** The kinds whose records are removed along with one of this kind; none if it is never removed. */
 export function dependentKinds(
   kind: Kind,
   definitions: (kind: Kind) => ResourceDefinition,
@@ -27,18 +28,18 @@ function isBelow({ scope }: ResourceDefinition, kind: Kind): boolean {
   return key !== undefined && scope.includes(key);
 }
 
-/** Pointers by which a kind that has no PATCH names the records of another: such a record is nothing but that link. */
+/** Pointers by which a kind without PATCH refers to records of another: such a record is only a link. */
 function linksTo(other: ResourceDefinition, { kind, idPath }: ResourceDefinition): string[] {
   if (other.operation('update') !== undefined) return [];
   const references = other.references.filter(
     (reference) => reference.kind === kind && reference.target === pointerTo(idPath),
   );
-  // An answer may hold the id elsewhere.
+  // A response may show the id elsewhere.
   const shown = other.restore.derived.filter((derived) => derived.kind === kind).flatMap(({ from }) => from);
   return [...new Set([...references.map(({ pointer }) => pointer), ...shown])];
 }
 
-/** The live records of a kind that go with this one; or why they are not known. */
+/** The live records of a kind that are removed along with this one; or why they are not known. */
 export function dependentsOf(
   { input, matching, references }: Planning,
   removed: ParsedRecord,
@@ -56,7 +57,7 @@ export function dependentsOf(
   const live = matching.kinds.get(other.kind)?.live ?? [];
   return { records: live.filter((record) => isRemovedWith(other, record, definition, removed)) };
 
-  /** True where every collection of the kind inside the scope was read, and so were those that lead to it. */
+  /** True if every collection of the kind inside the scope was read, and so were the lists of their parents. */
   function isReadWithin(kind: ResourceDefinition, scope: Scope): boolean {
     if (isNotOffered(kind.kind, scope)) return true;
     const [parent] = parentsOf(kind).slice(-1);
@@ -65,8 +66,8 @@ export function dependentsOf(
       return references.isRead(kind.kind, scope);
     }
     if (SCOPE_KIND[own] !== parent || !isReadWithin(input.definitions(parent), scope)) return false;
-    const parents = (matching.kinds.get(parent)?.live ?? []).filter((record) =>
-      isInside(removed.scope, record),
+    const parents = (matching.kinds.get(parent)?.live ?? []).filter(({ scope: each }) =>
+      contains(each, removed.scope),
     );
     return parents.every((record) => references.isRead(kind.kind, { ...record.scope, [own]: record.id }));
   }
@@ -78,36 +79,31 @@ export function dependentsOf(
   }
 }
 
-/** True for a record of `other` that goes when this one is removed. */
+/** True for a record of `other` that is removed along with this one. */
 export function isRemovedWith(
   other: ResourceDefinition,
   record: ParsedRecord,
   definition: ResourceDefinition,
   removed: ParsedRecord,
 ): boolean {
-  if (record.kind !== other.kind || !isInside(removed.scope, record)) return false;
+  const { kind, scope, body } = record;
+  if (kind !== other.kind || !contains(scope, removed.scope)) return false;
   const key = scopeKeyNaming(removed.kind);
-  if (key !== undefined && record.scope[key] === removed.id) return true;
-  return names(record, linksTo(other, definition), removed.id);
-}
-
-function isInside(within: Scope, { scope }: ParsedRecord): boolean {
-  return (Object.entries(within) as [keyof Scope, string][]).every(([name, id]) => scope[name] === id);
-}
-
-function names({ body }: ParsedRecord, links: readonly string[], id: string): boolean {
-  return links.some((pattern) =>
-    placesOf(body, pattern).some((pointer) => {
+  if (key !== undefined && scope[key] === removed.id) return true;
+  return linksTo(other, definition)
+    .flatMap((pattern) => placesOf(body, pattern))
+    .some((pointer) => {
       const value = resolvePointer(body, pointer);
-      return value !== undefined && value !== null && typeof value !== 'boolean' && idText(value) === id;
-    }),
-  );
+      return (
+        value !== undefined && value !== null && typeof value !== 'boolean' && idText(value) === removed.id
+      );
+    });
 }
 
 /**
- * The kinds to read, in catalog order: those asked for, their parents, what they refer to, what is in their place,
- * and the other kinds that show the same records. Kinds that are never written are left out.
- * @param removes true where records may be removed: then what goes with them is read too
+ * The kinds to read, in catalog order: the requested ones, their parents, the kinds that they refer to or that replace them, and the
+ * other kinds that show the same records. Kinds that are never written are left out.
+ * @param removes true if records may be removed: then the kinds that are removed along with them are read too
  */
 export function kindsToRead(
   asked: ReadonlySet<Kind>,
@@ -133,7 +129,7 @@ export function kindsToRead(
   return CATALOG.map(({ kind }) => kind).filter((kind) => needed.has(kind));
 }
 
-/** The records that a record needs: its parents, and those that its body names. */
+/** The records that a record needs: its parents, and those to which its body refers. */
 export function recordsNamedBy(
   { references, restore }: ResourceDefinition,
   { scope, body }: Pick<ParsedRecord, 'scope' | 'body'>,

@@ -1,13 +1,13 @@
-/** Reads the planner's input: both states, ids of recreated records, the key's own user, configured secrets. Only GET. */
+/** Reads the planner's input: both states, ids of recreated records, the key's own user, configured secrets. Sends only GET. */
 import type { CollectionKey, RecordKey } from '../../catalog/order.ts';
-import { collectionKey, scopeKey } from '../../catalog/catalog.ts';
+import { collectionKey } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import { type Kind, KINDS } from '../../catalog/kinds.ts';
 import { SCOPE_KIND } from '../../catalog/lineage.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { SourceConfig } from '../../config/config.ts';
 import { TidemarkError } from '../../core/errors.ts';
-import { formatInteger, plural } from '../../core/wording.ts';
+import { plural } from '../../core/wording.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
 import { type ParsedRecord, type Skipped, fieldFilter } from '../../diff/change.ts';
 import type { IgnoreTest } from '../../diff/rules.ts';
@@ -43,27 +43,27 @@ import { writableFields } from './settings.ts';
 
 export interface Gathered {
   readonly input: PlanInput;
-  /** Notes for the user beside the plan, one line each. */
+  /** Notes for the user, shown with the plan, one line each. */
   readonly notes: readonly string[];
 }
 
 /**
  * Reads both sides.
  * @throws TidemarkError when nothing that was requested can be restored or compared; `reference_unknown` for an id or
- * organization that neither side has; `mirror_corrupt` where desired records were deleted, or what is to be kept is not as it was accepted; `usage` for a kind that is never written, or a field that is not a pointer; what
- * reading live throws
+ * organization that neither side has; `mirror_corrupt` if desired records were deleted from the mirror, or acceptances to keep
+ * contradict the audit log; `usage` for a kind that is never written, or a field that is not a pointer; what reading live throws
  */
 export async function readPlanInput(given: GatherOptions): Promise<Gathered> {
   const options = withKindsBelow(given);
   const { request, desired, source, definitions, now } = options;
-  // Ids name records, also by the ids before and after a recreation; the other filters name collections.
+  // Ids select records, also by the ids before and after a recreation; the other filters select collections.
   const { ids, ...filter } = everyName(request.filter, options.idMap);
   const idsOf = ids === undefined ? null : idChoice(ids, options.idMap);
   const isField = fieldChoice(request.fields);
   const asked = askedKinds(options, idsOf);
   const chosen = askedKinds({ ...given, request: { ...given.request, withChildren: false } }, idsOf);
   const kinds = kindsToRead(asked, definitions, request.prune !== null);
-  // Where one was deleted, `--prune` would remove the record from the service.
+  // If one was deleted from the mirror, `--prune` would remove it from the service.
   desired.requireCounted?.(desired.collections().filter(({ kind }) => kinds.includes(kind)));
   const { live, within } = await readWithin(options, kinds);
   const parts = filterParts(filter, desired, live);
@@ -77,7 +77,7 @@ export async function readPlanInput(given: GatherOptions): Promise<Gathered> {
     ...skippedCollections(options, live, asked, parts, (kind) =>
       [...wanted, ...there].some((record) => record.kind === kind && isWithin(record)),
     ),
-    ...doubtfulCollections(options, live, asked, parts, () => extraIn(wanted, there)),
+    ...doubtfulCollections(options, live, asked, parts, [wanted, there]),
   ];
   if (idsOf === null && request.filter.kinds !== undefined)
     skipped.push(...leadingLists(options, live, asked));
@@ -143,7 +143,7 @@ export async function readPlanInput(given: GatherOptions): Promise<Gathered> {
   };
 }
 
-/** A line for each kind that the desired state's run did not ask for: its records are those of an earlier run. */
+/** A line for each kind that the run of the desired state did not read: its records are those of an earlier run. */
 function unaskedNotes(
   desired: LoadedState,
   asked: ReadonlySet<Kind>,
@@ -158,15 +158,16 @@ function unaskedNotes(
   return [...new Set(found)];
 }
 
-/** Desired records that the plan is not about, since the configuration excludes their kinds; a line for all of them. */
+/** One line about the desired records that are left out because the configuration excludes their kinds. */
 function excludedNotes({ request, desired, definitions, source }: GatherOptions): string[] {
   const { kinds, ids } = request.filter;
   if (kinds !== undefined || ids !== undefined) return [];
   const included = wantedKinds(source, null);
   const excluded = KINDS.filter((kind) => !included.has(kind) && definitions(kind).restore.never === null);
+  if (excluded.length === 0) return [];
   const counts = new Map<Kind, number>();
   for (const part of filterParts({ ...request.filter, kinds: excluded }, desired))
-    for (const { kind } of excluded.length === 0 ? [] : (desired.keys?.(part) ?? desired.records(part)))
+    for (const { kind } of desired.keys?.(part) ?? desired.records(part))
       counts.set(kind, (counts.get(kind) ?? 0) + 1);
   if (counts.size === 0) return [];
   const total = [...counts.values()].reduce((sum, count) => sum + count, 0);
@@ -176,15 +177,14 @@ function excludedNotes({ request, desired, definitions, source }: GatherOptions)
   ];
 }
 
-/** As of a run that had seen it; a state from before knows nothing of it. */
+/** For `PlanInput`: the held removals that were found up to the run `asOf`. */
 function goneWithHeld(
   { held, lastSeen }: Pick<GatherOptions, 'held' | 'lastSeen'>,
   asOf = 0,
 ): Required<Pick<PlanInput, 'goneSince' | 'lastSeen'>> {
   const known = held.filter(({ since }) => since <= asOf);
-  const since = new Map(known.map((each) => [`${each.kind} ${scopeKey(each.scope)} ${each.id}`, each.since]));
-  const goneSince = ({ kind, scope, id }: ParsedRecord): number | undefined =>
-    since.size === 0 ? undefined : since.get(`${kind} ${scopeKey(scope)} ${id}`);
+  const runs = new Map(known.map((each) => [recordKey(each), each.since]));
+  const goneSince = (record: ParsedRecord): number | undefined => runs.get(recordKey(record));
   return {
     goneSince,
     lastSeen: (record) => {
@@ -194,7 +194,7 @@ function goneWithHeld(
   };
 }
 
-/** The filter with every id that the named organizations and projects ever had. */
+/** The filter with all ids that the named organizations and projects ever had. */
 function everyName(filter: StateFilter, idMap: readonly IdMapping[]): StateFilter {
   const { organizations, projects } = filter;
   return {
@@ -206,7 +206,7 @@ function everyName(filter: StateFilter, idMap: readonly IdMapping[]): StateFilte
   };
 }
 
-/** Live, with the filter for the part that was read. */
+/** Reads live; returns it with the filter of what was read. */
 async function readWithin(
   { request, desired, readLive, source, idMap }: GatherOptions,
   kinds: readonly Kind[],
@@ -225,7 +225,7 @@ async function readWithin(
   return { live, within: { kinds, organizations } };
 }
 
-/** Both states; records with the same text in both share it. */
+/** The records of both states, parsed on first use. Records with the same text in both share it. */
 function parsedRecords(
   desired: Iterable<RecordState>,
   live: Iterable<RecordState>,
@@ -241,7 +241,7 @@ function parsedRecords(
   return [wanted, there];
 }
 
-/** One side of a plan: the state's records of these kinds, and which of its collections are complete. */
+/** One side of a plan: the state's records of these kinds, and its collections. */
 export function planSide(state: LoadedState, filter: StateFilter): PlanState {
   return stateSide(state, filter, parsedRecords(state.records(filter), [])[0], hasKnownRecords);
 }
@@ -274,12 +274,12 @@ function hasKnownRecords(coverage: Coverage): boolean {
   return coverage.how === 'read' && coverage.isPartial !== true;
 }
 
-/** False also where the newest complete list is older than the state: what was created after it is missing. */
+/** False also if the newest complete list is older than the state: records created after it are missing. */
 function hasAllRecords(coverage: Coverage): boolean {
   return hasKnownRecords(coverage) && coverage.how === 'read' && coverage.stale === undefined;
 }
 
-/** The desired side without organizations that live was not read for. */
+/** The desired side without what was left out when live was read, or may exist there unseen. */
 function withinReach(whole: PlanState, live: LoadedState, notes: string[]): PlanState {
   const outside = (kind: Kind, scope: Scope): string | null => {
     const coverage = live.coverage(kind, scope);
@@ -300,14 +300,12 @@ function withinReach(whole: PlanState, live: LoadedState, notes: string[]): Plan
     if (reason !== null) left.set(reason, (left.get(reason) ?? 0) + 1);
     return reason === null;
   });
-  for (const [reason, count] of left) {
-    notes.push(`left out: ${formatInteger(count)} desired ${count === 1 ? 'record' : 'records'}: ${reason}`);
-  }
+  for (const [reason, count] of left) notes.push(`left out: ${plural(count, 'desired record')}: ${reason}`);
   const collections = whole.collections.filter(({ kind, scope }) => outside(kind, scope) === null);
   return { ...whole, records, collections };
 }
 
-/** With the kinds below those that were named, where these are asked for. */
+/** With `--with-children`: the options with the kinds below the named ones added. */
 function withKindsBelow(options: GatherOptions): GatherOptions {
   const { request } = options;
   const { kinds } = request.filter;
@@ -316,12 +314,12 @@ function withKindsBelow(options: GatherOptions): GatherOptions {
   return { ...options, request: { ...request, filter: { ...request.filter, kinds: all } } };
 }
 
-/** Of these, filters of their own select what is below one: `--with-children` is then about what was lost with it. */
+/** Other filters select everything below one of these, so `--with-children` means only what was lost with it. */
 const SELECTABLE: ReadonlySet<keyof Scope> = new Set(['organization_id', 'project_id']);
 
 /**
- * True for a desired record below one that was chosen, where these are asked for; of organizations and projects only below those that
- * live lacks. What only live has there is not chosen: `--prune` would remove it.
+ * With `--with-children`: true for a desired record below a chosen one; below organizations and projects only if live lacks these.
+ * False for records that only live has, because `--prune` would remove them.
  */
 function belowChosen(
   { request, idMap }: GatherOptions,
@@ -341,7 +339,7 @@ function belowChosen(
     Object.entries(record.scope).some(([key, id]) => isMeant(key as keyof Scope, id));
 }
 
-/** The kinds that the user named, or those of the records that were named, or everything that the configuration includes. */
+/** The kinds that the user named, else those of the records that the user named, else those that the configuration includes. */
 function askedKinds(
   { request: { filter, withChildren = false }, desired, definitions, source, idMap }: GatherOptions,
   idsOf: ReturnType<typeof idChoice> | null,
@@ -370,7 +368,7 @@ function askedKinds(
   return new Set(KINDS.filter((kind) => included.has(kind) && definitions(kind).restore.never === null));
 }
 
-/** @throws TidemarkError `reference_unknown` for an id that no record of either side has: "nothing to do" would say that it is well */
+/** @throws TidemarkError `reference_unknown` for an id that no record of either side has: "nothing to do" would be misleading */
 function requireFound(ids: readonly string[], found: ReadonlySet<string>, { filter }: RestoreRequest): void {
   const missing = ids.filter((id) => !found.has(id));
   if (missing.length === 0) return;
@@ -385,7 +383,7 @@ function requireFound(ids: readonly string[], found: ReadonlySet<string>, { filt
   );
 }
 
-/** The id of the key's own user among the members; null if not configured, or not a member. */
+/** The id of the key's own user among the members; null if it is not configured, or not a member (adds a note). */
 export function ownUserIn(
   { restore }: Pick<SourceConfig, 'restore'>,
   definitions: GatherOptions['definitions'],
@@ -401,15 +399,13 @@ export function ownUserIn(
     ),
   );
   if (found !== undefined) return found.id;
-  // Only for a plan with members, which then leaves alone all who could be that user.
+  // Only a plan with members is affected: it then changes nobody who could be that user.
   if (members.length > 0) notes.push(`restore.ownUser: nobody among the members is ${restore.ownUser ?? ''}`);
   return null;
 }
 
-// `--field`: the fields that steps may change.
-
 /**
- * True for a place at, below or above one of the pointers; null if none is named: every field.
+ * `--field`: true for a place at, below or above one of the pointers; null if there are none.
  * @throws TidemarkError `usage` when one is not a pointer
  */
 function fieldChoice(fields: readonly string[]): ((path: string) => boolean) | null {
@@ -420,7 +416,7 @@ function fieldChoice(fields: readonly string[]): ((path: string) => boolean) | n
 }
 
 /**
- * Checks that a restore of these kinds compares each of the fields: otherwise "nothing to do" would be misleading.
+ * Checks that a restore of these kinds compares each of the fields: "nothing to do" would be misleading otherwise.
  * @param records may be iterated several times
  * @throws TidemarkError `reference_unknown` for a field that it does not compare
  */
@@ -436,7 +432,7 @@ function requireFields(
       kinds,
       definitions,
       modeOf: (definition) => (writableFields(definition).length > 0 ? 'managed' : 'default'),
-      // Fields changed by hand are reported as manual steps, though no request sends them.
+      // Fields that are restored by hand are reported as manual steps, although no request sends them.
       isLookedAt: ({ restore }, name) => restore.byPerson.some(({ pointer }) => topMember(pointer) === name),
       records: function* (searched) {
         for (const record of records) if (searched.has(record.kind)) yield record;
@@ -447,10 +443,10 @@ function requireFields(
 }
 
 /**
- * Collections that were asked for and could not be compared.
- * @param hasAsked true where either side holds a record of the kind that was asked for
- * @throws TidemarkError when nothing was compared: a collection in which named organizations or projects were looked for
- * counts where one of them was there
+ * Requested collections that could not be compared.
+ * @param hasAsked true if either side has a requested record of the kind
+ * @throws TidemarkError when nothing was compared. A collection that was only searched for named organizations or projects counts as
+ * compared if one of them was found
  */
 function skippedCollections(
   { desired, definitions, request }: GatherOptions,
@@ -463,14 +459,10 @@ function skippedCollections(
   const leftOut: Skipped[] = [];
   const unread: UnreadList[] = [];
   let compared = 0;
-  for (const { kind, scope } of collectionsOf(desired, live)) {
-    const isAsked = asked.has(kind) && definitions(kind).restore.never === null;
-    const own = parts.filter((part) => selectsCollection(part, kind, scope));
-    if (!isAsked || own.length === 0) continue;
-    const sides = [desired.coverage(kind, scope), live.coverage(kind, scope)] as const;
-    const chosen = sides.find((each) => each.how === 'left_out');
-    const failed = sides.filter((each) => each.how === 'unread');
-    const isNeverOffered = failed.length === 2 && failed.every(({ code }) => code === 'not_found');
+  for (const selected of selectedCollections(desired, live, parts)) {
+    const { kind, scope, own, then, now, failed, isNeverOffered } = selected;
+    if (!asked.has(kind) || definitions(kind).restore.never !== null) continue;
+    const chosen = [then, now].find((each) => each.how === 'left_out');
     const reason = failed.at(-1)?.reason;
     if (chosen !== undefined) leftOut.push({ kind, scope, reason: chosen.reason });
     else if (isNeverOffered) leftOut.push({ kind, scope, reason: 'not offered by the service' });
@@ -484,33 +476,31 @@ function skippedCollections(
   throw nothingCompared({ skipped, left_out: leftOut }, question);
 }
 
-/** Collections that live has something in which the desired state has not, as `kind scope`. */
+/** Keys of the collections in which live has a record that the desired state lacks. */
 function extraIn(wanted: readonly ParsedRecord[], there: readonly ParsedRecord[]): ReadonlySet<string> {
   const known = new Set(wanted.map(recordKey));
   const extra = there.filter((record) => !known.has(recordKey(record)));
   return new Set(extra.map(collectionKey));
 }
 
-/** Collections that were compared, of which one side does not know for sure what it does not hold. */
+/** Compared collections in which records may be missing on one side although they existed. */
 function doubtfulCollections(
   { desired, definitions, request }: GatherOptions,
   live: LoadedState,
   asked: ReadonlySet<Kind>,
   parts: readonly StateFilter[],
-  extraCollections: () => ReadonlySet<string>,
+  [wanted, there]: readonly [readonly ParsedRecord[], readonly ParsedRecord[]],
 ): Skipped[] {
   const doubtful: Skipped[] = [];
-  const extra = request.prune === null ? new Set<string>() : extraCollections();
-  for (const { kind, scope } of collectionsOf(desired, live)) {
-    if (!asked.has(kind) || !parts.some((part) => selectsCollection(part, kind, scope))) continue;
-    const [then, now] = [desired.coverage(kind, scope), live.coverage(kind, scope)];
-    if (then.how !== 'read' || now.how !== 'read') continue;
+  const extra = request.prune === null ? new Set<string>() : extraIn(wanted, there);
+  for (const { kind, scope, then, now } of selectedCollections(desired, live, parts)) {
+    if (!asked.has(kind) || then.how !== 'read' || now.how !== 'read') continue;
     const name = definitions(kind).title.many;
     const unknown = live.unknownIn(kind, scope);
     if (now.stale !== undefined)
       doubtful.push({ kind, scope, name, ...doubtOf(now.stale, now.isUnconfirmed) });
     if (unknown?.isUnproven === true) doubtful.push({ kind, scope, name, reason: unknown.reason });
-    // Records that the desired state may have held are not removed.
+    // Records that the desired state may have had are not removed.
     if (request.prune === null || hasAllRecords(then) || !extra.has(collectionKey({ kind, scope }))) continue;
     const reason = desired.unknownIn(kind, scope)?.reason ?? then.stale ?? 'the desired state may lack some';
     doubtful.push({ kind, scope, name, reason: `what only live has is not removed: ${reason}` });
@@ -518,7 +508,7 @@ function doubtfulCollections(
   return doubtful;
 }
 
-/** Lists in which a record may be missing that others which were asked for are below. */
+/** Lists in which a parent of requested records may be missing. */
 function leadingLists(
   { desired, definitions, request, idMap }: GatherOptions,
   live: LoadedState,
@@ -528,38 +518,45 @@ function leadingLists(
   const leading = leadingFilter({ ...everyName(request.filter, idMap), kinds });
   const above = leading?.kinds?.filter((kind) => !asked.has(kind)) ?? [];
   const parts = above.length === 0 ? [] : filterParts({ ...leading, kinds: above }, desired, live);
-  return [...collectionsOf(desired, live)].flatMap(({ kind, scope }): Skipped[] => {
-    if (!parts.some((part) => selectsCollection(part, kind, scope))) return [];
-    const sides = [desired.coverage(kind, scope), live.coverage(kind, scope)] as const;
-    if (sides.some(isByChoice)) return [];
-    const failed = sides.filter((each) => each.how === 'unread');
-    if (failed.length === 2 && failed.every(({ code }) => code === 'not_found')) return [];
+  return [...selectedCollections(desired, live, parts)].flatMap((selected): Skipped[] => {
+    const { kind, scope, then, now, failed, isNeverOffered } = selected;
+    if (isByChoice(then) || isByChoice(now) || isNeverOffered) return [];
     const reason = failed.at(-1)?.reason;
     if (reason !== undefined) return [{ kind, scope, reason }];
-    const [, now] = sides;
     if (now.how !== 'read' || now.stale === undefined) return [];
     const name = definitions(kind).title.many;
     return [{ kind, scope, name, ...doubtOf(now.stale, now.isUnconfirmed) }];
   });
 }
 
-/** `returned` (`apply/precondition.ts`) looks each up. */
+/** For an unconfirmed absence, `returned` (`apply/precondition.ts`) looks each record up. */
 function doubtOf(stale: string, isUnconfirmed = false): Pick<Skipped, 'reason' | 'unconfirmed'> {
   return isUnconfirmed
     ? { reason: `${stale}: each is looked up before it is created`, unconfirmed: true }
     : { reason: stale };
 }
 
-function collectionsOf(...states: readonly LoadedState[]): Iterable<CollectionKey> {
-  const all = states.flatMap((state) => [...state.collections()]);
-  return new Map(all.map((each) => [`${each.kind} ${scopeKey(each.scope)}`, each])).values();
+/**
+ * The collections of both sides that filters select, with these filters (`own`), the coverage of both sides, and those that could not be
+ * read (`failed`). `isNeverOffered`: neither could, because the service does not offer the collection.
+ */
+function* selectedCollections(desired: LoadedState, live: LoadedState, parts: readonly StateFilter[]) {
+  const all = [...desired.collections(), ...live.collections()];
+  for (const { kind, scope } of new Map(all.map((each) => [collectionKey(each), each])).values()) {
+    const own = parts.filter((part) => selectsCollection(part, kind, scope));
+    if (own.length === 0) continue;
+    const [then, now] = [desired.coverage(kind, scope), live.coverage(kind, scope)];
+    const failed = [then, now].filter((each) => each.how === 'unread');
+    const isNeverOffered = failed.length === 2 && failed.every(({ code }) => code === 'not_found');
+    yield { kind, scope, own, then, now, failed, isNeverOffered };
+  }
 }
 
-/** What the user asked for. */
+/** The options of the command. */
 export interface RestoreRequest {
-  /** Which records steps may be about. */
+  /** The records for which steps may be planned. */
   readonly filter: StateFilter;
-  /** Also about the desired records below those that the filter chooses by kind and id. */
+  /** Also plan for desired records below those that the filter selects by kind and id. */
   readonly withChildren?: boolean;
   /** RFC 6901 pointers; empty: every field. */
   readonly fields: readonly string[];
@@ -567,33 +564,33 @@ export interface RestoreRequest {
   readonly createOrganizations: boolean;
   readonly inviteMissing: boolean;
   readonly sendEmail: boolean;
-  /** Leave drift that was accepted, or that a rule ignores, as it is. */
+  /** Leave accepted and ignored drift as it is. */
   readonly keepAccepted: boolean;
-  /** Over the configuration's `restore.maxShare`; null: that one. */
+  /** Overrides `restore.maxShare` of the configuration; null: does not. */
   readonly maxShare: number | null;
-  /** True where the user named the state, and so knows how old it is. */
+  /** True if the user named the state, and so knows its age. */
   readonly isAgeMeant: boolean;
 }
 
 export interface GatherOptions {
   readonly request: RestoreRequest;
   readonly desired: LoadedState;
-  /** Reads live for kinds and organizations. The caller closes it. */
+  /** Reads kinds and organizations from live. The caller closes it. */
   readonly readLive: (filter: StateFilter) => Promise<LoadedState>;
   readonly source: SourceConfig;
   readonly definitions: (kind: Kind) => ResourceDefinition;
   readonly idMap: readonly IdMapping[];
-  /** What live differs in from the desired state and was accepted as drift. */
+  /** The differences between live and the desired state that were accepted as drift. */
   readonly acceptedIn: (live: LoadedState) => Promise<AcceptedBetween>;
-  /** The rule by which `drift` leaves out a record or the change of a field. */
+  /** The rule by which `drift` ignores a record or the change of a field. */
   readonly ignores: IgnoreTest['hides'];
-  /** What is said of an acceptance that is not as the audit log has it. */
+  /** How an acceptance contradicts the audit log; null if it does not. */
   readonly contradictionText: (acceptance: CheckedAcceptance) => string | null;
-  /** Records whose removal the mirror holds back. */
+  /** Records whose removal is held. */
   readonly held: readonly HeldRecord[];
-  /** The last run before this one that read the collection; undefined where the mirror has none. */
+  /** The last run before this one that read the collection; undefined if there is none. */
   readonly lastSeen: (collection: CollectionKey, before: number) => number | undefined;
-  /** With which the mirror holds secrets; null where it holds them in clear. */
+  /** The redaction of the mirror; null if it stores secrets in clear text. */
   readonly redaction: Redaction | null;
   readonly now: number;
 }

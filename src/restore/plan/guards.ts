@@ -1,4 +1,4 @@
-/** What is never written, and what makes a plan unsafe to apply (design.md, Restore). */
+/** Records that are never written, and safety limits for entire plans (design.md, Restore). */
 import { plural } from '../../core/wording.ts';
 import { CATALOG, scopeKey } from '../../catalog/catalog.ts';
 import type { Kind } from '../../catalog/kinds.ts';
@@ -10,18 +10,19 @@ import type { Matching } from './matching.ts';
 import type { PlanStep, Refusal, PlanInput, Draft, Obstacle } from './plan.ts';
 import { blocked, type Planning } from './steps.ts';
 
+/** Why the plan must not be applied; empty if it may be. */
 export function refusalsOf(input: PlanInput, matching: Matching, steps: readonly PlanStep[]): Refusal[] {
   return [
-    ...otherOrganization(input, matching),
-    ...emptyDesired(input),
-    ...staleDesired(input),
-    ...tooManyRemovals(input, steps),
+    otherOrganization(input, matching),
+    emptyDesired(input),
+    staleDesired(input),
+    tooManyRemovals(input, steps),
     ...CATALOG.flatMap(({ kind }) => tooLargeShare(input, matching, kind, steps)),
-  ];
+  ].filter((refusal) => refusal !== null);
 }
 
-/** None of the desired organizations is live: this is another place than the one that was recorded. */
-function otherOrganization(input: PlanInput, matching: Matching): Refusal[] {
+/** Refuses a plan if none of the desired organizations is live: this is probably another account. */
+function otherOrganization(input: PlanInput, matching: Matching): Refusal | null {
   const match = matching.kinds.get('organizations');
   const desired = new Set(input.desired.records.map(({ scope }) => scope.organization_id));
   desired.delete(undefined);
@@ -31,42 +32,36 @@ function otherOrganization(input: PlanInput, matching: Matching): Refusal[] {
       ? (match?.pairs.length ?? 0) > 0
       : desired.size === 0 ||
         [...desired].some((id) => matching.liveId('organizations', id ?? '') !== undefined);
-  if (isKnown || input.options.createOrganizations) return [];
-  return [
-    {
-      guard: 'other_organization',
-      kind: 'organizations',
-      reason: 'none of the recorded organizations exists in this service: it seems to be a different account',
-      hint: 'check --source and its key; to create lost organizations again, give --create-organizations',
-    },
-  ];
+  if (isKnown || input.options.createOrganizations) return null;
+  return {
+    guard: 'other_organization',
+    kind: 'organizations',
+    reason: 'none of the recorded organizations exists in this service: it seems to be a different account',
+    hint: 'check --source and its key; to create lost organizations again, give --create-organizations',
+  };
 }
 
-function emptyDesired({ desired, live }: PlanInput): Refusal[] {
-  if (desired.records.length > 0 || live.records.length === 0) return [];
-  return [
-    {
-      guard: 'empty_desired',
-      kind: null,
-      reason: `the desired state holds no record, and live holds ${live.records.length}`,
-      hint: 'check FROM and the filters; `tidemark snapshots` lists pinned states',
-    },
-  ];
+function emptyDesired({ desired, live }: PlanInput): Refusal | null {
+  if (desired.records.length > 0 || live.records.length === 0) return null;
+  return {
+    guard: 'empty_desired',
+    kind: null,
+    reason: `the desired state holds no record, and live holds ${live.records.length}`,
+    hint: 'check FROM and the filters; `tidemark snapshots` lists pinned states',
+  };
 }
 
-function staleDesired({ desired, options, now }: PlanInput): Refusal[] {
+function staleDesired({ desired, options, now }: PlanInput): Refusal | null {
   const { at } = desired.reference;
-  if (options.maxAgeMs === null || at === undefined) return [];
+  if (options.maxAgeMs === null || at === undefined) return null;
   const ageMs = now - Date.parse(at);
-  if (!(ageMs > options.maxAgeMs)) return [];
-  return [
-    {
-      guard: 'stale_desired',
-      kind: null,
-      reason: `the desired state is ${ageText(ageMs)} old: later changes would be undone`,
-      hint: 'name the state that you mean (run:N, snapshot:NAME or a time) to confirm that',
-    },
-  ];
+  if (!(ageMs > options.maxAgeMs)) return null;
+  return {
+    guard: 'stale_desired',
+    kind: null,
+    reason: `the desired state is ${ageText(ageMs)} old: later changes would be undone`,
+    hint: 'name the state that you mean (run:N, snapshot:NAME or a time) to confirm that',
+  };
 }
 
 function ageText(ageMs: number): string {
@@ -75,17 +70,15 @@ function ageText(ageMs: number): string {
   return minutes < 120 ? `${minutes} min` : `${Math.floor(minutes / 60)} h`;
 }
 
-function tooManyRemovals({ options }: PlanInput, steps: readonly PlanStep[]): Refusal[] {
+function tooManyRemovals({ options }: PlanInput, steps: readonly PlanStep[]): Refusal | null {
   const removals = steps.filter(({ action }) => action === 'remove').length;
-  if (options.prune === null || removals <= options.prune.maxRemovals) return [];
-  return [
-    {
-      guard: 'max_removals',
-      kind: null,
-      reason: `${plural(removals, 'record')} would be removed, and the most allowed is ${options.prune.maxRemovals}`,
-      hint: `look at the removals in the plan; --max-removals ${removals} allows them`,
-    },
-  ];
+  if (options.prune === null || removals <= options.prune.maxRemovals) return null;
+  return {
+    guard: 'max_removals',
+    kind: null,
+    reason: `${plural(removals, 'record')} would be removed, and the most allowed is ${options.prune.maxRemovals}`,
+    hint: `look at the removals in the plan; --max-removals ${removals} allows them`,
+  };
 }
 
 function tooLargeShare(
@@ -93,7 +86,7 @@ function tooLargeShare(
   matching: Matching,
   kind: Kind,
   steps: readonly PlanStep[],
-): Refusal[] {
+): (Refusal | null)[] {
   const match = matching.kinds.get(kind);
   const live = match?.live.length ?? 0;
   if (match === undefined || live < options.limits.minRecords) return [];
@@ -102,38 +95,37 @@ function tooLargeShare(
     new Set(
       steps
         .filter((step) => step.kind === kind && actions.includes(step.action))
-        // An `act` on a record that is only now created changes nothing that was there.
+        // An `act` on a record that this plan creates changes no existing record.
         .filter(({ action, id }) => action !== 'act' || liveIds.has(id))
         .map(({ id, scope }) => JSON.stringify([scope, id])),
     ).size;
-  const refusal = (guard: Refusal['guard'], count: number, what: string): Refusal[] =>
+  const refusal = (guard: Refusal['guard'], count: number, what: string): Refusal | null =>
     count <= live * options.limits.maxShare
-      ? []
-      : [
-          {
-            guard,
-            kind,
-            reason: `${count} of ${live} ${match.definition.title.many} would be ${what}, and the most allowed is ${Math.round(options.limits.maxShare * 100)} %`,
-            // Rounded up, so that the limit allows as many.
-            hint: `look at the plan; if it is what you want, raise the limit: --max-share ${Math.ceil((count / live) * 100) / 100}`,
-          },
-        ];
+      ? null
+      : {
+          guard,
+          kind,
+          reason: `${count} of ${live} ${match.definition.title.many} would be ${what}, and the most allowed is ${Math.round(options.limits.maxShare * 100)} %`,
+          // Rounded up, so that the limit allows as many.
+          hint: `look at the plan; if it is what you want, raise the limit: --max-share ${Math.ceil((count / live) * 100) / 100}`,
+        };
   return [
-    ...refusal('share_of_updates', touched(['update', 'act']), 'changed'),
-    ...refusal('share_of_removals', touched(['remove']), 'removed'),
+    refusal('share_of_updates', touched(['update', 'act']), 'changed'),
+    refusal('share_of_removals', touched(['remove']), 'removed'),
   ];
 }
 
-interface Protection {
+/** Why a step is blocked. */
+export interface StepObstacle {
   readonly obstacle: Obstacle;
   readonly reason: string;
 }
 
 /**
- * A global component of another organization is shown in lists, and is not ours to write (wire-notes.md, Lists). The
- * record may be of either side: its owner and its scope are in the ids of that one.
+ * Lists show global components of other organizations, which must not be written (wire-notes.md, Lists).
+ * @param record of either side: its owner and its scope have the ids of that side
  */
-export function ownerObstacle(definition: ResourceDefinition, record: ParsedRecord): Protection | null {
+export function ownerObstacle(definition: ResourceDefinition, record: ParsedRecord): StepObstacle | null {
   const { owner } = definition.restore;
   const holder = owner === null ? undefined : resolvePointer(record.body, owner);
   if (typeof holder !== 'string' || holder === record.scope.organization_id) return null;
@@ -141,14 +133,14 @@ export function ownerObstacle(definition: ResourceDefinition, record: ParsedReco
 }
 
 /**
- * The key's own user. If the configuration does not name it, it could be any member of the level that the service
- * reports for the key; if that is unknown too, any member.
+ * Protects the key's own user. If the configuration does not name it, it may be any member of the level that the service reports for
+ * the key, or, if that is unknown too, any member.
  */
 export function ownUserObstacle(
   planning: Planning,
   definition: ResourceDefinition,
   live: ParsedRecord,
-): Protection | null {
+): StepObstacle | null {
   const { protectsOwnUser, keepsHighest } = definition.restore;
   if (!protectsOwnUser) return null;
   const { ownUserId } = planning.input.options;

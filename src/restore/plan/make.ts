@@ -1,4 +1,4 @@
-/** Makes a plan: what it depends on is read, planned from, and the desired records of its steps are checked. */
+/** Makes a plan: reads its input, plans, and checks the desired records of its steps. */
 import { type Kind, KINDS } from '../../catalog/kinds.ts';
 import { scopeKeyNaming } from '../../catalog/lineage.ts';
 import { parseLossless } from '../../core/json.ts';
@@ -10,7 +10,7 @@ import type { Plan, Referring } from './plan.ts';
 import { planRestore } from './planner.ts';
 
 /**
- * Only records that a step is about are checked: a plan says nothing else of the others.
+ * Makes a plan. Only the desired records of its steps are checked against their hashes.
  * @throws TidemarkError `mirror_corrupt` for a desired record that does not match its hash; what `readPlanInput` throws
  */
 export async function makePlan(options: GatherOptions): Promise<Gathered & { readonly plan: Plan }> {
@@ -18,12 +18,10 @@ export async function makePlan(options: GatherOptions): Promise<Gathered & { rea
     const gathered = await readPlanInput(options);
     const plan = planRestore(gathered.input);
     options.desired.requireIntact?.(
-      plan.steps.flatMap(({ desired, name }) => {
-        if (desired === null) return [];
-        const { kind, scope, id } = desired;
-        return [{ kind, scope, id, name }];
-      }),
+      plan.steps.flatMap(({ desired, name }) => (desired === null ? [] : [{ ...desired, name }])),
     );
+    const { kinds, ids } = options.request.filter;
+    if (kinds === undefined && ids === undefined) return { ...gathered, plan };
     const unselected = unselectedBelow(options, plan, gathered.input);
     const referring = unselectedReferring(options, plan, gathered.input);
     return {
@@ -35,19 +33,18 @@ export async function makePlan(options: GatherOptions): Promise<Gathered & { rea
       },
     };
   } catch (error) {
-    // An altered body may not even be JSON any more: reading every record says whose it is.
+    // An altered body may no longer be JSON: reading every record reports which one it is.
     if (error instanceof SyntaxError) Iterator.from(options.desired.checked().records({})).forEach(() => {});
     throw error;
   }
 }
 
-/** What was lost along with what the plan creates, where the filters leave it out. */
+/** The desired records below those that the plan creates that the filters leave out: they were lost together. */
 function unselectedBelow(
-  { request: { filter }, desired, definitions }: GatherOptions,
+  { desired, definitions }: GatherOptions,
   { steps }: Plan,
   { isInScope = () => true }: Gathered['input'],
 ): NonNullable<Plan['unselected']> {
-  if (filter.kinds === undefined && filter.ids === undefined) return [];
   const created = createdBy(steps);
   const kinds = [...new Set(created.flatMap(({ kind }) => createdBelow(kind)))].filter(
     (kind) => definitions(kind).isUnionOfFamily !== true,
@@ -62,19 +59,18 @@ function unselectedBelow(
   return [...Map.groupBy(lost, ({ kind }) => kind)].map(([kind, own]) => ({ kind, count: own.length }));
 }
 
-/** Names of one kind that are shown. */
+/** The number of names listed for each kind. */
 const NAMES_SHOWN = 3;
 
 /**
- * What names, by its old id, a record that the plan creates, where the filters leave it out: the service gives that record another id, so
- * this would still name one that is gone. What is below such a record is counted by `unselectedBelow`.
+ * The desired records that refer to a record that the plan creates and that the filters leave out: the service gives the created record
+ * another id, so they would refer to one that is gone. Records below a created one are counted by `unselectedBelow`.
  */
 function unselectedReferring(
-  { request: { filter }, desired, definitions }: GatherOptions,
+  { desired, definitions }: GatherOptions,
   { steps }: Plan,
   { isInScope = () => true }: Gathered['input'],
 ): Referring[] {
-  if (filter.kinds === undefined && filter.ids === undefined) return [];
   const created = new Map(createdBy(steps).map(({ kind, id }) => [`${kind} ${id}`, scopeKeyNaming(kind)]));
   const createdKinds = new Set(steps.flatMap(({ kind, action }) => (action === 'create' ? [kind] : [])));
   const kinds = KINDS.filter((kind) => {

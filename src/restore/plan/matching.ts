@@ -10,15 +10,19 @@ import { type ParsedRecord, recordName } from '../../diff/change.ts';
 import { comparedMembers } from '../../diff/compare.ts';
 import { matchRecords, MatchedIds } from '../../diff/match-records.ts';
 import type { RecordKey } from '../../catalog/order.ts';
-import { naturalKeyDigest, PlacesOfKind } from '../records.ts';
+import { familyRecordKey, nameKey, naturalKeyDigest, PlacesOfKind } from '../records.ts';
 import type { PlanInput, Adoption, PlanState } from './plan.ts';
 import { bySendableKey, writableFields } from './settings.ts';
 
-/** A desired record that was found under another id, and the live one that it is. */
-interface Adopted {
-  readonly adoption: Adoption;
+/** A desired record and the live one that matches it. */
+interface Pair {
   readonly desired: ParsedRecord;
   readonly live: ParsedRecord;
+}
+
+/** A pair with different ids. */
+interface Adopted extends Pair {
+  readonly adoption: Adoption;
 }
 
 export interface Matching {
@@ -26,9 +30,9 @@ export interface Matching {
   readonly adopted: readonly Adopted[];
   /** The kind under which a desired record was kept. */
   recordedKind(desired: ParsedRecord): Kind;
-  /** The live id of a desired record's id; undefined if none is known. */
+  /** The live id for a desired record's id; undefined if unknown. */
   liveId(kind: Kind, desiredId: string): string | undefined;
-  /** A desired scope in live ids; null where a parent has none. */
+  /** A desired scope with live ids; null if a parent has none. */
   liveScope(scope: Scope): Scope | null;
 }
 
@@ -81,9 +85,6 @@ export function matchStates(input: PlanInput): Matching {
   };
 }
 
-/** A desired record and the live one that it is. */
-type Pair = KindMatch['pairs'][number];
-
 function adoptionOf(definition: ResourceDefinition, { desired, live }: Pair, by: Adoption['by']): Adoption {
   return {
     kind: definition.kind,
@@ -96,7 +97,7 @@ function adoptionOf(definition: ResourceDefinition, { desired, live }: Pair, by:
   };
 }
 
-/** Ids of live parents, also of those that only their collections name: desired scopes may name them too. */
+/** By kind, the ids of live records, also of parents that are only known from the scopes of their collections. */
 function knownIds(input: PlanInput, live: readonly ParsedRecord[]): ReadonlyMap<Kind, ReadonlySet<string>> {
   const known = new Map<Kind, Set<string>>();
   const add = (kind: Kind, id: string): void => {
@@ -111,8 +112,8 @@ function knownIds(input: PlanInput, live: readonly ParsedRecord[]): ReadonlyMap<
 }
 
 /**
- * Pairs by id, then by id map; returns the ids that the id map paired. A live record is taken once. Below a parent
- * that has another id by now (recreated, or another instance) the id map goes first, and an equal id means nothing.
+ * Pairs by id, then by id map; returns the ids that the id map paired. A live record is paired once. Below a parent with another id
+ * (recreated, or of another instance), an equal integer id means nothing, so only the id map counts.
  */
 function matchById(
   input: PlanInput,
@@ -141,7 +142,7 @@ function matchById(
     if (there !== undefined) taken.add(there);
     else unmatched.push({ id, liveScope });
   }
-  // An id that live knows means the same record on both sides, unless a match says otherwise.
+  // A live id means the same record on both sides, unless a later match replaces the pair.
   for (const id of sides.known) if (!unmatchableIds.has(id)) counterparts.pair(kind, id, id);
   const byIdMap = new Set<string>();
   for (const { id, liveScope } of unmatched) {
@@ -156,22 +157,15 @@ function matchById(
   return byIdMap;
 }
 
-interface MatchesAndRest {
-  readonly pairs: KindMatch['pairs'];
-  /** Those without a counterpart. */
-  readonly desired: readonly ParsedRecord[];
-  readonly live: readonly ParsedRecord[];
-}
-
-/** The records whose counterpart is known by now, and the others. */
+/** The pairs of records whose counterpart is known by now, and the records of both sides that have none. */
 function pairsOf(
   kind: Kind,
   desired: readonly ParsedRecord[],
   live: readonly ParsedRecord[],
   places: PlacesOfKind<ParsedRecord>,
   counterparts: MatchedIds,
-): MatchesAndRest {
-  const pairs: { desired: ParsedRecord; live: ParsedRecord }[] = [];
+): { pairs: readonly Pair[]; desired: readonly ParsedRecord[]; live: readonly ParsedRecord[] } {
+  const pairs: Pair[] = [];
   const rest: ParsedRecord[] = [];
   const taken = new Set<ParsedRecord>();
   const scopes = new Map<Scope, Scope | null>();
@@ -191,10 +185,7 @@ function pairsOf(
   return { pairs, desired: rest, live: isWhole ? [] : live.filter((record) => !taken.has(record)) };
 }
 
-/**
- * True where an equal id in live is the same record: UUIDs are unique; integer ids only below a parent with the same id,
- * since every instance counts its own.
- */
+/** True if an equal id in live is the same record: UUIDs are unique, integer ids only below a parent with the same id. */
 export function isIdStable(
   { idType }: Pick<ResourceDefinition, 'idType'>,
   desiredScope: Scope,
@@ -203,7 +194,7 @@ export function isIdStable(
   return idType === 'uuid' || (liveScope !== null && scopeKey(desiredScope) === scopeKey(liveScope));
 }
 
-/** What is left matches by natural key. The root kind only with consent: its namesake may be somebody else's. */
+/** Matches the remaining records by natural key; organizations only with consent, because a namesake may be somebody else's. */
 function matchByName(
   input: PlanInput,
   definition: ResourceDefinition,
@@ -224,7 +215,7 @@ function matchByName(
   };
 }
 
-/** The part of a scope that names the parent record of that key, with the kind of it. */
+/** The parent record that a key of the scope names. */
 export function parentOf(
   scope: Scope,
   key: ScopeKey,
@@ -232,20 +223,19 @@ export function parentOf(
   const above: Partial<Record<ScopeKey, string>> = {};
   for (const each of SCOPE_KEYS) {
     if (each === key) break;
-    // A project's own collection is below its organization, which its scope does not name.
+    // The scope of records below a project does not name the organization.
     const value = scope[each];
     if (value !== undefined) above[each] = value;
   }
   return { kind: SCOPE_KIND[key], scope: above, id: scope[key] ?? '' };
 }
 
-// Desired records that are missing and not lost: what they were made into is there, and is a desired record itself.
-
 /**
- * Missing records that may not be lost: one that the id map leads to a live record which matches another desired record
- * already (a state that has the record both before and after it was created again), and one that a run found removed
- * while both states have another record of the same name, whoever created it. Whether that is the same record is for a
- * person to decide, because creating it could duplicate it.
+ * Finds missing records that may not be lost:
+ * - The id map leads to a live record that already matches another desired record: the state has the record both as it was before and
+ *   after it was created again. It is adopted.
+ * - A run found it removed, while both states have another record of the same name. It is ambiguous: a person has to decide whether
+ *   that is the same record, because creating it could duplicate it.
  */
 function recreated(
   input: PlanInput,
@@ -257,16 +247,11 @@ function recreated(
   const suspects = missing.filter((record) => isKnown(record) || input.goneSince?.(record) !== undefined);
   if (suspects.length === 0) return { adopted: [], missing, ambiguous };
   const places = new PlacesOfKind<ParsedRecord>();
-  const namesakes = new Map<string, ParsedRecord[]>();
-  const nameIn = (scope: Scope, { body }: ParsedRecord): string | null => {
-    const digest = naturalKeyDigest(definition, body);
-    return digest === null ? null : `${scopeKey(scope)} ${digest}`;
-  };
-  for (const { live } of pairs) {
-    places.set(live.scope, live.id, live);
-    const name = nameIn(live.scope, live);
-    if (name !== null) namesakes.set(name, [...(namesakes.get(name) ?? []), live]);
-  }
+  for (const { live } of pairs) places.set(live.scope, live.id, live);
+  const namesakes = Map.groupBy(
+    pairs.map(({ live }) => live),
+    ({ scope, body }) => nameKey(definition, scope, body),
+  );
   const adopted: Pair[] = [];
   const doubtful: KindMatch['ambiguous'][number][] = [];
   const settled = new Set<ParsedRecord>();
@@ -276,7 +261,8 @@ function recreated(
     const now = input.idMap(definition.kind, desired.id);
     const live = now === undefined ? undefined : places.get(scope, now);
     const since = input.goneSince?.(desired);
-    const same = namesakes.get(nameIn(scope, desired) ?? '') ?? [];
+    const key = nameKey(definition, scope, desired.body);
+    const same = key === null ? [] : (namesakes.get(key) ?? []);
     if (live !== undefined) adopted.push({ desired, live });
     else if (since !== undefined && same.length > 0) {
       const name = recordName(definition, desired.body, desired.id);
@@ -292,8 +278,8 @@ function recreated(
 }
 
 /**
- * Missing records of which live has a namesake that the desired state does not have, where no request takes the rest of the natural key
- * (the project of an export): recreated by hand, the service may have put it elsewhere.
+ * Makes a missing record ambiguous if live has a namesake that the desired state does not have and no request sets the rest of the
+ * natural key (the project of an export): if it was recreated by hand, the service may have put it elsewhere.
  */
 function elsewhere(
   input: PlanInput,
@@ -304,18 +290,15 @@ function elsewhere(
   const { options, isInScope = () => true } = input;
   const byName = bySendableKey(definition);
   const { naturalKey } = byName;
-  // What is pruned makes room.
+  // A namesake that is pruned makes room.
   const staying = options.prune === null ? extra : extra.filter((live) => !isInScope(live));
   const isWhole = naturalKey.length === 0 || byName === definition;
   if (isWhole || staying.length === 0 || missing.length === 0) return { missing, ambiguous };
-  const nameIn = (scope: Scope | null, { body }: ParsedRecord): string | null => {
-    const digest = scope === null ? null : naturalKeyDigest(byName, body);
-    return scope === null || digest === null ? null : `${scopeKey(scope)} ${digest}`;
-  };
-  const namesakes = Map.groupBy(staying, (live) => nameIn(live.scope, live));
+  const namesakes = Map.groupBy(staying, ({ scope, body }) => nameKey(byName, scope, body));
   const namesakesOf = (desired: ParsedRecord): readonly ParsedRecord[] => {
-    const name = nameIn(counterparts.scope(desired.scope), desired);
-    return name === null ? [] : (namesakes.get(name) ?? []);
+    const scope = counterparts.scope(desired.scope);
+    const key = scope === null ? null : nameKey(byName, scope, desired.body);
+    return key === null ? [] : (namesakes.get(key) ?? []);
   };
   const unsent = definition.naturalKey.filter((pointer) => !naturalKey.includes(pointer));
   const doubtful = missing.filter((desired) => namesakesOf(desired).length > 0);
@@ -331,22 +314,19 @@ function elsewhere(
   };
 }
 
-interface SingleStates {
-  readonly desired: readonly ParsedRecord[];
-  readonly live: readonly ParsedRecord[];
-  /** The kind under which a desired record was kept, where it is planned as another one. */
-  readonly kindOf: ReadonlyMap<ParsedRecord, Kind>;
-}
-
 /**
- * The records of both states, each family's record once: under the first kind that can be written, of those under which
- * both states show it, else live, else the desired one.
+ * The records of both states, each record of a family once, under the first writable kind: of the kinds under which both states have
+ * it, else live, else the desired state. `kindOf`: the recorded kind of a record that is planned under another one.
  */
 function onePerFamily(
   desired: PlanState,
   live: PlanState,
   definitions: (kind: Kind) => ResourceDefinition,
-): SingleStates {
+): {
+  readonly desired: readonly ParsedRecord[];
+  readonly live: readonly ParsedRecord[];
+  readonly kindOf: ReadonlyMap<ParsedRecord, Kind>;
+} {
   const inDesired = byFamilyKey(desired.records, definitions);
   const inLive = byFamilyKey(live.records, definitions);
   const kindOf = new Map<ParsedRecord, Kind>();
@@ -377,54 +357,34 @@ function onePerFamily(
 }
 
 /**
- * For any record of the family, the kinds under which it is shown in these records: what is asked for by one of them is
- * meant, whichever kind it is planned as. Only its own kind where it has no family.
+ * For a record, the kinds under which these records have it: its own, or several of its family. A filter for one of them selects the
+ * record, whatever the kind under which it is planned.
  */
 export function shownKinds(
-  records: Iterable<ParsedRecord>,
+  records: readonly ParsedRecord[],
   definitions: (kind: Kind) => ResourceDefinition,
-): (record: RecordKey) => Iterable<Kind> {
-  const shown = new Map<string, Set<Kind>>();
-  for (const record of records) {
-    const { kind } = record;
-    const { family } = definitions(kind);
-    if (family === null) continue;
-    const key = familyKey(family, record);
-    const kinds = shown.get(key);
-    if (kinds === undefined) shown.set(key, new Set([kind]));
-    else kinds.add(kind);
-  }
-  return (record) => {
-    const { family } = definitions(record.kind);
-    return (family === null ? undefined : shown.get(familyKey(family, record))) ?? [record.kind];
-  };
+): (record: RecordKey) => Kind[] {
+  const families = byFamilyKey(records, definitions);
+  return (record) =>
+    families.get(familyRecordKey(definitions(record.kind), record))?.map(({ kind }) => kind) ?? [record.kind];
 }
 
-function familyKey(family: string, { scope, id }: RecordKey): string {
-  return `${family} ${scopeKey(scope)} ${id}`;
-}
-
+/** The records of families, by the key that is equal for all kinds of one. */
 function byFamilyKey(
   records: readonly ParsedRecord[],
   definitions: (kind: Kind) => ResourceDefinition,
 ): Map<string, ParsedRecord[]> {
-  const families = new Map<string, ParsedRecord[]>();
-  for (const record of records) {
-    const { family } = definitions(record.kind);
-    if (family === null) continue;
-    const key = familyKey(family, record);
-    const same = families.get(key);
-    if (same === undefined) families.set(key, [record]);
-    else same.push(record);
-  }
-  return families;
+  return Map.groupBy(
+    records.filter(({ kind }) => definitions(kind).family !== null),
+    (record) => familyRecordKey(definitions(record.kind), record),
+  );
 }
 
 type ByName = Pick<KindMatch, 'missing' | 'extra' | 'ambiguous'>;
 
 /**
- * Desired records without a natural key that exist live with exactly the same content under another id: somebody
- * created them again. One on each side is a match; several cannot be distinguished.
+ * Matches desired records whose natural key is empty with live ones of exactly the same content: somebody created them again. One on
+ * each side is a match; several are ambiguous.
  */
 function matchByContent(
   definition: ResourceDefinition,
@@ -474,7 +434,7 @@ function contentName(definition: ResourceDefinition, record: ParsedRecord | unde
   return record === undefined ? '' : recordName(definition, record.body, record.id);
 }
 
-/** Null for a record that has a name, or nothing that restore manages. */
+/** The digest of the managed fields; null for a record that has a name or no managed field. */
 function contentDigest(definition: ResourceDefinition, body: JsonValue): string | null {
   if (!isJsonObject(body) || naturalKeyDigest(definition, body) !== null) return null;
   const members = comparedMembers(definition, body, 'managed');
@@ -483,18 +443,18 @@ function contentDigest(definition: ResourceDefinition, body: JsonValue): string 
 
 export interface KindMatch {
   readonly definition: ResourceDefinition;
-  readonly pairs: readonly { readonly desired: ParsedRecord; readonly live: ParsedRecord }[];
-  /** Desired, and not found live. */
+  readonly pairs: readonly Pair[];
+  /** Desired records that live lacks. */
   readonly missing: readonly ParsedRecord[];
-  /** Live, and not desired. */
+  /** Live records that the desired state lacks. */
   readonly extra: readonly ParsedRecord[];
   readonly ambiguous: readonly {
     readonly name: string;
     readonly desired: readonly ParsedRecord[];
     readonly live: readonly ParsedRecord[];
-    /** The run that found the desired one gone, if that is the reason: the live one is another desired record too. */
+    /** Given if a run found the desired record gone and the live one matches another desired record: that run. */
     readonly goneSince?: number;
-    /** The pointers in which they differ, where that is the reason: no request takes these. */
+    /** Given if they may differ in pointers that no request sets: these. */
     readonly unsent?: readonly string[];
   }[];
   /** All live records of the kind. */

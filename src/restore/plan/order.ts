@@ -1,7 +1,5 @@
-/**
- * Orders the steps: each after those that it needs, in levels that can run in parallel; cycles are named and blocked.
- */
-import { CATALOG, scopeKey, fillPath } from '../../catalog/catalog.ts';
+/** Orders the steps: each after those that it needs, in levels whose steps can run in parallel. Cycles are blocked. */
+import { CATALOG, definitionOf, scopeKey, fillPath } from '../../catalog/catalog.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import { planCommand } from '../../core/hints.ts';
 import { splitPointer } from '../../core/json-pointer.ts';
@@ -11,7 +9,7 @@ import { type JsonValue, isJsonObject, type JsonObject } from '../../core/json.t
 import { type ParsedRecord, recordName } from '../../diff/change.ts';
 import { compareScopes, compareTexts } from '../../catalog/order.ts';
 import { placesOf, withMember, topMember } from '../places.ts';
-import { recordOfKey, naturalKeyDigest, PlacesOfKind } from '../records.ts';
+import { nameKey, recordOfKey, naturalKeyDigest, PlacesOfKind } from '../records.ts';
 import {
   type Draft,
   isExecutable,
@@ -30,7 +28,7 @@ interface OrderedDraft {
 
 const KIND_RANK = new Map(CATALOG.map(({ kind }, rank) => [kind, rank]));
 
-/** All drafts, each with its level, in the order of execution. Drafts in cycles or behind blocked ones come back blocked. */
+/** All drafts with their levels, in the order of execution. Those in cycles or behind blocked ones are blocked. */
 export function ordered(planning: Planning): OrderedDraft[] {
   const steps = new Map(planning.drafts);
   blockBehindBlocked(planning, steps);
@@ -39,8 +37,8 @@ export function ordered(planning: Planning): OrderedDraft[] {
     const left = [...steps.values()].filter(({ key }) => !levels.has(key));
     if (left.length === 0) return sorted(steps, levels);
     const cycle = cycleIn(left);
-    const names = [...cycle, cycle[0]]
-      .map((draft) => `${titleOf(draft?.kind ?? '')} ${draft?.name}`)
+    const names = [...cycle, ...cycle.slice(0, 1)]
+      .map(({ kind, name }) => `${titleOf(kind)} ${name}`)
       .join(' → ');
     for (const draft of cycle) {
       steps.set(draft.key, { ...blocked(draft, 'cycle', `each needs the other first: ${names}`), after: [] });
@@ -49,19 +47,19 @@ export function ordered(planning: Planning): OrderedDraft[] {
   }
 }
 
-/** A step that needs one that will not be sent is not sent either; a manual step may still wait for it. */
+/** Blocks the steps that need one that is not sent. A manual step stays manual. */
 function blockBehindBlocked(planning: Planning, steps: Map<string, Draft>): void {
   const waiting = new Map<string, string[]>();
   for (const { key, after } of steps.values()) {
     for (const need of after) waiting.set(need, [...(waiting.get(need) ?? []), key]);
   }
   const queue = [...steps.values()].filter((draft) => !isExecutable(draft));
-  // A step that depends on an unplanned one is blocked, too.
+  // A step that needs one that is not planned is blocked too.
   for (const draft of steps.values()) {
     const lost = isExecutable(draft) ? draft.after.find((need) => !steps.has(need)) : undefined;
     if (lost !== undefined) {
       const { kind, id } = recordOfKey(lost);
-      const reason = `it needs ${titleOf(kind)} ${id}, which is neither live nor created by this plan${needAdvice(planning, planning.input.definitions(kind as Kind), draft)}`;
+      const reason = `it needs ${titleOf(kind)} ${id}, which is neither live nor created by this plan${needAdvice(planning, planning.input.definitions(kind), draft)}`;
       const step = { ...blocked(draft, 'depends_on_blocked', reason), after: [] };
       steps.set(draft.key, step);
       queue.push(step);
@@ -72,7 +70,7 @@ function blockBehindBlocked(planning: Planning, steps: Map<string, Draft>): void
       const draft = steps.get(key);
       if (draft === undefined) continue;
       if (isOfNew(draft, stopped)) {
-        // A further step for a record that is not created is not reported separately.
+        // The creation is reported already: a further step for its record is dropped.
         steps.delete(key);
         queue.push(draft);
         continue;
@@ -86,7 +84,7 @@ function blockBehindBlocked(planning: Planning, steps: Map<string, Draft>): void
   }
 }
 
-/** How to restore what a step needs together with its record; nothing of an undo, which takes no filter. */
+/** How to restore the needed record together with that of the step; empty for an undo, which takes no filter. */
 function needAdvice(planning: Planning, needed: ResourceDefinition, draft: Draft): string {
   const { desired, live, options } = planning.input;
   if (options.keepsAccepted === null) return '';
@@ -98,14 +96,14 @@ function needAdvice(planning: Planning, needed: ResourceDefinition, draft: Draft
   return `: restore both, with \`${plan}${kinds}${prune}\``;
 }
 
-/** True for a step about the very record that the other would create. */
+/** True for a step for the same record that the other step would create. */
 function isOfNew(draft: Draft, { key, kind, id, scope }: Draft): boolean {
   const isSame = draft.kind === kind && draft.id === id && compareScopes(draft.scope, scope) === 0;
   return isSame && key.endsWith('\0create');
 }
 
-function titleOf(kind: string): string {
-  return CATALOG.find((each) => each.kind === kind)?.title.one ?? kind;
+function titleOf(kind: Kind): string {
+  return definitionOf(kind).title.one;
 }
 
 function levelsOf(steps: ReadonlyMap<string, Draft>): Map<string, number> {
@@ -164,17 +162,14 @@ function sorted(steps: ReadonlyMap<string, Draft>, levels: ReadonlyMap<string, n
     );
 }
 
-// If one step frees a name that another takes, the freeing step runs first: a unique name would be refused otherwise.
-// Cyclic renames of unique names are blocked: a temporary name would be visible, and could remain after a crash.
-
 /**
- * Adds to every step that takes a natural key the step that frees it. Where the service takes a name once, blocks the steps
- * whose name remains another record's: it would refuse them.
+ * Makes every step that takes a name wait for the step that frees it. If names must be unique, blocks the steps that the service would
+ * refuse: those whose name another record keeps, and cyclic renames (a temporary name would be visible, and could remain after a crash).
  */
 export function orderNames(planning: Planning): void {
   for (const [kind, { definition, live }] of planning.matching.kinds) {
     const { uniqueName } = definition.restore;
-    // By key: the plan does not depend on the order of the records.
+    // Sorted by key, so that the plan does not depend on the order of the records.
     const drafts = [...planning.drafts.values()]
       .filter(
         (draft) =>
@@ -222,10 +217,10 @@ export function orderNames(planning: Planning): void {
         continue;
       }
       if (first === undefined || first === draft.key || draft.after.includes(first)) continue;
-      // The service lets it take the name: the step that frees it runs after.
+      // The step that frees the name already waits for this one, because the service allows that.
       if (planning.drafts.get(first)?.after.includes(draft.key) === true) continue;
       const cycle = renameCycleFrom(draft.key, holderOf);
-      // Several records may have the name: nothing has to go first.
+      // If several records may have the name, no step has to be first.
       if (cycle !== null && uniqueName === null) continue;
       if (cycle !== null) {
         const others = cycle.slice(1).map((key) => planning.drafts.get(key));
@@ -241,9 +236,7 @@ export function orderNames(planning: Planning): void {
     }
 
     function nameIn(scope: Scope, body: JsonValue): string | null {
-      const digest = naturalKeyDigest(definition, body);
-      if (digest === null) return null;
-      return uniqueName === 'source' ? digest : `${scopeKey(scope)} ${digest}`;
+      return uniqueName === 'source' ? naturalKeyDigest(definition, body) : nameKey(definition, scope, body);
     }
   }
 }
@@ -282,7 +275,7 @@ function titleAndName({ kind, name, id }: Draft): string {
   return `${titleOf(kind)} ${name} (${id})`;
 }
 
-/** The steps that wait for each other's names, beginning with this one; null where they come to an end. */
+/** The cycle of steps that wait for each other's names, beginning with this one; null if it is in none. */
 function renameCycleFrom(
   start: string,
   holderOf: ReadonlyMap<string, string | undefined>,
@@ -290,23 +283,22 @@ function renameCycleFrom(
   const cycle: string[] = [];
   for (let key: string | undefined = start; key !== undefined; key = holderOf.get(key)) {
     if (key === start && cycle.length > 0) return cycle;
-    // A cycle that this step only leads into.
+    // A cycle, but this step is not part of it.
     if (cycle.includes(key)) return null;
     cycle.push(key);
   }
   return null;
 }
 
-// Drafts in their order become the numbered steps of a plan.
-
 /**
- * Numbers the steps from 1 and lets them name each other by number. Those that are sent come first, so that wherever they
- * are listed, with the others or without, their numbers have no gaps.
+ * The steps of the plan, numbered from 1; they refer to each other by number. Steps that are sent come first, so that their numbers have
+ * no gaps in a list without the others.
  */
 export function finishedSteps(ordered: readonly OrderedDraft[]): PlanStep[] {
-  const isSent = ({ draft: { action } }: OrderedDraft): boolean =>
-    action !== 'blocked' && action !== 'manual';
-  const drafts = [...ordered.filter(isSent), ...ordered.filter((each) => !isSent(each))];
+  const drafts = [
+    ...ordered.filter(({ draft }) => isExecutable(draft)),
+    ...ordered.filter(({ draft }) => !isExecutable(draft)),
+  ];
   const numbers = new Map(drafts.map(({ draft }, index) => [draft.key, index + 1]));
   const numberOf = (key: string): number => {
     const n = numbers.get(key);
@@ -355,7 +347,7 @@ function finishedRequest(draft: DraftRequest, numberOf: (key: string) => number)
   };
 }
 
-/** For people: what is known filled in and encoded, the rest named by the step that gives it. */
+/** The path for display: known ids filled in and encoded, the others as `{id of step N}`. */
 function shownPath({ template, parameters }: PathPlan): string {
   return template.replace(/:([a-z_]+)/g, (whole, name: string) => {
     const found = parameters.find((each) => each.name === name);

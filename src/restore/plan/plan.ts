@@ -1,4 +1,4 @@
-/** A plan: everything that text, JSON, exit code and apply are made from (design.md, Restore; `tidemark.plan/1`). */
+/** A plan, from which text, JSON, exit code and apply are made (design.md, Restore; `tidemark.plan/1`), and the planner's input. */
 import type { CollectionKey } from '../../catalog/order.ts';
 import { hash } from 'node:crypto';
 import type { Method, Scope, KindRate } from '../../catalog/definition.ts';
@@ -6,7 +6,14 @@ import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { type ExitCode, EXIT, TidemarkError } from '../../core/errors.ts';
 import { isRestoreCommand } from '../../core/hints.ts';
-import { type JsonObject, getOwn, isJsonObject, parseLossless, type JsonValue } from '../../core/json.ts';
+import {
+  type JsonObject,
+  getOwn,
+  isJsonObject,
+  parseLossless,
+  type JsonValue,
+  withoutUndefined,
+} from '../../core/json.ts';
 import type { Secret } from '../../core/secret.ts';
 import { canonicalText } from '../../diff/canonical.ts';
 import type { Skipped, StateReference, ParsedRecord } from '../../diff/change.ts';
@@ -16,17 +23,17 @@ import type { IgnoreTest } from '../../diff/rules.ts';
 
 export type StepAction = 'create' | 'update' | 'act' | 'remove' | 'blocked' | 'manual';
 
-// Steps name each other by number; while the plan is made, and their order is not known yet, by key (`Draft`). `R` is which.
+// `R` is the type by which steps refer to each other: their number, or, before their order is known, their key (`Draft`).
 
-/** A known text, or the id that a step gives. */
+/** A known text, or the id of the record that a step creates. */
 export type KnownOrStep<R = number> = { readonly value: string } | { readonly step: R };
 
 export type Parameter<R = number> = { readonly name: string } & KnownOrStep<R>;
 
 /**
- * A pointer of the body that is filled when applying, and from where; until then it holds a text that describes the
- * value. `step`: the id that the step gives, as a number where the desired body has one; `configuration`: the secret for
- * this place of the desired record; `desired`: the secret in clear text at the same pointer of the desired record.
+ * A pointer of the body whose value is filled in when the step is applied; until then the body has a description there. `step`: the
+ * id of the record that the step creates, as a number if the desired body has one; `configuration`: the configured secret for this
+ * place of the desired record; `desired`: the secret in clear text at the same pointer of the desired record.
  */
 export type Fill<R = number> = { readonly pointer: string } & (
   | { readonly from: 'step'; readonly step: R; readonly as: 'text' | 'number' }
@@ -35,65 +42,68 @@ export type Fill<R = number> = { readonly pointer: string } & (
 );
 
 export interface PathPlan<R = number> {
-  /** A path of the catalog, with `:name` parameters. */
+  /** A path from the catalog, with `:name` parameters. */
   readonly template: string;
   readonly parameters: readonly Parameter<R>[];
 }
 
 export interface PlannedRequest<R = number> extends PathPlan<R> {
-  /** The kind that the request is about: an invite, where a member is invited. */
+  /** The kind of the request: `invites` if a member is invited. */
   readonly kind: Kind;
   readonly method: Method;
-  /** Which method of the write client sends it. */
+  /** The method of the write client that sends it. */
   readonly role: 'create' | 'update' | 'remove' | 'act';
-  /** Name of the action of an `act`; else null. */
+  /** The name of the action of an `act`; else null. */
   readonly act: string | null;
-  /** The path that is used first, for people; `{id of step 3}` where it is not known yet. */
+  /** The path that is tried first, for display; with `{id of step 3}` for an id that is not known yet. */
   readonly path: string;
   /** Null for removals. Without the values of `fills`. */
   readonly body: JsonObject | null;
   readonly fills: readonly Fill<R>[];
-  /** The path that the profile names, which is used first; the documented one is the second choice. Null without one. */
+  /** The path from the profile, tried before the documented one; null if the profile has none. */
   readonly alternative: PathPlan<R> | null;
 }
 
 /** What must still hold when the step is applied. */
 type Precondition<R = number> =
-  /** The live record is as it was planned against: `managedDigest` of it. */
+  /** The live record still has this `managedDigest`. */
   | { readonly state: 'present'; readonly id: string; readonly digest: string }
-  /** No live record of the collection has this natural key (`naturalKeyDigest`); null where the kind has none. */
+  /** No live record of the collection has this natural key (`naturalKeyDigest`); null if it has none. */
   | { readonly state: 'absent'; readonly digest: string | null }
   /** An earlier step of the same record was applied. */
   | { readonly state: 'after'; readonly step: R };
 
-/** What restores what the step overwrites. Secrets are left out and named. */
+/** How to undo a step. Secrets are masked, and listed in `withheld`. */
 export type Inverse =
   | { readonly action: 'remove' }
   | { readonly action: 'create'; readonly body: JsonObject; readonly withheld: readonly string[] }
   | {
       readonly action: 'update';
-      /** Managed fields as they were. */
+      /** The old values. */
       readonly body: JsonObject;
-      /** Fields that were not there. */
+      /** Fields that had no value. */
       readonly absent: readonly string[];
       readonly withheld: readonly string[];
     }
   | { readonly action: 'act'; readonly act: string };
 
-/** A secret that the step cannot be sent without. */
+/** A secret without which the step cannot be sent. */
 export interface SecretNeed {
   /** Pointers into the body, any one of which is enough. */
   readonly any_of: readonly string[];
-  /** `redacted`: the mirror never stored it; `hidden`: the journal has the mask of Tidemark; `masked`: the mirror holds that of the service; left out where the service shows nothing. */
+  /**
+   * `redacted`: the mirror never stored it; `hidden`: the journal has Tidemark's mask; `masked`: the mirror has the service's mask; left
+   * out if the service shows nothing.
+   */
   readonly because?: 'redacted' | 'hidden' | 'masked';
-  /** What is wrong with the variable or file from which the configuration takes it; left out for any other need. */
+  /** What is wrong with the variable or file that the configuration names for it; left out if it names none. */
   readonly unset?: string;
 }
 
-/** Why a step is blocked, or needs manual work: what to decide on. */
+/** Why a step is blocked, or needs manual work, as a code. */
 export type Obstacle =
   | 'ambiguous'
-  /** An undo: the record is not as the restore left it. */
+  /** Undo: the record changed since the restore. */
   | 'changed_since'
   | 'collection_not_read'
   | 'consent'
@@ -102,7 +112,7 @@ export type Obstacle =
   | 'ended'
   | 'immutable'
   | 'last_holder'
-  /** The service takes a name once, and another record has it. */
+  /** Names must be unique, and another record has this one. */
   | 'name_taken'
   | 'needs_person'
   | 'no_value'
@@ -117,44 +127,44 @@ export type Obstacle =
 
 /** Drift that somebody accepted. */
 export interface AcceptedPlace {
-  /** As that of the step's field; empty for the record as a whole. */
+  /** The path of the step's field; empty for the entire record. */
   readonly path: string;
   readonly by: string;
-  /** How the program knew who accepted it; left out where the audit log does not say. */
+  /** How that person was identified; left out if the audit log does not say. */
   readonly via?: string;
   /** ISO 8601. */
   readonly accepted_at: string;
-  /** ISO 8601; left out where it has no end. */
+  /** ISO 8601; left out if it does not expire. */
   readonly until?: string;
   readonly reason: string;
-  /** The accepted value where live has another one, or the record no more, without secrets; else left out, as where it was none. */
+  /** The accepted value without secrets, if live has another one or no longer has the record; left out if it was absent. */
   readonly value?: JsonValue;
-  /** Given where the value changed again after that; for an entire record, some value of it. */
+  /** Given if the value changed again after that; for an entire record, if any value did. */
   readonly changed_since?: true;
-  /** The latest run that has the accepted value, if it changed since. */
+  /** The latest run with the accepted value, if it changed since. */
   readonly run?: number;
 }
 
-/** What a rule (`drift.ignore`) hides from whoever looks at the drift. */
+/** Drift that a rule (`drift.ignore`) hides. */
 export interface IgnoredPlace {
-  /** As that of the step's field; empty for the record as a whole. */
+  /** The path of the step's field; empty for the entire record. */
   readonly path: string;
-  /** That of the rule. */
+  /** The reason of the rule. */
   readonly reason: string;
 }
 
 export interface PlanStep<R = number> {
-  /** From 1, in the order of execution; those that are not sent come last. */
+  /** From 1, in the order of execution; steps that are not sent come last. */
   readonly n: number;
   /** Steps of one level do not depend on each other. */
   readonly level: number;
-  /** Steps that must have been applied before. */
+  /** Steps that must be applied first. */
   readonly after: readonly R[];
   readonly action: StepAction;
   readonly kind: Kind;
-  /** Live ids, as far as known; else those of the desired record. */
+  /** Live ids as far as known, else those of the desired record. */
   readonly scope: Scope;
-  /** The live id; the desired record's if there is none yet. */
+  /** The live id, or that of the desired record if there is none yet. */
   readonly id: string;
   readonly name: string;
   /** From live to desired; secrets replaced by `[secret]`. */
@@ -164,7 +174,7 @@ export interface PlanStep<R = number> {
   readonly obstacle: Obstacle | null;
   readonly needs: readonly SecretNeed[];
   readonly precondition: Precondition<R> | null;
-  /** The record that it makes true, with the digest of its body; null for removals. */
+  /** The record that it restores, with the digest of its body; null for removals. */
   readonly desired: {
     readonly kind: Kind;
     readonly scope: Scope;
@@ -172,19 +182,19 @@ export interface PlanStep<R = number> {
     readonly digest: string;
   } | null;
   readonly inverse: Inverse | null;
-  /** Of a removal that an undo could not take back, as far as is known now (`reason` says why); else left out. */
+  /** Given for a removal that, as far as is known now, cannot be undone (`reason` says why). */
   readonly final?: true;
-  /** What the step sets back though it was accepted as drift; left out if nothing. */
+  /** Accepted drift that the step reverts; left out if empty. */
   readonly accepted?: readonly AcceptedPlace[];
-  /** What the step sets back though `drift` leaves it out by rule, and nobody accepted it; left out if nothing. */
+  /** Drift that a rule ignores and nobody accepted, which the step reverts; left out if empty. */
   readonly ignored?: readonly IgnoredPlace[];
-  /** What a creation, or a change of what changed since, sets as it was accepted, not as the desired record has it; left out if nothing. */
+  /** Places that the step sets to the accepted value instead of the desired one; left out if empty. */
   readonly kept?: readonly AcceptedPlace[];
-  /** Of a creation, the keys and tokens of the recorded record in whose place the service assigns others; left out without any. */
+  /** For a creation: the keys and tokens of the recorded record that the service replaces by new ones; left out if empty. */
   readonly assigned?: readonly string[];
 }
 
-/** A step while the plan is made. `blocked`, and without a request, until it is known that it can be sent. */
+/** A step while the plan is made. `blocked`, without a request, until it is known that it can be sent. */
 export interface Draft extends Omit<PlanStep<string>, 'n' | 'level' | 'request'> {
   readonly key: string;
   readonly request: DraftRequest | null;
@@ -198,27 +208,27 @@ export interface Adoption {
   readonly scope: Scope;
   readonly name: string;
   readonly desired_id: string;
-  /** Where the desired state has it. */
+  /** Its scope in the desired state. */
   readonly desired_scope: Scope;
   readonly live_id: string;
-  /** `content`: it has no name, and live holds the very same. */
+  /** `content`: it has no name, and one live record has exactly the same content. */
   readonly by: 'id_map' | 'natural_key' | 'content';
 }
 
-/** Records that no step is about though the states differ, and why. */
+/** Records that differ and that the plan leaves as they are. */
 export interface UntouchedRecords {
   readonly kind: Kind;
   readonly count: number;
   readonly reason: string;
   /** Up to ten names. */
   readonly names: readonly string[];
-  /** Given for what is left because it was accepted as drift. */
+  /** Given if the reason is that it was accepted as drift. */
   readonly accepted?: AcceptedPlace;
-  /** Given for what is left because `drift` leaves it out by rule. */
+  /** Given if the reason is a rule that ignores it. */
   readonly ignored?: IgnoredPlace;
 }
 
-/** Lists a record that no step is about though the states differ. */
+/** Adds a record to `UntouchedRecords`. */
 export type AddUntouched = (
   kind: Kind,
   reason: string,
@@ -226,13 +236,13 @@ export type AddUntouched = (
   why?: Partial<Pick<UntouchedRecords, 'accepted' | 'ignored'>>,
 ) => void;
 
-/** Kinds of which records are created without what the API does not offer of them. */
+/** Kinds whose records are created without parts that the API does not offer. */
 interface Lacking {
   readonly kinds: readonly Kind[];
   readonly reason: string;
 }
 
-/** Why the plan as a whole must not be applied. */
+/** Why the entire plan must not be applied. */
 export interface Refusal {
   readonly guard:
     | 'share_of_updates'
@@ -246,7 +256,7 @@ export interface Refusal {
   readonly hint: string;
 }
 
-/** Records of a kind that name what a plan creates. */
+/** Records of a kind that refer to records that a plan creates. */
 export interface Referring {
   readonly kind: Kind;
   readonly count: number;
@@ -257,9 +267,9 @@ export interface Referring {
 export interface Plan {
   readonly from: StateReference;
   readonly to: StateReference;
-  /** The command that plans the same again, with the filters that were given; left out where no `restore` made the plan. */
+  /** The command that makes the same plan again, with its filters; left out if it was not made by `restore`. */
   readonly command?: string;
-  /** SHA-256 (hex) over what `apply` relies on: what it is allowed to do, and to what (`planHash`). */
+  /** SHA-256 (hex) of everything that apply relies on (`planHash`). */
   readonly hash: string;
   readonly steps: readonly PlanStep[];
   readonly adopted: readonly Adoption[];
@@ -269,22 +279,22 @@ export interface Plan {
   readonly skipped?: readonly Skipped[];
   /** Left out if empty. */
   readonly lacking?: readonly Lacking[];
-  /** What to know before it is sent, a line each; left out if empty. */
+  /** What to know before applying, one line each; left out if empty. */
   readonly warnings?: readonly string[];
-  /** Desired records below those that it creates which the filters leave out, by kind; left out if there are none. */
+  /** By kind, desired records below created ones that the filters leave out; left out if empty. */
   readonly unselected?: readonly { readonly kind: Kind; readonly count: number }[];
-  /** Desired records which the filters leave out and that name, by its old id, what it creates; by kind; left out if there are none. */
+  /** By kind, desired records that refer to created ones by their old ids and that the filters leave out; left out if empty. */
   readonly referring?: readonly Referring[];
   readonly summary: Readonly<Record<StepAction, number>> & {
     readonly unchanged: number;
-    /** Records of which it is not known whether the service has them (`skipped`); left out if there are none. */
+    /** Records that may or may not exist in the service (`skipped`); left out if zero. */
     readonly not_known?: number;
   };
-  /** `minutes`: the least that the rate allows; 0 when all fits in one burst. */
+  /** `minutes`: the minimum that the rate allows; 0 if all requests fit into one burst. */
   readonly cost: {
     readonly requests: number;
     readonly minutes: number;
-    /** Of the requests, those for removals; left out if there are none. */
+    /** The number of `requests` for removals; left out if zero. */
     readonly removals?: number;
   };
 }
@@ -295,8 +305,8 @@ export function isExecutable(step: Pick<PlanStep, 'action'>): boolean {
 }
 
 /**
- * Exit code of a plan (design.md, Commands): 6 where a guard refuses it, 3 with blocked or manual steps or where something
- * could not be read, 2 with steps, else 0.
+ * Exit code of a plan (design.md, Commands): 6 if a guard refuses it, 3 with blocked or manual steps or unread collections, 2 with
+ * other steps, else 0.
  */
 export function planExitCode(plan: Plan): ExitCode {
   if (plan.refused.length > 0) return EXIT.unsafe;
@@ -305,27 +315,24 @@ export function planExitCode(plan: Plan): ExitCode {
   return plan.steps.length > 0 ? EXIT.differences : EXIT.done;
 }
 
-/** `tidemark.plan/1`: the plan with its schema named first and its hash as `plan`. */
 type PlanDocument = { readonly schema: 'tidemark.plan/1'; readonly plan: string } & Omit<Plan, 'hash'>;
 
+/** The document `tidemark.plan/1`: the plan with its hash as `plan`. */
 export function planDocument({ hash, ...rest }: Plan): PlanDocument {
   return { schema: 'tidemark.plan/1', plan: hash, ...rest };
 }
 
-// A saved plan, read back: it is what was approved, or it is refused.
-
 /**
- * The plan of a `tidemark.plan/1` document. Everything that apply relies on is pinned by its hash, so that an edited plan is
- * refused.
- * @throws TidemarkError `usage` when the text is not a plan, `unsafe_plan` when its hash is another one
+ * The plan of a `tidemark.plan/1` document. The hash covers everything that apply relies on, so an edited plan is refused.
+ * @throws TidemarkError `usage` when the text is not a plan, `unsafe_plan` when its hash does not match
  */
 export function readPlan(text: string): Plan {
   return planIn(text, true);
 }
 
 /**
- * The plan of a restore in the mirror, for showing it: also one that another program edited, of which the comparison with the audit log
- * warns. Nothing is sent for it. Null when nothing of a plan is left.
+ * The plan of a restore in the mirror, only for display. It may have been edited: the comparison with the audit log warns about that.
+ * Null if the text is not a plan at all.
  */
 export function shownPlan({ plan }: { readonly plan: string }): Plan | null {
   try {
@@ -348,7 +355,7 @@ function planIn(text: string, isChecked: boolean): Plan {
   ) {
     throw notAPlan();
   }
-  // The hash covers the shape of the steps too: only what the planner wrote has a matching one.
+  // Not validated further: only what the planner wrote has a matching hash.
   const { plan, ...rest } = document as unknown as PlanDocument;
   const found = hashOf(rest);
   if (found === null && !isChecked) throw notAPlan();
@@ -361,18 +368,14 @@ function planIn(text: string, isChecked: boolean): Plan {
   const { unselected, referring } = rest;
   return {
     ...{ from, to, hash: plan, steps: rest.steps, adopted, left, refused },
-    // Of no influence on what is sent, so the hash does not cover it.
+    // Checked here, because the hash does not cover it: it has no influence on what is sent.
     ...(isRestoreCommand(command) ? { command } : {}),
-    ...(skipped === undefined ? {} : { skipped }),
-    ...(lacking === undefined ? {} : { lacking }),
-    ...(warnings === undefined ? {} : { warnings }),
-    ...(unselected === undefined ? {} : { unselected }),
-    ...(referring === undefined ? {} : { referring }),
+    ...withoutUndefined({ skipped, lacking, warnings, unselected, referring }),
     ...{ summary, cost },
   };
 }
 
-/** Null for a document that lacks what a plan has. */
+/** Null if parts of a plan are missing. */
 function hashOf(document: Omit<PlanDocument, 'schema' | 'plan'>): string | null {
   const { from, to, adopted, left, refused, summary } = document as Partial<PlanDocument>;
   const isWhole = [from, to, adopted, left, refused, summary].every((part) => part instanceof Object);
@@ -394,13 +397,10 @@ function notAPlan(cause?: unknown): TidemarkError {
   });
 }
 
-// The hash that pins a plan: equal exactly when the plans would do the same to the same.
-
 /**
- * SHA-256 (hex) of the canonical text of everything that apply relies on and a person agrees to: the steps (requests,
- * preconditions with digests of the live records, digests of the desired bodies), what guards refuse, records found under
- * another id, what was not read, and the sources and states that are meant. When it was made and what it costs
- * takes no part.
+ * SHA-256 (hex) of the canonical text of everything that apply relies on and a person agrees to: the steps (requests, preconditions
+ * with digests of the live records, digests of the desired bodies), refusals, records found under another id, what was not read, and
+ * the sources and states. It does not cover when the plan was made and what it costs.
  */
 export function planHash(plan: Omit<Plan, 'hash'>): string {
   const { from, to, steps, adopted, refused, skipped = [], summary } = plan;
@@ -408,25 +408,25 @@ export function planHash(plan: Omit<Plan, 'hash'>): string {
     from: { ref: from.ref, run: from.run ?? null, source: from.source ?? null },
     to: { ref: to.ref, source: to.source ?? null },
     ...{ steps, refused, skipped, summary },
-    // They are in the order of the records, which says nothing.
+    // Sorted, because their order is that of the records and has no meaning.
     adopted: adopted.map((each) => canonicalText(each as unknown as JsonValue)).sort(),
   };
-  // Plain JSON by construction: optional members are left out, never undefined (a saved plan is hashed again when read).
+  // Plain JSON: optional members are left out, never undefined, so that a saved plan has the same hash.
   return hash('sha256', canonicalText(pinned as object as JsonValue), 'hex');
 }
 
-// What the planner is given. It reads nothing else: no clock, no network, no mirror.
+// The planner's input. It uses nothing else: no clock, no network, no mirror.
 
-/** A collection of a state. One that is not complete proves nothing about what is absent from it. */
+/** A collection of a state. If it is not complete, a record that is absent from it may exist. */
 export interface PlanCollection extends CollectionKey {
   readonly isComplete: boolean;
-  /** True where the service has no such collection: then nothing is in it. */
+  /** True if the service has no such collection, so that it has no records. */
   readonly isNotOffered?: true;
-  /** What its list was caught at, where it did not show records that exist: it may lack others too. */
+  /** Given if its list left out records that exist, and how: others may be missing too. */
   readonly leak?: string;
 }
 
-/** One side: records of the affected collections, and of those that they hang from or refer to. */
+/** One side: the records of the affected collections, of their parents, and of those that they refer to. */
 export interface PlanState {
   readonly reference: StateReference;
   readonly records: readonly ParsedRecord[];
@@ -436,79 +436,74 @@ export interface PlanState {
 export interface PlanOptions {
   /** Remove live records that the desired state does not have, at most this many; null: remove nothing. */
   readonly prune: { readonly maxRemovals: number } | null;
-  /** Of a kind with at least `minRecords` live records no larger share may be changed, or removed. */
+  /** At most this share of the live records of a kind may be changed, and at most this share removed, if it has at least `minRecords`. */
   readonly limits: { readonly maxShare: number; readonly minRecords: number };
   readonly createOrganizations: boolean;
-  /** Null where it cannot be asked for. */
+  /** Null if the command has no such option. */
   readonly inviteMissing: boolean | null;
   /** Let the service mail invites. */
   readonly sendEmail: boolean;
-  /** Leave drift that was accepted, or that a rule ignores, as it is; false when left out, null where it cannot be asked for. */
+  /** Leave accepted and ignored drift as it is. Default: false; null if the command has no such option. */
   readonly keepsAccepted?: boolean | null;
-  /** Id of the key's own user among `members`; null if unknown, and then no member of that level is changed. */
+  /** The id of the key's own user among `members`; null if unknown: then no member of that level is changed. */
   readonly ownUserId: string | null;
-  /** Oldest age of the desired state, milliseconds; null where the user named the state and so knows its age. */
+  /** The maximum age of the desired state in milliseconds; null if the user named the state, and so knows its age. */
   readonly maxAgeMs: number | null;
   readonly rate: KindRate & {
-    /** Limits that kinds have of their own, beside those above. */
+    /** Additional limits of single kinds. */
     readonly kinds?: readonly (KindRate & { readonly kinds: readonly Kind[] })[];
   };
 }
 
-/** Secrets that the configuration supplies for records whose own ones the service never shows. */
+/** Secrets in the configuration, for records whose secrets the service never shows. */
 export interface SecretLookup {
   /**
-   * The value for that place of the record; undefined where the configuration has none.
-   * @param isNamed only from a rule that says which records of the kind it is for; false when left out
+   * The value for that place of the record; undefined if the configuration has none.
+   * @param isNamed only from a rule that says which records of the kind it is for; default: false
    */
   find(record: ParsedRecord, pointer: string, isNamed?: boolean): Secret | undefined;
-  /** What is wrong with the variable or file that the value is to come from, where it is not there. */
+  /** What is wrong with the variable or file that is to supply the value, if it is missing. */
   unset?(record: ParsedRecord, pointer: string): string | undefined;
 }
 
+/** Optional members stand for no restriction, or for nothing, if they are left out. */
 export interface PlanInput {
-  /** FROM of the command: what is wanted. */
+  /** FROM of the command. */
   readonly desired: PlanState;
   readonly live: PlanState;
   /** Definitions in force: profile and overrides applied. */
   readonly definitions: (kind: Kind) => ResourceDefinition;
-  /** The id that a record has since it was created again; undefined where it never was. */
+  /** The present id of a record that was created again; undefined if it never was. */
   readonly idMap: (kind: Kind, id: string) => string | undefined;
-  /**
-   * The run that found a desired record gone, whose removal the mirror holds back; undefined for every other one. Its
-   * namesake that came since may be that record, recreated. None when left out.
-   */
+  /** For a desired record whose removal is held: the run that found it gone. A namesake that came since may be that record, recreated. */
   readonly goneSince?: (record: ParsedRecord) => number | undefined;
-  /** The last run that saw it, of such a record: what went with it at once was there then. Undefined where that is not known. */
+  /** The last run that saw such a record: it also has the records that went with it. Undefined if unknown. */
   readonly lastSeen?: (record: ParsedRecord) => number | undefined;
   readonly secrets: SecretLookup;
-  /**
-   * What the mirror would hold in place of a secret at that pointer; undefined for what it holds as it is. Left out where it
-   * holds secrets in clear.
-   */
+  /** What the mirror would store instead of a secret at that pointer; undefined if it stores it in clear text. */
   readonly fingerprint?: (kind: Kind, pointer: string, secret: string) => string | undefined;
-  /** What marks a masked value; those of the catalog when left out. */
+  /** Patterns of masked values; default: those of the catalog. */
   readonly masks?: readonly RegExp[];
   readonly options: PlanOptions;
-  /** Records that steps may be about, on either side; all when left out. The others are only looked at. */
+  /** True for a record, on either side, for which steps may be planned. */
   readonly isInScope?: (record: ParsedRecord) => boolean;
-  /** Fields that steps may change; all when left out. With it nothing is created or removed. */
+  /** True for a field that steps may change. If it is given, nothing is created or removed. */
   readonly isFieldInScope?: (path: string) => boolean;
-  /** Fields of a live record that steps may change (pointers); all when left out. What is missing as a whole is not a field. */
+  /** True for a field of this live record that steps may change. Unlike `isFieldInScope`, it does not affect missing records. */
   readonly isOwnField?: (live: ParsedRecord, path: string) => boolean;
-  /** True for a secret of a live record that is reported as overwritten, so that the plan says nothing of it; for none when left out. */
+  /** True for a secret of a live record that is reported as overwritten, so that the plan need not mention it. */
   readonly isOverwrittenSecret?: (live: ParsedRecord, path: string) => boolean;
-  /** What live differs in and somebody accepted as drift, with the acceptances that hold; nothing when left out. */
+  /** Differences of live that somebody accepted as drift, with the acceptances that hold. */
   readonly accepted?: readonly AcceptedFinding[];
-  /** The rule by which `drift` leaves out a record (`field` null) or the change of a field; for none when left out. */
+  /** The rule by which `drift` ignores a record (`field` null) or the change of a field. */
   readonly ignores?: IgnoreTest['hides'];
-  /** Acceptances that are not as the audit log has them, and so count for nothing: a warning each; none when left out. */
+  /** Acceptances that contradict the audit log, and so have no effect: one warning each. */
   readonly contradictions?: readonly string[];
   /** What was requested and could not be read, for the plan. */
   readonly skipped?: readonly Skipped[];
-  /** The name of a record that the plan blocks without a step of the planner: what needs it is blocked with it. None when left out. */
+  /** The name of a record that is blocked outside of the planner: steps that need it are blocked too. */
   readonly blockedName?: (kind: Kind, id: string) => string | undefined;
-  /** True in a drill: live is a sandbox, and what it gives is of no use elsewhere. */
+  /** True in a drill: live is a sandbox, so the ids and keys that it assigns are of no use elsewhere. */
   readonly isPractice?: true;
   /** Milliseconds since the epoch. */
   readonly now: number;

@@ -27,7 +27,7 @@ import {
   type Plan,
   type PlanStep,
   type Adoption,
-  type StepAction,
+  isExecutable,
 } from './plan.ts';
 import { referencesOf } from './references.ts';
 import { NOT_PRUNED, planDependentRemovals, planRemovals } from './removals.ts';
@@ -39,9 +39,9 @@ const NAMES_SHOWN = 10;
 const NOT_A_FIELD = 'it is missing as a whole; without --field it is created again';
 
 /**
- * The plan. Both states hold the records of the affected collections, and of those that are their parents or that they
- * refer to (`kindsToRead`).
- * @throws TidemarkError `not_found` when neither state holds a collection or a record: a plan of nothing proves nothing
+ * The plan. Both states have the records of the affected collections, of their parents, and of those that they refer to
+ * (`kindsToRead`).
+ * @throws TidemarkError `not_found` when neither state has a collection or a record, so that "nothing to do" would mean nothing
  */
 export function planRestore(input: PlanInput): Plan {
   requireSomething(input);
@@ -110,7 +110,7 @@ function withShownPath<T extends { readonly path: string }>(place: T): T {
   return { ...place, path: withoutUrlSecrets(place.path, MASK) };
 }
 
-/** Plans one kind's desired records; returns how many need nothing. */
+/** Plans the desired records of one kind; returns how many are unchanged. */
 function planKind(planning: Planning, match: KindMatch): number {
   const { definition } = match;
   const { isInScope = () => true, isFieldInScope } = planning.input;
@@ -154,7 +154,7 @@ function planKind(planning: Planning, match: KindMatch): number {
   return unchanged;
 }
 
-/** What a live record has in fields that no request takes, e.g. ` (team_id 1)`. */
+/** The values of a live record in fields that no request sets, e.g. ` (team_id 1)`. */
 function unsentText({ body }: ParsedRecord, unsent: readonly string[] = []): string {
   const values = unsent.map((pointer) => {
     const value = resolvePointer(body, pointer) ?? null;
@@ -184,7 +184,10 @@ function lackingOf(
   return [...byReason].flatMap(([reason, kinds]) => (reason === null ? [] : [{ kinds, reason }]));
 }
 
-/** A line for each kind of which records are created, and are known to be missing by a list alone. That of a new parent is empty. */
+/**
+ * A line for each kind whose created records were only looked for in a list, because the API has no request by id. Not for records of
+ * a new parent, which has no others yet.
+ */
 function listedOnlyWarnings(steps: readonly PlanStep[], definitions: PlanInput['definitions']): string[] {
   const created = new Set(
     steps.flatMap(({ action, request }) =>
@@ -208,15 +211,14 @@ function countsOf(steps: readonly PlanStep[]): Omit<Plan['summary'], 'unchanged'
   return counts;
 }
 
-// Which of the records found under another id a plan lists: those in scope, and those that its steps rely on.
-
 /**
- * All of them without filters. With filters also the parents of steps, and namesakes of created records (for a record
- * without a name: all without one), which apply must not take for records created by hand meanwhile.
+ * The records found under another id that the plan lists: those in scope, and those that its steps rely on. These are the parents of
+ * steps, and namesakes of created records (for a record without a name: all without one), which apply must not mistake for records
+ * created by hand in the meantime.
  */
 function listedAdoptions({ input, matching }: Planning, steps: readonly PlanStep[]): Adoption[] {
   const { isInScope } = input;
-  // What makes room for a new one is not continued.
+  // A record that is removed does not continue another one.
   const leaving = new Set(
     steps.flatMap(({ action, kind, id }) => (action === 'remove' ? `${kind} ${id}` : [])),
   );
@@ -227,7 +229,7 @@ function listedAdoptions({ input, matching }: Planning, steps: readonly PlanStep
       (Object.entries(scope) as [ScopeKey, string][]).map(([key, id]) => `${SCOPE_KIND[key]} ${id}`),
     ),
   );
-  // Apply recognizes a record without a name, and so without a digest, by its content, which any nameless one may have.
+  // Apply recognizes a record without a name, and so without a digest, by its content: any other nameless one may have the same.
   const nameOf = (kind: Kind, scope: Scope, digest: string | null): string =>
     `${kind} ${scopeKey(scope)} ${digest ?? 'without a name'}`;
   const created = new Set(
@@ -249,26 +251,17 @@ function listedAdoptions({ input, matching }: Planning, steps: readonly PlanStep
     .map(({ adoption }) => adoption);
 }
 
-// What applying a plan costs, counted before anything is sent.
+/** Read the record again (for a creation: look up the old id), send, read back. All creations of a collection share one list of names. */
+const REQUESTS_PER_STEP = 3;
 
-/** Requests of a step: re-read, send, read back. A creation asks for its old id; the list of names is shared. */
-const REQUESTS: Readonly<Record<StepAction, number>> = {
-  create: 3,
-  update: 3,
-  act: 3,
-  remove: 3,
-  blocked: 0,
-  manual: 0,
-};
-
-/** Requests, and the least minutes that the rate allows, that of single kinds too: 0 when all fits into one burst. @internal */
+/** The number of requests, and the minimum of minutes that the rate and those of single kinds allow: 0 for one burst. @internal */
 export function costOf(
   steps: readonly Pick<PlanStep, 'action' | 'kind' | 'request'>[],
   rate: PlanOptions['rate'],
 ): Plan['cost'] {
   const requests = requestsOf(steps);
   const removals = requestsOf(steps.filter(({ action }) => action === 'remove'));
-  // Kinds with limits of their own are under way at the same time as the others.
+  // Requests with limits of their own are sent at the same time as the others.
   const ofKinds = (rate.kinds ?? []).map(({ kinds, ...limit }) =>
     minutesFor(requestsOf(steps.filter(({ kind, request }) => kinds.includes(request?.kind ?? kind))), limit),
   );
@@ -277,7 +270,7 @@ export function costOf(
 }
 
 function requestsOf(steps: readonly Pick<PlanStep, 'action'>[]): number {
-  return steps.reduce((sum, { action }) => sum + REQUESTS[action], 0);
+  return steps.filter(isExecutable).length * REQUESTS_PER_STEP;
 }
 
 function minutesFor(requests: number, rate: KindRate): number {

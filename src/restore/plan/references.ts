@@ -1,4 +1,4 @@
-/** Translates the ids of the desired state to live ids: the same, another one, or one that a step will yield. */
+/** Translates ids of the desired state to live ids: the same, another one, or that of a record that a step creates. */
 import { CATALOG, collectionKey } from '../../catalog/catalog.ts';
 import type { Scope, ScopeKey } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
@@ -13,33 +13,27 @@ import { stepKey, recordKey } from '../records.ts';
 import { type Matching, isIdStable, parentOf } from './matching.ts';
 import type { Fill, KnownOrStep, PlanInput, Parameter } from './plan.ts';
 
-/** What an id of the desired state leads to. */
+/** The live record that an id of the desired state stands for. */
 type Resolved = KnownOrStep<string> | { readonly unknown: string };
 
 export interface References {
-  /** The live record that an id of the desired state means, seen from a record of that (desired) scope. */
+  /** The live record for an id in a record of the (desired) scope `from`. */
   resolve(kind: Kind, id: string, from: Scope): Resolved;
-  /**
-   * True where the desired state was recorded after the record got its latest id: it has that one, and an earlier id in it is
-   * a reference to nothing.
-   */
+  /** True for an earlier id of a record if the desired state already has the record's latest id: a dangling reference. */
   isOutdated(kind: Kind, id: string): boolean;
-  /**
-   * A desired scope as path parameters, or why one of them leads nowhere; `shown`: in live ids as far as they are known,
-   * else in the desired ones.
-   */
+  /** A desired scope as path parameters, or why one of them is unknown; `shown`: with live ids as far as known, else the desired ones. */
   scope(scope: Scope): {
     readonly parameters: readonly Parameter<string>[];
     readonly unknown: string | null;
     readonly shown: Scope;
   };
-  /** True where a live record of the kind has the id, in any scope. */
+  /** True if a live record of the kind has the id, in any scope. */
   isLive(kind: Kind, id: string): boolean;
   /** Pointer to the id in a body of the kind. */
   idPointer(kind: Kind): string;
-  /** True where the live collection was read completely. */
+  /** True if the live collection was read completely. */
   isRead(kind: Kind, liveScope: Scope): boolean;
-  /** Why a record that the live collection does not show may be there; null where it is missing. */
+  /** Why a record that is absent from the live collection may exist; null if it does not. */
   absenceDoubt(kind: Kind, liveScope: Scope): string | null;
 }
 
@@ -57,12 +51,10 @@ export function referencesOf(input: PlanInput, matching: Matching): References {
     if (!named.has(kind)) continue;
     for (const record of match.live) liveKeys.add(recordKey(record)).add(`${kind} ${record.id}`);
     for (const record of match.missing) missing.set(recordKey(record), record);
-    for (const { desired, live } of match.pairs) {
-      pairs.set(recordKey(desired), live.id);
-    }
+    for (const { desired, live } of match.pairs) pairs.set(recordKey(desired), live.id);
   }
 
-  /** The scope of a record of that kind, as far as it follows from the scope of the record that refers to it. */
+  /** The scope of a record of that kind, if it follows from the scope of the record that refers to it; else null. */
   const within = (kind: Kind, scope: Scope): Scope | null => {
     const part: Partial<Record<ScopeKey, string>> = {};
     for (const key of input.definitions(kind).scope) {
@@ -94,10 +86,11 @@ export function referencesOf(input: PlanInput, matching: Matching): References {
     }
     const blockedName = input.blockedName?.(kind, id);
     if (blockedName !== undefined) return { unknown: `its ${title.one} is blocked: see ${blockedName}` };
-    const reason = readKinds.has(kind)
-      ? `${title.one} ${id} is neither in the desired state nor live: \`tidemark log ${kind} ${id}\` shows when it was, and a restore from that state recreates it`
-      : `${title.many} were not read, so ${id} is not known to exist`;
-    return { unknown: reason };
+    return {
+      unknown: readKinds.has(kind)
+        ? `${title.one} ${id} is neither in the desired state nor live: \`tidemark log ${kind} ${id}\` shows when it was, and a restore from that state recreates it`
+        : `${title.many} were not read, so ${id} is not known to exist`,
+    };
   };
 
   return {
@@ -144,15 +137,15 @@ function namedKinds(input: PlanInput): ReadonlySet<Kind> {
 
 export interface Remapped {
   readonly body: JsonValue;
-  /** Ids that a step creates; the body holds a placeholder. */
+  /** Ids of records that a step creates; the body has a placeholder. */
   readonly fills: readonly Fill<string>[];
-  /** References to unknown records; their value is unchanged. */
+  /** References to unknown records; their values are unchanged. */
   readonly unknown: readonly { readonly pointer: string; readonly reason: string }[];
 }
 
 /**
- * A desired body with its references in live ids. The same object where nothing changes.
- * @param live the record as it is: an outdated reference that it has too does not count as a difference
+ * A desired body with live ids in its references. The same object if nothing changes.
+ * @param live the live body: an outdated reference that it has too is kept, so that it does not differ
  */
 export function remapped(
   definition: ResourceDefinition,
@@ -165,7 +158,7 @@ export function remapped(
   const unknown: { pointer: string; reason: string }[] = [];
   if (!isJsonObject(body)) return { body, fills, unknown };
   for (const { pointer: pattern, kind, target } of definition.references) {
-    // What names a record by anything but its id (a name, an address) stays the same when ids change.
+    // References by name or address do not depend on ids.
     if (target !== references.idPointer(kind)) continue;
     const held = live === undefined ? [] : idsAt(live, pattern);
     for (const pointer of placesOf(record.body, pattern)) {
@@ -187,7 +180,7 @@ export function remapped(
   return { body, fills, unknown };
 }
 
-/** The ids that a body has at a pointer, whose `*` is any element. */
+/** The ids in a body at a pointer, in which `*` is any element. */
 function idsAt(body: JsonValue, pattern: string): string[] {
   return placesOf(body, pattern).flatMap((pointer) => {
     const value = resolvePointer(body, pointer);
@@ -195,7 +188,7 @@ function idsAt(body: JsonValue, pattern: string): string[] {
   });
 }
 
-/** In place of an id that a creation gives, in this plan or a later one. */
+/** The placeholder for the id of a record that is yet to be created, by this plan or a later one. */
 export function newId(kind: Kind, id: string): string {
   return `{id of ${kind} ${id} once it is created again}`;
 }
@@ -204,12 +197,12 @@ function isNumber(value: JsonValue): boolean {
   return typeof value === 'number' || isRawNumber(value);
 }
 
-/** An id as the type that was there: a number stays a number. */
+/** The id in the type of the other value: a number stays a number. */
 export function asId(id: string, like: JsonValue): JsonValue {
   return isNumber(like) && /^-?(?:0|[1-9][0-9]*)$/.test(id) ? parseLossless(id) : id;
 }
 
-/** Says of each record that the live one names by an id which it has no more where it is. */
+/** A line for each reference in the live record to a record that has another id now, or is gone. */
 export function outdatedNames(
   input: Pick<PlanInput, 'definitions' | 'idMap'>,
   references: References,
@@ -226,7 +219,7 @@ export function outdatedNames(
       const now = input.idMap(kind, id) ?? byName;
       if (now !== undefined && now !== id)
         return [`it still names ${one} ${id}, which was created again as ${now}`];
-      // Whether this plan creates it is settled later: it may be blocked.
+      // Whether this plan creates it is not known yet: the step may be blocked.
       return 'step' in found ? [`it still names ${one} ${id}, which is gone`] : [];
     });
   });

@@ -1,4 +1,4 @@
-/** Steps that remove: only what the user asked for by name (design.md, invariant 7). */
+/** Steps that remove records: only what the user explicitly asked for (design.md, invariant 7). */
 import { CATALOG, collectionKey, scopeKey } from '../../catalog/catalog.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
@@ -9,8 +9,8 @@ import { managedDigest, stepKey } from '../records.ts';
 import { hiddenFields, withoutSecrets } from '../secrets.ts';
 import { dependentKinds, dependentsOf } from './dependents.ts';
 import { buildBody } from './body.ts';
-import { ownerObstacle, ownUserObstacle } from './guards.ts';
-import type { Obstacle, Draft } from './plan.ts';
+import { ownerObstacle, ownUserObstacle, type StepObstacle } from './guards.ts';
+import type { Draft } from './plan.ts';
 import { CLOSED, creatableFields, writableFields } from './settings.ts';
 import {
   blocked,
@@ -27,8 +27,9 @@ const AWAITED = 'it stands for a desired member who is missing, and who comes ba
 export const NOT_PRUNED = 'not in the desired state; removed only with --prune and --max-removals';
 
 /**
- * Plans the live records that the desired state does not have. What goes with them comes later (`planDependentRemovals`).
- * @param isAwaited true for invitations that are open for desired members
+ * Plans the removal of live records that the desired state does not have. Records that are removed along with them come later
+ * (`planDependentRemovals`).
+ * @param isAwaited true for open invitations of desired members
  */
 export function planRemovals(planning: Planning, isAwaited: (live: ParsedRecord) => boolean): void {
   const { input, matching } = planning;
@@ -46,7 +47,7 @@ export function planRemovals(planning: Planning, isAwaited: (live: ParsedRecord)
       if (never !== null) leave(never);
       else if (!isRemovable) leave(`${definition.title.many} are never removed`);
       else if (isAwaited(record)) {
-        // One that is replaced has its step already.
+        // A replaced invitation already has its step.
         if (!planning.drafts.has(removalKey(record))) leave(AWAITED);
       } else if (input.options.prune === null) leave(NOT_PRUNED);
       else if (planning.accepted.leavesRecord(definition, null, record)) continue;
@@ -56,8 +57,8 @@ export function planRemovals(planning: Planning, isAwaited: (live: ParsedRecord)
 }
 
 /**
- * Adds what goes with the records that are removed, each as a step of its own ahead of it: shown, counted, and there to be
- * undone. Where that cannot be, nothing is removed. To be called when it is settled which removals stay.
+ * Adds a step for each record that goes when another one is removed, ahead of that one: it is shown and counted, and can be undone. If
+ * that is not possible, the removal is blocked. To be called once it is known which removals stay.
  */
 export function planDependentRemovals(planning: Planning): void {
   const { drafts, matching, input } = planning;
@@ -79,7 +80,7 @@ export function planDependentRemovals(planning: Planning): void {
       ?.live.find((record) => record.id === id && scopeKey(record.scope) === scope);
     if (removed === undefined) continue;
     const goes: { readonly definition: ResourceDefinition; readonly record: ParsedRecord }[] = [];
-    let obstacle: { readonly obstacle: Obstacle; readonly reason: string } | null = null;
+    let obstacle: StepObstacle | null = null;
     for (const definition of dependentOn(kind)) {
       const found = dependentsOf(planning, removed, definition);
       if ('unread' in found) obstacle ??= { obstacle: 'collection_not_read', reason: found.unread };
@@ -112,7 +113,7 @@ export function planDependentRemovals(planning: Planning): void {
   }
 }
 
-/** True for a record that the desired state does not have, and that the API lets remove. */
+/** True for a record that the desired state does not have and that can be removed. */
 function canGo(
   { matching, drafts, accepted }: Planning,
   definition: ResourceDefinition,
@@ -126,7 +127,7 @@ function canGo(
   return isExtra && isRemovable && definition.operation('remove') !== undefined;
 }
 
-/** Live collections of which both sides are complete: only there does absence mean something. */
+/** Live collections that are complete on both sides: only in these is an absent record known to be missing. */
 function coveredCollections(planning: Planning): ReadonlySet<string> {
   const { input, matching, references } = planning;
   const covered = new Set<string>();
@@ -138,16 +139,14 @@ function coveredCollections(planning: Planning): ReadonlySet<string> {
   return covered;
 }
 
-// The step that removes one live record.
-
-/** The key of the step that removes a live record; live and desired scopes never share one. */
+/** The key of the step that removes a live record. */
 export function removalKey(live: ParsedRecord): string {
   return stepKey(live, 'remove');
 }
 
 /**
- * Plans it; blocked where the record must not be touched.
- * @param after steps that must come first: what takes its place, where that is created before it goes
+ * Plans the removal of a live record; the step is blocked if the record must not be changed.
+ * @param after steps that must come first: the creation of the record that replaces it
  */
 export function planRemoval(
   planning: Planning,
@@ -180,7 +179,7 @@ export function planRemoval(
   return step;
 }
 
-/** Why an undo could not create the record again; null where it could. */
+/** Why an undo could not create the record again; null if it could. */
 function finalReason({ input }: Planning, definition: ResourceDefinition, live: ParsedRecord): string | null {
   const { creation } = definition.restore;
   if (creation.by === 'invitation') return 'it comes back only when an invite is accepted';

@@ -1,4 +1,4 @@
-/** What a restore may write of a kind, and which values a request would silently drop. */
+/** Which fields of a kind a restore can write, and which values the service would silently drop. */
 import { CATALOG, definitionOf } from '../../catalog/catalog.ts';
 import type { FieldDefinition } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
@@ -15,14 +15,14 @@ import type { Plan, PlanInput } from './plan.ts';
 
 export const CLOSED = 'the API does not document which fields are writable';
 
-/** Members that the service assigns, by name: ids, keys, timestamps, counts and parents. */
-const GIVEN =
+/** Names of members that the service assigns: ids, keys, timestamps, counts and parents. */
+const ASSIGNED =
   /^(?:id|uuid|pk|short_id|organization|project|team|role|user|url|status|errors?|message|.*_(?:id|uuid|at|by|count|token|token_backup|cname)|(?:organization|project|team|role|user)_name)$/;
 
-/** True for a member that is probably a setting, and that no request sets. */
+/** A test for members that are probably settings and that no request sets. */
 function isUnsendable(definition: ResourceDefinition): (name: string) => boolean {
   const { family, idPath, restore } = definition;
-  // What the same component takes under a kind that the API shows.
+  // The documented kind of the same component says which members are settings.
   const sibling = CATALOG.find((each) => each.family === family && each.hasDocumentedFields);
   const shown = family === null || sibling === undefined ? null : sibling.fieldsByName;
   const settable = new Set(
@@ -32,19 +32,19 @@ function isUnsendable(definition: ResourceDefinition): (name: string) => boolean
   const follows = new Set(restore.follows.map(({ field }) => field));
   return (name) => {
     if (settable.has(name) || volatile.has(name) || follows.has(name) || name === idPath[0]) return false;
-    return shown === null ? !GIVEN.test(name) : shown.get(name)?.isWritable === true;
+    return shown === null ? !ASSIGNED.test(name) : shown.get(name)?.isWritable === true;
   };
 }
 
-/** What of the planning is needed here; `steps.ts` has all of it. */
+/** The part of `Planning` (`steps.ts`) that is needed here. */
 interface Planning {
   readonly input: PlanInput;
   readonly unsendableByKind: Map<Kind, readonly string[]>;
 }
 
 /**
- * Members of the desired records of a kind that are probably settings but that no request sets: the same list for all
- * of them, so that the report needs one line. Computed once.
+ * Members of the desired records of a kind that are probably settings and that no request sets: one list for all records, so that the
+ * report needs only one line. Computed once.
  */
 function unsendableNames(
   { input, unsendableByKind }: Planning,
@@ -66,15 +66,15 @@ function unsendableNames(
 }
 
 /**
- * What a creation, or live, lacks of the desired record though no request would set it; empty but for kinds opened by
- * hand.
+ * The settings of the desired record that live (undefined: a record to be created) lacks and that no request sets; only for kinds
+ * whose writable fields come from the configuration.
  */
 export function unmanagedChanges(
   definition: ResourceDefinition,
   live: JsonValue | undefined,
   desired: JsonValue,
 ): FieldChange[] {
-  // Writable fields come from the configuration only: others may be writable, too.
+  // The service may accept more fields than the configuration names.
   const isOpened = definition.isOpenedByHand === true && writableFields(definition).length > 0;
   if (!isOpened || definition.restore.derived.length > 0) return [];
   const is = isUnsendable(definition);
@@ -83,35 +83,38 @@ export function unmanagedChanges(
   );
 }
 
-/** Why they stay away, and what would bring them back. */
+/** Why these settings are not restored, and how to allow it. */
 export function unmanagedReason(planning: Planning, definition: ResourceDefinition): string {
   const line = allowingLine(definition, unsendableNames(planning, definition));
   return `it is not documented that these can be written, so the service sets them; to allow it, add ${line}`;
 }
 
-/** Why nothing of a missing record can be sent, and what would bring all of it back; the name that identifies it comes first. */
+/** Why a missing record cannot be created, and how to allow it: the fields to configure, its name first. */
 export function closedReason(planning: Planning, definition: ResourceDefinition): string {
   const names = new Set([...definition.naturalKey.map(topMember), ...unsendableNames(planning, definition)]);
   return `${CLOSED}; to allow it: ${allowingLine(definition, [...names])}`;
 }
 
-/** The same for a record that is there: the members that differ, as far as they are probably settings; of those that the service assigns none can be set. */
+/** The same for a live record: of the differing members, those that are probably settings. Members that the service assigns cannot be set. */
 export function closedChangeReason(definition: ResourceDefinition, differing: readonly string[]): string {
   const settings = differing.filter(isUnsendable(definition));
-  const names = settings.length > 0 ? settings : differing.filter((name) => !GIVEN.test(name));
+  const names = settings.length > 0 ? settings : differing.filter((name) => !ASSIGNED.test(name));
   return names.length === 0 ? CLOSED : `${CLOSED}; to allow it: ${allowingLine(definition, names)}`;
 }
 
-/** True without a value: absent, null, or an empty text, list or object. */
+/** True for absent, null, or an empty text, list or object. */
 export function isEmpty(value: JsonValue | undefined): boolean {
   if (value === undefined || value === null || value === '') return true;
   if (Array.isArray(value)) return value.length === 0;
   return isJsonObject(value) && Object.keys(value).length === 0;
 }
 
-// What of a kind restore may write.
+/** True for a value that turns a setting on or gives it: not absent, null, false or an empty text. */
+export function isSet(value: JsonValue | undefined): boolean {
+  return value !== undefined && value !== null && value !== false && value !== '';
+}
 
-/** Fields that a request may set: what is volatile is left to the service. */
+/** Fields that a request may set. Volatile ones are left to the service. */
 export function writableFields(definition: ResourceDefinition): readonly FieldDefinition[] {
   return definition.fields.filter(({ isWritable, isVolatile }) => isWritable && !isVolatile);
 }
@@ -123,7 +126,7 @@ export function creatableFields(definition: ResourceDefinition): readonly FieldD
   );
 }
 
-/** The line of configuration that would make these fields writable. */
+/** The line in the configuration that would make these fields writable. */
 function allowingLine(definition: ResourceDefinition, names: readonly string[]): string {
   const derived = definition.restore.derived.map(({ field }) => field);
   const wanted = derived.length > 0 ? derived : names;
@@ -138,7 +141,7 @@ function yamlKey(name: string): string {
   return /^[A-Za-z_][\w-]*$/.test(name) ? name : JSON.stringify(name);
 }
 
-/** Pointers of references that no creation can say, nor its path: the service chooses where the record hangs. */
+/** Pointers of references that neither the body nor the path of a creation contains: the service chooses the parent. */
 export function unsendableReferences(definition: ResourceDefinition): string[] {
   const creatable = new Set(creatableFields(definition).map(({ name }) => name));
   const { references, restore, scope } = definition;
@@ -154,7 +157,7 @@ export function unsendableReferences(definition: ResourceDefinition): string[] {
     .map(({ pointer }) => pointer);
 }
 
-/** Pointers to what a creation sets and no change. */
+/** Pointers of references that only a creation sets. */
 export function createOnlyReferences(definition: ResourceDefinition): string[] {
   const fields = creatableFields(definition).filter(({ isWritable }) => !isWritable);
   const names = new Set(fields.map(({ name }) => name));
@@ -162,8 +165,8 @@ export function createOnlyReferences(definition: ResourceDefinition): string[] {
 }
 
 /**
- * Says where the live record is instead of where the desired one was, as far as no request can say that; null where it is there.
- * @param idNow the live id of a record that the desired state names
+ * Says that the live record is in another parent than the desired one, as far as no request can set that; null if it is not.
+ * @param idNow the live id of a record to which the desired state refers
  */
 export function otherPlace(
   definition: ResourceDefinition,
@@ -184,12 +187,12 @@ export function otherPlace(
   return texts.join('; ') || null;
 }
 
-/** The same of a record that therefore is not started. */
+/** `otherPlace` with the note that the record is therefore not started. */
 export function leftStoppedText({ restore: { state } }: ResourceDefinition, place: string): string {
   return state === null ? place : `${place}: left ${state.field}`;
 }
 
-/** The definition with the part of its natural key that a creation can say: all of it, unless the service chooses where the record hangs. */
+/** The definition with only the part of its natural key that a creation sets: all of it, unless the service chooses the parent. */
 export function bySendableKey(definition: ResourceDefinition): ResourceDefinition {
   const known = sendable.get(definition);
   if (known !== undefined) return known;
@@ -201,18 +204,18 @@ export function bySendableKey(definition: ResourceDefinition): ResourceDefinitio
   return found;
 }
 
-/** Asked for record by record. */
+/** `bySendableKey` is called for every record. */
 const sendable = new WeakMap<ResourceDefinition, ResourceDefinition>();
 
 /**
- * Fields that no request accepts although a difference in them matters, by the severity of drift (the address of a
- * component). What follows from manual work, or may be a setting that nobody allowed (`unmanagedChanges`), is left out.
+ * Fields that no request accepts although a difference in them matters, according to their severity (such as the address of a
+ * component). Not for kinds with manual work, and without what may be a setting (`unmanagedChanges`).
  */
 export function serviceFields(definition: ResourceDefinition): readonly FieldDefinition[] {
   const { restore, idPath, scope } = definition;
   if (restore.byPerson.length > 0) return [];
   const silent = definition.isOpenedByHand === true ? isUnsendable(definition) : () => false;
-  // What a request says in another field is not the service's choice either.
+  // A request sends these in another field, so the service does not choose them.
   const said = [...unsendableReferences(definition), ...restore.derived.flatMap(({ from }) => from)];
   const own = new Set<string>([...idPath, ...scope, ...said.map(topMember)]);
   return definition.fields.filter(
@@ -221,41 +224,38 @@ export function serviceFields(definition: ResourceDefinition): readonly FieldDef
   );
 }
 
-/**
- * Keys and tokens in the recorded body that no request takes: the service assigns others to a record that is created again,
- * and clients that use the recorded ones have to be given them.
- */
+/** Keys and tokens in the recorded body that the service replaces when it creates the record again: clients then need the new ones. */
 export function assignedKeys(definition: ResourceDefinition, recorded: JsonValue): string[] {
   if (!isJsonObject(recorded)) return [];
   const settable = new Set(creatableFields(definition).map(({ name }) => name));
   const volatile = volatileFields(definition);
   return Object.keys(recorded).filter(
     (name) =>
-      GIVEN.test(name) &&
+      ASSIGNED.test(name) &&
       (definition.fieldsByName.get(name)?.isSecret === true || isSecretName(name)) &&
       ![definition.idPath[0], ...settable, ...volatile].includes(name) &&
       !isEmpty(getOwn(recorded, name)),
   );
 }
 
-/** Says that no request takes these; null for none. */
+/** Says that no request takes these; null if there are none. */
 export function serviceChoice(names: readonly string[]): string | null {
   return names.length === 0 ? null : `no request takes ${names.join(', ')}: the service chooses it`;
 }
 
-/** Says it of the references that decide where a record belongs; null for none. */
+/** The same for the references to parents; null if there are none. */
 export function placeChoice(definition: ResourceDefinition): string | null {
   return serviceChoice(unsendableReferences(definition).map(topMember));
 }
 
-/** False where no request changes the name: an equal record of another name is another one then, such as an invite. */
+/** False if no request changes the name, as for invites: then an equal record with another name is another record. */
 export function isRenamable(definition: ResourceDefinition): boolean {
   const { naturalKey, fieldsByName } = definition;
   if (definition.operation('update') === undefined) return false;
   return naturalKey.some((pointer) => fieldsByName.get(topMember(pointer))?.isCreateOnly !== true);
 }
 
-/** The profile that makes more writable, where steps are blocked for want of it: a line, or none. */
+/** A line that suggests the profile with more writable fields, if steps are blocked without it. */
 export function otherProfile(
   { profile, definitions }: Pick<SourceConfig, 'profile' | 'definitions'>,
   { steps }: Pick<Plan, 'steps'>,

@@ -1,4 +1,4 @@
-/** Parts that steps of every action are made of. */
+/** Building blocks for the steps of all actions. */
 import type { PersonCondition } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
@@ -24,27 +24,27 @@ import type {
 } from './plan.ts';
 import type { References } from './references.ts';
 
-/** What every planning function works with. */
+/** The state of the planner, passed to every planning function. */
 export interface Planning {
   readonly input: PlanInput;
   readonly matching: Matching;
   readonly references: References;
   readonly accepted: AcceptedDrift;
   readonly drafts: Map<string, Draft>;
-  /** By kind, the members that are probably settings and that no request sets (`settings.ts`). */
+  /** By kind, members that are probably settings and that no request sets (`settings.ts`). */
   readonly unsendableByKind: Map<Kind, readonly string[]>;
   /** Adds a step, or replaces the one of its key. */
   put(step: Draft): void;
   readonly addUntouched: AddUntouched;
 }
 
-/** What a step has of which nothing is known yet. */
+/** The members of a step before anything is planned for it. */
 export const NOTHING_PLANNED = {
   ...{ after: [], fields: [], request: null, reason: null, obstacle: null },
   ...{ needs: [], precondition: null, desired: null, inverse: null },
 } as const;
 
-/** The parts of a step that follow from the record that it is about. */
+/** A blocked step for a record, without a request. At least one of `desired` and `live` is given. */
 export function draftOf(
   planning: Planning,
   definition: ResourceDefinition,
@@ -95,7 +95,7 @@ export function requestFor(
   return { kind: definition.kind, method, template, parameters, role, act, body, fills, alternative: null };
 }
 
-/** The other path of a creation or update, with the parameters that it takes from the body. */
+/** The path from the profile for a creation or update, with the parameters that it takes from the body; null without one. */
 export function alternativePath(
   definition: ResourceDefinition,
   role: 'create' | 'update',
@@ -117,7 +117,7 @@ export function alternativePath(
   return { template, parameters: all };
 }
 
-/** Keys of the steps that parameters and fills wait for. */
+/** Keys of the steps whose ids the parameters and fills need. */
 export function requiredSteps(
   parameters: readonly Parameter<string>[],
   fills: readonly Fill<string>[],
@@ -125,20 +125,20 @@ export function requiredSteps(
   return [...new Set([...parameters, ...fills].flatMap((each) => ('step' in each ? [each.step] : [])))];
 }
 
-/** The path parameters of a live record: everything is known. */
+/** The path parameters of a live record. */
 export function liveParameters({ idParameter }: ResourceDefinition, live: ParsedRecord): Parameter<string>[] {
   const scope = Object.entries(live.scope).map(([name, value]) => ({ name, value }));
   return [...scope, { name: idParameter, value: live.id }];
 }
 
-/** Of missing secrets those that the configuration can supply: values, not names of members. */
+/** The missing secrets that the configuration can supply: values, not names of members. */
 export function suppliable(needs: readonly SecretNeed[]): SecretNeed[] {
   return needs.filter(({ any_of: anyOf }) => !anyOf.some(isNameRedacted));
 }
 
 /**
- * Why values are missing, and where they belong: names places, never values.
- * @param areListed true for a step with these needs, of which reports list the places together
+ * Why secrets are missing, and where to configure them. Names places, never values.
+ * @param areListed true if the report lists the places of these needs separately
  */
 export function needsText(needs: readonly SecretNeed[], areListed = true): string {
   const values = suppliable(needs);
@@ -156,7 +156,7 @@ export function needsText(needs: readonly SecretNeed[], areListed = true): strin
   ].join('; ');
 }
 
-/** Why the values are not there. */
+/** Why the values are missing. */
 function lackText(values: readonly SecretNeed[], areListed: boolean): string {
   const placesOf = (why: SecretNeed['because']): string => {
     const places = values
@@ -174,22 +174,25 @@ function lackText(values: readonly SecretNeed[], areListed: boolean): string {
   ].join('; ');
 }
 
-/** The step, not to be sent. */
+/** The step, blocked. */
 export function blocked(draft: Draft, obstacle: Obstacle, reason: string): Draft {
   return { ...draft, action: 'blocked', request: null, precondition: null, inverse: null, obstacle, reason };
 }
 
-/** The step, to be done by a person. */
+/** The step as manual work. */
 export function manual(draft: Draft, obstacle: Obstacle, reason: string): Draft {
   return { ...blocked(draft, obstacle, reason), action: 'manual' };
 }
 
-/** Reasons as one text; null if none is given. */
+/** The reasons as one text; null if there are none. */
 export function joinedReasons(reasons: readonly (string | null)[]): string | null {
   return reasons.filter((reason) => reason !== null).join('; ') || null;
 }
 
-/** @param live the record's live body; null where it is yet to be created */
+/**
+ * True if a person has to do this for the record.
+ * @param live the live body; null if the record is yet to be created
+ */
 export function isDue(
   { pointer, value, doneWhen }: PersonCondition,
   desired: JsonValue,
@@ -209,10 +212,10 @@ function isText(value: JsonValue | undefined): value is string {
 
 /**
  * What a person has to do, and what to restore afterwards.
- * @param due what is to be done; empty: everything that the kind has
- * @param live the record's live body; null where it is yet to be created
- * @param name what the record goes by
- * @param waiting fields that can be set only then
+ * @param due what is to be done; empty: everything that the kind may need
+ * @param live the live body; null if the record is yet to be created
+ * @param name display name of the record
+ * @param waiting fields that can be set only afterwards
  */
 export function personReason(
   { input }: Pick<Planning, 'input'>,
@@ -223,13 +226,14 @@ export function personReason(
   waiting: readonly string[],
 ): string {
   const what = (due.length > 0 ? due : definition.restore.byPerson).map((condition) =>
-    // What a sandbox gives is nothing to publish.
+    // Values that a sandbox assigns are of no use elsewhere.
     input.isPractice === true ? condition.reason : reasonWithRecord(definition, condition, live, name),
   );
   const then = waiting.length === 0 ? '' : `; then restore again: sets ${waiting.join(', ')}`;
   return `${what.join('; ')}${then}`;
 }
 
+/** The reason with the value that the person needs, or how to see it if it is a secret or not known yet. */
 export function reasonWithRecord(
   { kind, fields }: ResourceDefinition,
   { reason, shows }: PersonCondition,

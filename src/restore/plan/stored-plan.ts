@@ -1,4 +1,4 @@
-/** The plan of a restore, as the mirror stores it. */
+/** The plan of a restore, as stored in the mirror. */
 import { TidemarkError } from '../../core/errors.ts';
 import { RESTORE_HINT } from '../../core/hints.ts';
 import type { RestoreRow } from '../../mirror/restores.ts';
@@ -16,7 +16,7 @@ export function storedPlan({ restore, plan: text, planHash }: RestoreRow): Plan 
   throw damagedRestore(restore, 'its plan is another one than was approved');
 }
 
-/** The error for a restore whose rows in the mirror are not as they were written. */
+/** The error for a restore whose rows in the mirror were altered. */
 export function damagedRestore(restore: number, what: string, cause?: unknown): TidemarkError {
   return new TidemarkError('mirror_corrupt', `the record of restore ${restore} is damaged: ${what}`, {
     hint: `\`tidemark verify\` says what else is damaged; ${RESTORE_HINT}`,
