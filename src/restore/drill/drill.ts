@@ -1,7 +1,4 @@
-/**
- * A drill: restores a snapshot with the real code into a sandbox that is empty or damaged, reads the sandbox back and
- * compares (design.md, Commands: drill).
- */
+/** A drill: restores a snapshot into an empty or damaged sandbox, reads it back and compares (design.md, Commands: drill). */
 import { CATALOG } from '../../catalog/catalog.ts';
 import { MemberNames } from '../../catalog/masks.ts';
 import { type Kind } from '../../catalog/kinds.ts';
@@ -27,8 +24,8 @@ import { startDamaged, startEmpty, keyUserOf } from './start.ts';
 import { remainingChanges, type RecordVerdict, type Verdicts, drillVerdicts } from './verdicts.ts';
 
 /**
- * Restores the state into the sandbox of the drill. Nothing else is written, not even the mirror.
- * @throws TidemarkError `not_found` when the filter leaves nothing, `interrupted`, an error of this machine
+ * Restores the state into the sandbox of the drill. Writes nothing else, not even the mirror.
+ * @throws TidemarkError `not_found` when the filter selects nothing, `interrupted`, an error of this machine
  */
 export async function runDrill(options: DrillOptions): Promise<DrillDocument> {
   const { state, definitions, clock, events, damage } = options;
@@ -76,20 +73,19 @@ const ALWAYS_ASSUMED = [
   'a record comes back when all of its managed fields are equal; ids, times and other values that the service assigns are new',
 ];
 
-interface Assessment {
-  readonly records: readonly RecordVerdict[];
-  readonly remaining: DrillDocument['remaining'];
-  readonly tasks: readonly DrillTask[];
-}
-
-function assess(snapshot: DrillSnapshot, restored: Restored, asked: readonly Kind[] | undefined): Assessment {
+/** The verdict of each record, with what differs and what remains to be done. */
+function assess(
+  snapshot: DrillSnapshot,
+  restored: Restored,
+  asked: readonly Kind[] | undefined,
+): Pick<DrillDocument, 'remaining' | 'tasks'> & { readonly records: readonly RecordVerdict[] } {
   const { definitions } = restored.input;
   const remaining = remainingChanges(snapshot, restored);
   const verdicts = drillVerdicts(restored, remaining.byRecord);
   const own = snapshot.desired.records.filter(snapshot.isAsked).map((record) => verdicts.of(record));
   const all = [...own, ...foreignVerdicts(snapshot, verdicts)];
   const listed = all.map((each) => ({ ...each.record, change: 'changed' as const, verdict: each }));
-  // A component is listed in its family and in the union of the families: it comes back once.
+  // A component is listed in its family and in the union of the families, but counts once.
   const records = changesOnce(listed, asked).map(({ verdict }) => verdict);
   const lacking = records.flatMap(({ record: { kind, scope, id, body }, reason, isLacking }): DrillTask[] => {
     if (!isLacking) return [];
@@ -104,7 +100,7 @@ function assess(snapshot: DrillSnapshot, restored: Restored, asked: readonly Kin
   };
 }
 
-/** A record that is shown by another organization comes back as its owner's does. */
+/** The verdicts of records that lists of other organizations show: those of the owner's record. */
 function foreignVerdicts(snapshot: DrillSnapshot, verdicts: Verdicts): RecordVerdict[] {
   return snapshot.foreign.map((record) => {
     const owned = snapshot.desired.records.find(({ kind, id }) => kind === record.kind && id === record.id);
@@ -126,13 +122,7 @@ function tasksOf({ isAsked }: DrillSnapshot, verdicts: Verdicts): DrillTask[] {
     const reason = isExecutable(step) ? verdicts.reasonOf(step) : (step.reason ?? '');
     return [
       {
-        verdict,
-        kind,
-        scope,
-        id,
-        name,
-        reason,
-        fields,
+        ...{ verdict, kind, scope, id, name, reason, fields },
         needs: needs.map(({ any_of: anyOf }) => anyOf),
         ...(unset.length === 0 ? {} : { unset }),
         waits: step.obstacle === 'depends_on_blocked',
@@ -141,11 +131,9 @@ function tasksOf({ isAsked }: DrillSnapshot, verdicts: Verdicts): DrillTask[] {
   });
 }
 
-// Verdicts of single records added up by kind, reason and field. Pure.
-
 /**
- * A row per kind that has a record.
- * @param never how many records there are of kinds that are never restored
+ * The verdicts added up by kind, reason and field; kinds without records are left out.
+ * @param never the number of records of kinds that are never restored
  */
 function drillKinds(
   verdicts: readonly RecordVerdict[],
@@ -162,14 +150,8 @@ function drillKinds(
 }
 
 function neverKind(kind: Kind, count: number, reason: string): DrillKind {
-  const counts = countsOf([]);
   return {
-    kind,
-    ...counts,
-    records: count,
-    cannot: count,
-    score: 0,
-    restored: false,
+    ...{ kind, ...countsOf([]), records: count, cannot: count, score: 0, restored: false },
     reasons: [{ verdict: 'cannot', reason, records: count }],
     fields: [],
   };
@@ -177,17 +159,13 @@ function neverKind(kind: Kind, count: number, reason: string): DrillKind {
 
 function writtenKind(definition: ResourceDefinition, own: readonly RecordVerdict[]): DrillKind {
   const { kind } = definition;
-  // The document is stored, and shown to whoever may read reports.
+  // Masks secrets in names: the document is stored, and shown to everybody who may read reports.
   const names = new MemberNames(definition);
   const counts = countsOf(own.map(({ verdict }) => verdict));
-  const fields = new Map<string, DrillVerdict[]>();
-  for (const each of own) {
-    for (const [name, verdict] of each.fields) {
-      const known = fields.get(name);
-      if (known === undefined) fields.set(name, [verdict]);
-      else known.push(verdict);
-    }
-  }
+  const fields = Map.groupBy(
+    own.flatMap((each) => [...each.fields]),
+    ([name]) => name,
+  );
   return {
     kind,
     ...counts,
@@ -196,7 +174,7 @@ function writtenKind(definition: ResourceDefinition, own: readonly RecordVerdict
     reasons: reasonsOf(own),
     fields: [...fields].map(([name, each]) => ({
       path: memberPointer(names.shown(name)),
-      ...countsOf(each),
+      ...countsOf(each.map(([, verdict]) => verdict)),
     })),
   };
 }

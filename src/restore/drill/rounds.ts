@@ -1,4 +1,4 @@
-/** The drill itself: read, plan and apply, until a plan has nothing left to send. All with the real code. */
+/** The rounds of a drill: read, plan and apply with the real code, until a plan has nothing left to send. */
 import { createWriteClient, type WriteClient } from '../../api/write-client.ts';
 import type { SourceConfig } from '../../config/config.ts';
 import type { Clock } from '../../core/clock.ts';
@@ -20,11 +20,11 @@ import { idLookup } from '../../state/recreated-ids.ts';
 import type { DrillSnapshot } from './snapshot.ts';
 import { type DamageChoice, type DrillService, drillSource } from './start.ts';
 
-/** What restoring asks for by hand: once more after parents, members or verified domains are there. */
+/** A restore has to be repeated once parents, members or verified domains exist. */
 const MOST_ROUNDS = 5;
 
 export interface DrillEvents {
-  /** What is being done, for people; `steps` where they can be counted. */
+  /** The current phase, with the number of steps if there are any. */
   phase(name: 'reading' | 'planning' | 'restoring' | 'comparing', steps: number | null): void;
   stepEnded(): void;
 }
@@ -38,11 +38,11 @@ export interface DrillOptions {
   readonly secrets: PlanInput['secrets'];
   /** The key's own user as configured: uuid or e-mail address; null if not configured. */
   readonly ownUser: string | null;
-  /** Null for a drill that begins with nothing. */
+  /** Null: start with an empty sandbox. */
   readonly damage: DamageChoice | null;
-  /** Uniform in [0, 1) and the same for the same seed. */
+  /** Uniform in [0, 1), determined by the seed. */
   readonly random: (seed: number) => () => number;
-  /** Opens the service with a key of that user. The caller closes it. */
+  /** Opens the sandbox with a key of that user. The caller closes it. */
   readonly openService: (userUuid: string) => Promise<DrillService>;
   readonly reader: Reader;
   readonly clock: Clock;
@@ -52,30 +52,29 @@ export interface DrillOptions {
 }
 
 export interface Restored {
-  /** What the last plan was made from: `live` is what the service holds in the end. */
+  /** The input of the last plan: `live` is the final state of the sandbox. */
   readonly input: PlanInput;
-  /** The same as received. */
+  /** The records of `live` as received. */
   readonly states: readonly RecordState[];
-  /** What it leaves to do. */
+  /** The last plan: what remains to be done. */
   readonly plan: Plan;
-  /** One for each plan that was applied. */
+  /** One for each applied plan. */
   readonly reports: readonly RestoreReport[];
 }
 
-/** What the rounds work with beside the drill's options. */
 interface RoundContext extends DrillOptions {
   readonly snapshot: DrillSnapshot;
   readonly source: SourceConfig;
   readonly client: WriteClient;
-  /** Open for writing: holds the journal and the id map. */
+  /** A temporary one, open for writing: for the journal and the id map. */
   readonly mirror: Mirror;
-  /** Whose key it is, and the ids that organizations have on the service. */
+  /** The owner of the key, and the ids of organizations in the sandbox by their ids in the snapshot. */
   readonly known: { readonly keyUser: string; readonly organizations: ReadonlyMap<string, string> };
 }
 
 /**
- * Restores until nothing is left that could be sent, or nothing more is achieved.
- * @throws TidemarkError `interrupted`, an error of this machine, `internal` when the service cannot be read completely
+ * Restores until a plan has nothing to send, or the last one achieved nothing.
+ * @throws TidemarkError `interrupted`, an error of this machine, `internal` when the sandbox cannot be read completely
  */
 export async function restoreInRounds(
   options: DrillOptions,
@@ -89,7 +88,7 @@ export async function restoreInRounds(
   const client = createWriteClient({
     ...{ baseUrl: source.baseUrl, apiKey: source.apiKey, rate: source.rate, retry: source.retry },
     ...{ userAgent: 'tidemark', clock, log },
-    // Only spreads waits between attempts.
+    // Only varies the waits between attempts.
     random: () => 0.5,
   });
   try {
@@ -130,7 +129,7 @@ async function runRounds(options: RoundContext): Promise<Restored> {
   }
 }
 
-/** Syncs the service back by the engine that syncs every service. */
+/** Reads the sandbox with the code that syncs every service. */
 async function readService(options: RoundContext): Promise<{ states: RecordState[]; live: PlanState }> {
   const { source, client, reader, log, signal } = options;
   const { kinds } = options.snapshot;
@@ -144,7 +143,7 @@ async function readService(options: RoundContext): Promise<{ states: RecordState
     signal,
   });
   try {
-    // A drill that read half of its own service would report losses that are none.
+    // With an incomplete reading, the drill would report records as lost that are not.
     for (const { kind, scope } of state.collections()) {
       const coverage = state.coverage(kind, scope);
       if (coverage.how === 'read') continue;
@@ -181,7 +180,7 @@ function planInput(options: RoundContext, live: PlanState): PlanInput {
     secrets,
     options: {
       prune: null,
-      // Everything is to be restored: shares say nothing here.
+      // No limit, because everything is to be restored.
       limits: { maxShare: 1, minRecords: 1 },
       createOrganizations: false,
       inviteMissing: false,

@@ -1,4 +1,4 @@
-/** The records that a drill restores: those requested, and those that they depend on. */
+/** The records that a drill restores: the requested ones, and those on which they depend. */
 import { type Kind, KINDS } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { TidemarkError } from '../../core/errors.ts';
@@ -18,25 +18,28 @@ import { kindsToRead } from '../plan/dependents.ts';
 import type { PlanState } from '../plan/plan.ts';
 
 export interface DrillSnapshot {
-  /** What the restore is given: the records asked about, and those that they hang from or refer to. */
+  /** The requested records, their parents, and those to which they refer. */
   readonly desired: PlanState;
-  /** The same as received. */
+  /** The records of `desired` as received. */
   readonly states: readonly RecordState[];
-  /** Organizations and members, whatever is asked about: the key's own user is one of them. */
+  /** All organizations and members, requested or not: the key's own user is one of them. */
   readonly people: readonly ParsedRecord[];
   /** The kinds of `desired`, in catalog order. */
   readonly kinds: readonly Kind[];
   /** True for a record that the drill reports on. */
   readonly isAsked: (key: RecordKey) => boolean;
-  /** Records asked about that belong to another organization than the one whose list shows them. */
+  /** Requested records that the list of another organization than their owner's shows. */
   readonly foreign: readonly ParsedRecord[];
-  /** How many records there are of kinds that are never restored. */
+  /** The number of records of kinds that are never restored. */
   readonly never: ReadonlyMap<Kind, number>;
-  /** What the snapshot never held. */
+  /** Collections that the snapshot lacks because they could not be read. */
   readonly skipped: readonly Skipped[];
 }
 
-/** @throws TidemarkError `not_found` when the filter leaves nothing: a drill of nothing proves nothing; `mirror_corrupt` */
+/**
+ * The records of a state that a drill restores.
+ * @throws TidemarkError `not_found` when the filter selects nothing, since a drill would prove nothing; `mirror_corrupt`
+ */
 export function drillSnapshot(
   state: LoadedState,
   filter: StateFilter,
@@ -79,22 +82,21 @@ export function drillSnapshot(
   const above = leading === null ? [] : filterParts(leading, state);
   const isOwn = ({ record }: { readonly record: ParsedRecord }): boolean =>
     !isForeign(definitions(record.kind), record);
+  const own = parsed.filter(isOwn);
   const known = state
     .collections()
     .map(({ kind, scope }) => ({ kind, scope, coverage: state.coverage(kind, scope) }));
   return {
     desired: {
       reference: state.reference,
-      records: parsed.filter(isOwn).map(({ record }) => record),
-      collections: known
-        .filter(({ kind, coverage }) => kinds.includes(kind) && coverage.how === 'read')
-        .map(({ kind, scope, coverage }) => ({
-          kind,
-          scope,
-          isComplete: coverage.how === 'read' && coverage.stale === undefined,
-        })),
+      records: own.map(({ record }) => record),
+      collections: known.flatMap(({ kind, scope, coverage }) =>
+        kinds.includes(kind) && coverage.how === 'read'
+          ? [{ kind, scope, isComplete: coverage.stale === undefined }]
+          : [],
+      ),
     },
-    states: parsed.filter(isOwn).map(({ received }) => received),
+    states: own.map(({ received }) => received),
     people: all
       .filter(({ kind }) => {
         const { discovery, restore } = definitions(kind);
@@ -107,7 +109,7 @@ export function drillSnapshot(
     never,
     skipped: known.flatMap(({ kind, scope, coverage }): Skipped[] =>
       coverage.how === 'unread' &&
-      // Not offered by the service: there is nothing to bring back.
+      // If the service does not offer the collection, there is nothing to bring back.
       coverage.code !== 'not_found' &&
       ((isWritten(kind) && parts.some((part) => selectsCollection(part, kind, scope))) ||
         (!isByChoice(coverage) && above.some((part) => selectsCollection(part, kind, scope))))
@@ -117,7 +119,7 @@ export function drillSnapshot(
   };
 }
 
-/** True for a record that another organization's list shows too (wire-notes.md, Lists): it comes back with its owner. */
+/** True for a record in the list of an organization that does not own it (wire-notes.md, Lists): it comes back with its owner. */
 export function isForeign(
   { restore }: Pick<ResourceDefinition, 'restore'>,
   { scope, body }: Pick<ParsedRecord, 'scope' | 'body'>,

@@ -1,4 +1,4 @@
-/** What the sandbox of a drill contains before the restore: only an owner, or the damaged snapshot. */
+/** The sandbox of a drill before the restore: only organizations with an owner, or the damaged snapshot. */
 import type { FieldDefinition, Scope } from '../../catalog/definition.ts';
 import { type Kind, KINDS } from '../../catalog/kinds.ts';
 import { scopeKeyNaming } from '../../catalog/lineage.ts';
@@ -17,19 +17,18 @@ import { familyRecordKey } from '../records.ts';
 import type { DrillSnapshot } from './snapshot.ts';
 
 export interface DrillService {
-  /** The API, over HTTP. */
   readonly baseUrl: URL;
-  /** A key of the user that the service was opened for, with every permission. */
+  /** A key of the user for whom the service was opened, with every permission. */
   readonly apiKey: Secret;
-  /** Puts users and records in as they are, past every rule. */
+  /** Inserts users and records as they are, without any checks. */
   insert(users: readonly (JsonObject & { readonly uuid: string })[], records: readonly ParsedRecord[]): void;
-  /** Sees to it that none of these records' ids is ever given to another one, as on the service that gave them. */
+  /** Reserves the ids of these records, so that no new record gets one of them, as on the real service. */
   reserve(records: readonly ParsedRecord[]): void;
-  /** Founds an organization as a sign-up does: of that name, with the key's user as owner. Returns its id. */
+  /** Creates an organization of that name as a sign-up does, with the key's user as owner. Returns its id. */
   found(name: string): string;
 }
 
-/** How much of a full service is damaged before it is restored. */
+/** How the complete snapshot is damaged before it is restored. */
 export interface DamageChoice {
   readonly percent: number;
   readonly seed: number;
@@ -38,11 +37,11 @@ export interface DamageChoice {
 interface DrillStart {
   readonly damage: DrillDamage | null;
   readonly assumptions: readonly string[];
-  /** The organizations of the snapshot with the ids that they have on the service, where these are others. */
+  /** The ids of organizations in the sandbox by their ids in the snapshot, if they differ. */
   readonly organizations: ReadonlyMap<string, string>;
 }
 
-/** Newly founded organizations that hold nothing but the key's user. */
+/** Creates organizations with only the key's user, and the parents that the drill does not report on. */
 export function startEmpty(
   service: DrillService,
   snapshot: DrillSnapshot,
@@ -56,7 +55,7 @@ export function startEmpty(
     if (kind !== 'organizations') continue;
     organizations.set(id, service.found(storedName(definitions(kind), body, id)));
   }
-  // Organizations known only by their children keep their id: nothing else identifies them.
+  // Organizations that are only known from the scopes of their children keep their id, because nothing else identifies them.
   const unnamed = new Set(snapshot.desired.records.flatMap(({ scope }) => scope.organization_id ?? []));
   for (const id of unnamed) if (!organizations.has(id)) service.insert([], organizationAndUser(id, keyUser));
   const context = snapshot.desired.records.filter((record) => isContext(snapshot, record));
@@ -74,7 +73,7 @@ export function startEmpty(
   };
 }
 
-/** True for a parent that the drill does not report on: it is there before, whether requests could create it or not. */
+/** True for a parent that the drill does not report on: it exists before the restore. */
 function isContext({ isAsked }: DrillSnapshot, record: ParsedRecord): boolean {
   return record.kind !== 'organizations' && scopeKeyNaming(record.kind) !== undefined && !isAsked(record);
 }
@@ -91,7 +90,7 @@ function contextText(context: readonly ParsedRecord[], definitions: PlanInput['d
   return kinds.length === 0 ? '' : `, and their ${kinds.join(' and ')}, which the drill does not report on`;
 }
 
-/** Everything that the snapshot holds, then damaged. */
+/** Inserts the snapshot, damaged. */
 export function startDamaged(
   service: DrillService,
   snapshot: DrillSnapshot,
@@ -125,7 +124,7 @@ export function startDamaged(
   };
 }
 
-/** The service as a source: definitions as configured, unlimited, everything included. */
+/** The sandbox as a source: definitions as configured, without limits, everything included. */
 export function drillSource(
   name: string,
   service: Pick<DrillService, 'baseUrl' | 'apiKey'>,
@@ -154,7 +153,7 @@ export function drillSource(
   };
 }
 
-/** As a service of that kind would be asked by default. */
+/** The default of a source. */
 const CONCURRENCY = 4;
 
 function organizationAndUser(id: string, { uuid, user }: KeyUser): ParsedRecord[] {
@@ -164,23 +163,21 @@ function organizationAndUser(id: string, { uuid, user }: KeyUser): ParsedRecord[
   ];
 }
 
-// Damage for a drill: some records gone, some altered, by a chance that gives the same every time. Pure.
-
 interface DamageOptions {
-  /** Share of the records, 0 to 100. */
+  /** 0 to 100. */
   readonly percent: number;
   /** Uniform in [0, 1). */
   readonly random: () => number;
   readonly definitions: (kind: Kind) => ResourceDefinition;
   /** True for a record that is not damaged. */
   readonly stays?: (record: ParsedRecord) => boolean;
-  /** The user whose memberships stay: users cannot remove their own. */
+  /** The user whose memberships are not damaged: users cannot remove their own. */
   readonly keyUser: string;
 }
 
 /**
- * Damages that share of the records: every second one is removed, with everything that hangs from it or refers to it, the others
- * get another value in one of the fields that the service lets people change. Organizations are altered, never removed.
+ * Damages that share of the records, determined by `random`: about half are removed, with everything below them and everything that
+ * refers to them; in the others, one writable field gets another value. Organizations are altered, never removed.
  * @internal
  */
 export function damage(
@@ -211,13 +208,13 @@ export function damage(
     if (gone.has(key)) continue;
     const other = altered.get(key);
     if (other !== undefined) changes += 1;
-    // Another kind may show the same record: it is altered there too.
+    // The body is also altered under the other kinds of the record.
     kept.push(other === undefined ? record : { ...record, body: other.body });
   }
   return { records: kept, removed: records.length - kept.length, altered: changes };
 }
 
-/** What goes with a record: its children, and whatever names it. Until nothing more does. */
+/** Adds the children of removed records and whatever refers to them, until nothing more is found. */
 function addDependents(
   records: readonly ParsedRecord[],
   gone: Set<string>,
@@ -239,7 +236,7 @@ function addDependents(
   }
 }
 
-/** The record with another value in one of its fields; null where nothing of it can be changed by a request. */
+/** The record with another value in one of its fields; null if no request can change any of them. */
 function alteredRecord(
   definition: ResourceDefinition,
   record: ParsedRecord,
@@ -256,7 +253,7 @@ function alteredRecord(
   return choice === undefined ? null : { ...record, body: { ...body, [choice.name]: choice.other } };
 }
 
-/** Fields that only a creation sets, that depend on a condition, or that may hold secrets stay unchanged. */
+/** True for fields that are not altered: those that only a creation sets, that depend on a condition, or that may contain secrets. */
 function isGuarded({ isCreateOnly, requires, isSecret, secretPointers }: FieldDefinition): boolean {
   return isCreateOnly || requires !== null || isSecret || secretPointers.length > 0;
 }
@@ -270,7 +267,7 @@ function otherValue({ type, values }: FieldDefinition, value: JsonValue): JsonVa
   );
 }
 
-/** Fisher and Yates. */
+/** Fisher–Yates shuffle. */
 function shuffled<T>(items: readonly T[], random: () => number): T[] {
   const mixed = [...items];
   for (let last = mixed.length - 1; last > 0; last -= 1) {
@@ -280,13 +277,12 @@ function shuffled<T>(items: readonly T[], random: () => number): T[] {
   return mixed;
 }
 
-// The user whose key does the restore in a drill: the one thing that must be there before anything can be created.
-
+/** The user whose key restores the drill: it must exist before anything can be created. */
 interface KeyUser {
   readonly uuid: string;
-  /** As a member's `user` shows them. */
+  /** As in `user` of a member. */
   readonly user: JsonObject & { readonly uuid: string };
-  /** How they were found; one line for the report. */
+  /** How the user was determined; one line for the report. */
   readonly assumption: string;
 }
 
@@ -299,8 +295,8 @@ const STAND_IN: JsonObject & { uuid: string } = {
 };
 
 /**
- * The configured user (uuid or e-mail address), else the member whose levels fit best the level of the key in the
- * organizations (`membership_level`), the longest-standing one first; a placeholder user if the snapshot has no member.
+ * The configured user (uuid or e-mail address), else the member with the level of the key (`membership_level`) in the most
+ * organizations, and of these the one who joined first; a placeholder user if the snapshot has no member.
  */
 export function keyUserOf(records: readonly ParsedRecord[], configured: string | null): KeyUser {
   const members = records.filter(({ kind }) => kind === 'members');
@@ -317,7 +313,7 @@ export function keyUserOf(records: readonly ParsedRecord[], configured: string |
   const fits = new Map<string, { first: ParsedRecord; count: number; since: string }>();
   for (const member of members) {
     const joined = resolvePointer(member.body, '/joined_at');
-    // Behind every time: of whom it is not known goes last.
+    // Sorts after every time, so that members without one come last.
     const since = typeof joined === 'string' ? joined : '~';
     const best = fits.get(member.id) ?? { first: member, count: 0, since };
     const level = resolvePointer(member.body, '/level');

@@ -1,4 +1,4 @@
-/** The result of a restore for each record and field of a state, from the plan that remains after it. */
+/** The verdict for each record and field of a restored state, from the plan that remains. */
 import { shownText } from '../../catalog/masks.ts';
 import { CATALOG, familyKinds } from '../../catalog/catalog.ts';
 import type { Kind } from '../../catalog/kinds.ts';
@@ -12,7 +12,7 @@ import { diffSources } from '../../diff/sources.ts';
 import type { State } from '../../diff/states.ts';
 import { topMember } from '../places.ts';
 import { recordsNamedBy } from '../plan/dependents.ts';
-import { matchStates, type Matching } from '../plan/matching.ts';
+import { matchStates } from '../plan/matching.ts';
 import type { Obstacle, PlanStep } from '../plan/plan.ts';
 import { referencesOf, remapped, type References } from '../plan/references.ts';
 import { creatableFields, writableFields } from '../plan/settings.ts';
@@ -22,7 +22,7 @@ import { isForeign, type DrillSnapshot } from './snapshot.ts';
 
 type Failing = Exclude<DrillVerdict, 'comes_back'>;
 
-/** Obstacles that are not listed give `unknown`. */
+/** Other obstacles give `unknown`. */
 const BY_OBSTACLE: Readonly<Partial<Record<Obstacle, Failing>>> = {
   secret_missing: 'needs_secret',
   ambiguous: 'needs_person',
@@ -40,7 +40,7 @@ const BY_OBSTACLE: Readonly<Partial<Record<Obstacle, Failing>>> = {
   other_owner: 'cannot',
 };
 
-/** General reasons, in place of those that name single records. */
+/** General reasons, instead of those that name single records. */
 const IN_GENERAL: Readonly<Partial<Record<Obstacle, string>>> = {
   secret_missing:
     'the API does not return one of its secrets; add the value under secrets in the configuration',
@@ -49,7 +49,7 @@ const IN_GENERAL: Readonly<Partial<Record<Obstacle, string>>> = {
   ambiguous: 'several records have this name, so none can be chosen',
 };
 
-/** A record counts once, with the last of these verdicts that applies. */
+/** A record with several verdicts counts with the last of these. */
 const BEST_FIRST: readonly DrillVerdict[] = [
   'comes_back',
   'needs_person',
@@ -63,24 +63,25 @@ export interface RecordVerdict {
   readonly verdict: DrillVerdict;
   /** Null for `comes_back`. */
   readonly reason: string | null;
-  /** True where it comes back, but what the API does not offer of it is to be entered by hand. */
+  /** True if it comes back without what the API does not offer, which has to be entered by hand. */
   readonly isLacking: boolean;
-  /** The verdict of each member of the body, in the body's order; without volatile ones. */
+  /** The verdict of each member of the body, in its order, without volatile ones. */
   readonly fields: ReadonlyMap<string, DrillVerdict>;
 }
 
 export interface Verdicts {
-  /** The remaining steps of the last plan, without those only about members that the sandbox adds. */
+  /** The remaining steps of the last plan, without those that concern only members that the sandbox adds. */
   readonly steps: readonly PlanStep[];
   of(record: ParsedRecord): RecordVerdict;
   ofStep(step: PlanStep): Failing;
-  /** One line for people. */
+  /** One line. */
   reasonOf(step: PlanStep): string;
 }
 
 /**
- * @param remaining what differs between snapshot and ground by the one comparison, by place of the desired record: a
- * record that the plan does not mention and that differs is `unknown`, never `comes_back`
+ * The verdicts of a drill.
+ * @param remaining what differs between snapshot and sandbox (`remainingChanges`): a record that differs and that the plan does not
+ * mention is `unknown`, never `comes_back`
  */
 export function drillVerdicts(restored: Restored, remaining: ReadonlyMap<string, RecordChange>): Verdicts {
   const { input, plan } = restored;
@@ -95,11 +96,15 @@ export function drillVerdicts(restored: Restored, remaining: ReadonlyMap<string,
     const isOfSandbox =
       step.action === 'blocked' &&
       step.fields.length > 0 &&
-      step.fields.every(({ path }) => isForeignRecord(body, path));
+      step.fields.every(({ path }) => isSandboxMember(body, path));
     return step.desired !== null && !isOfSandbox;
   });
   const steps = Map.groupBy(left, keyOfStep);
-  const live = livePairs(matching, definitions);
+  const live = new Map(
+    [...matching.kinds.values()].flatMap(({ pairs }) =>
+      pairs.map((pair) => [keyOf(pair.desired), pair.live]),
+    ),
+  );
   const failures = failuresOf(restored);
   const byHand = new Map(
     restored.reports.flatMap(({ by_hand: own = [] }) => own.map((each) => [`${each.kind} ${each.id}`, each])),
@@ -133,7 +138,7 @@ export function drillVerdicts(restored: Restored, remaining: ReadonlyMap<string,
     const own = steps.get(key) ?? [];
     const considered = own.map((step) => ({ step, verdict: ofStep(step) }));
     const other = live.get(key);
-    const { verdict, reason, isLacking = false } = judgedRecord();
+    const { verdict, reason, isLacking = false } = recordVerdict();
     return {
       record,
       verdict,
@@ -142,7 +147,7 @@ export function drillVerdicts(restored: Restored, remaining: ReadonlyMap<string,
       fields: fieldVerdicts(definition, record, other, verdict, considered, references),
     };
 
-    function judgedRecord(): Pick<RecordVerdict, 'verdict' | 'reason'> & { readonly isLacking?: boolean } {
+    function recordVerdict(): Pick<RecordVerdict, 'verdict' | 'reason'> & { readonly isLacking?: boolean } {
       const worst = considered.toSorted((a, b) => rankOf(b.verdict) - rankOf(a.verdict))[0];
       if (worst !== undefined) return { verdict: worst.verdict, reason: reasonOf(worst.step, failures) };
       if (other === undefined) {
@@ -161,28 +166,15 @@ export function drillVerdicts(restored: Restored, remaining: ReadonlyMap<string,
   return { steps: left, of, ofStep: (step) => ofStep(step), reasonOf: (step) => reasonOf(step, failures) };
 }
 
-function livePairs(
-  matching: Matching,
-  definitions: (kind: Kind) => ResourceDefinition,
-): Map<string, ParsedRecord> {
-  const pairs = new Map<string, ParsedRecord>();
-  for (const { definition, pairs: own } of matching.kinds.values()) {
-    for (const { desired, live } of own) {
-      pairs.set(familyRecordKey(definitions(definition.kind), desired), live);
-    }
-  }
-  return pairs;
-}
-
-/** Why requests of the last round were refused, by record. */
+/** By record, why its last request was refused. */
 function failuresOf({ reports }: Restored): ReadonlyMap<string, string> {
-  const failures = new Map<string, string>();
-  for (const { steps } of reports) {
-    for (const { kind, name, outcome, error } of steps) {
-      if (outcome === 'failed' && error !== null) failures.set(`${kind} ${name}`, error.message);
-    }
-  }
-  return failures;
+  return new Map(
+    reports
+      .flatMap(({ steps }) => steps)
+      .flatMap(({ kind, name, outcome, error }) =>
+        outcome === 'failed' && error !== null ? [[`${kind} ${name}`, error.message]] : [],
+      ),
+  );
 }
 
 function reasonOf(step: PlanStep, failures: ReadonlyMap<string, string>): string {
@@ -237,20 +229,15 @@ function fieldVerdicts(
   return fields;
 }
 
-// The differences between the state and the restored sandbox, with ids mapped.
-
-interface Remaining {
-  /** Of records asked about, in catalog order. */
-  readonly changes: readonly RecordChange[];
-  /** By the place of the desired record. */
-  readonly byRecord: ReadonlyMap<string, RecordChange>;
-}
-
 /**
- * Compares managed fields, as a restore does, or entire bodies for kinds without known writable fields. For a kind that only
- * shows another kind's records, only their presence counts.
+ * The differences between the snapshot and the restored sandbox, with ids mapped: of requested records, in catalog order, and by key of
+ * the desired record. Compares managed fields, as a restore does, or entire bodies for kinds without known writable fields. For a kind
+ * of a family without such fields, only the presence of its records counts.
  */
-export function remainingChanges(snapshot: DrillSnapshot, { input, states }: Restored): Remaining {
+export function remainingChanges(
+  snapshot: DrillSnapshot,
+  { input, states }: Restored,
+): { readonly changes: readonly RecordChange[]; readonly byRecord: ReadonlyMap<string, RecordChange> } {
   const { definitions } = input;
   const counterparts = matchesOf(input);
   const from: State = { reference: snapshot.desired.reference, records: snapshot.states };
@@ -272,15 +259,12 @@ export function remainingChanges(snapshot: DrillSnapshot, { input, states }: Res
   const changes: RecordChange[] = [];
   for (const { kind } of CATALOG) {
     for (const change of found.filter((each) => each.kind === kind)) {
-      // Additional records in the sandbox are not a loss: the key's user in an organization without members, say.
+      // Additional records in the sandbox are not a loss, such as the key's user in an organization without members.
       if (change.change === 'added') continue;
       const desired = change.change === 'removed' ? change : counterparts.desired(kind, change);
       if (desired === undefined || !snapshot.isAsked({ kind, scope: desired.scope, id: desired.id }))
         continue;
-      const own =
-        change.change === 'removed'
-          ? change
-          : withoutSandboxMembers(change, counterparts.desired(kind, change)?.body);
+      const own = 'body' in desired ? withoutSandboxMembers(change, desired.body) : change;
       if (own.change === 'changed' && own.fields.length === 0) continue;
       byRecord.set(recordKey({ ...desired, kind }), own);
       changes.push(own);
@@ -289,20 +273,17 @@ export function remainingChanges(snapshot: DrillSnapshot, { input, states }: Res
   return { changes, byRecord };
 }
 
-/**
- * The change without members that only the sandbox shows: a deployment may omit documented members, and its state then has
- * no value to compare with.
- */
+/** The change without members that only the sandbox shows: a deployment may omit documented members, so the snapshot lacks them. */
 function withoutSandboxMembers(change: RecordChange, desired: JsonValue | undefined): RecordChange {
-  return { ...change, fields: change.fields.filter(({ path }) => !isForeignRecord(desired, path)) };
+  return { ...change, fields: change.fields.filter(({ path }) => !isSandboxMember(desired, path)) };
 }
 
-/** True for a place in a member that the desired body does not have. */
-function isForeignRecord(desired: JsonValue | undefined, path: string): boolean {
+/** True for a place in a member that the desired body lacks. */
+function isSandboxMember(desired: JsonValue | undefined, path: string): boolean {
   return isJsonObject(desired) && !Object.hasOwn(desired, topMember(path));
 }
 
-/** The pairs of the plan's own matching: for all kinds of a family, since each of them is compared. */
+/** The pairs of the planner's matching, for all kinds of a family, because each of them is compared. */
 function matchesOf(input: Restored['input']): {
   list: { kind: Kind; from: string; to: string }[];
   /** The desired record of a live one. */

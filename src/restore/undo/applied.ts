@@ -1,4 +1,4 @@
-/** What a restore applied and what its undos (and theirs) changed of that, under the current ids of the records. */
+/** What a restore applied, and what its undos (and theirs) changed of that, with the current ids of the records. */
 import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import { TidemarkError } from '../../core/errors.ts';
@@ -14,31 +14,32 @@ import { type Inverse, type PlannedRequest, type PlanStep, shownPlan } from '../
 import { damagedRestore, storedPlan } from '../plan/stored-plan.ts';
 import { recordKey } from '../records.ts';
 
-/** What an undo is planned from: the mirror's restores, or these with what was looked up since (`unanswered.ts`). */
+/** The restores from which an undo is planned: those of the mirror, or these with look-ups added (`unanswered.ts`). */
 export interface RestoreRows {
   readonly restores: Pick<Mirror['restores'], 'get' | 'list' | 'steps' | 'idMap' | 'begins'>;
 }
 
-/** A step that was applied, with the record that it was about. */
+/** An applied step with its record. */
 export interface AppliedStep extends RecordKey {
   readonly row: RestoreStepRow;
   readonly name: string;
   readonly inverse: Inverse | null;
   readonly request: PlannedRequest;
-  /** Of the begin of its restore that sent it, the entry of the audit log: what was sent later has a higher one. */
+  /** The audit log entry of the start or resume of the restore that sent it: steps sent later have a higher one. */
   readonly begun: number;
 }
 
 export interface AppliedSteps {
   readonly row: RestoreRow;
   readonly steps: readonly AppliedStep[];
-  /** Creations with unknown id: the service returned none, and the record was not found. */
+  /** Creations whose id is unknown: the service returned none, and the record was not found. */
   readonly unknown: readonly { readonly kind: Kind; readonly name: string }[];
 }
 
 /**
- * @throws TidemarkError `reference_unknown`; `usage` while the answer to one of its writes is not known; `mirror_corrupt` when
- * its plan or its journal is damaged
+ * The applied steps of a restore.
+ * @throws TidemarkError `reference_unknown`; `usage` while the result of one of its writes is unknown; `mirror_corrupt` when its plan
+ * or its journal is damaged
  */
 export function appliedSteps(mirror: RestoreRows, restore: number): AppliedSteps {
   const row = mirror.restores.get(restore);
@@ -61,7 +62,7 @@ export function appliedSteps(mirror: RestoreRows, restore: number): AppliedSteps
   for (const step of planned) {
     const own = rows.get(step.n);
     if (own === undefined || step.request === null) continue;
-    // Where a creation replaces its namesake, the removal after it was done with it (`replacesNamesake`).
+    // A creation that replaces its namesake also did the removal that follows it (`replacesNamesake`).
     const { kind } = step.request;
     const by =
       step.request.role === 'remove'
@@ -69,7 +70,7 @@ export function appliedSteps(mirror: RestoreRows, restore: number): AppliedSteps
         : undefined;
     if (own.outcome !== 'applied' && by === undefined) continue;
     const journaled = own.outcome === 'applied' ? own : { ...own, sentAt: rows.get(by ?? 0)?.sentAt ?? null };
-    // The plan's hash covers what the step overwrote, the journal's copy of it has none.
+    // The plan's hash covers the inverse, but nothing covers its copy in the journal.
     if (canonicalText(journaled.inverse) !== canonicalText(step.inverse as object as JsonValue | null))
       throw damagedRestore(restore, `what step ${step.n} overwrote is not as planned`);
     const begun = sent.begunAt(journaled.sentAt);
@@ -85,8 +86,8 @@ export function appliedSteps(mirror: RestoreRows, restore: number): AppliedSteps
 }
 
 /**
- * A step without its row would look as if it had not been applied, and be left as it is.
- * @throws TidemarkError `mirror_corrupt` where another program deleted rows of the restore's journal
+ * Checks that the journal has all steps of the plan: a step without its row would look as if it had not been applied.
+ * @throws TidemarkError `mirror_corrupt` if another program deleted rows of the journal
  */
 export function requireWholeJournal(mirror: RestoreRows, row: RestoreRow): void {
   const journaled = new Set(mirror.restores.steps(row.restore).map(({ n }) => n));
@@ -98,12 +99,12 @@ export function requireWholeJournal(mirror: RestoreRows, row: RestoreRow): void 
     );
 }
 
-/** When the steps of a restore were sent: where it was resumed, other restores may have come before some of them. */
+/** The order in which steps were sent, since other restores may have come between the start of a restore and its resumes. */
 export class SentOrder {
   readonly #begins: readonly RestoreBegin[];
   readonly #own: readonly RestoreBegin[];
   readonly #idMap: () => readonly IdMapping[];
-  /** By begin, the ids that records had then. */
+  /** By begin, the ids of records at that time. */
   readonly #ids = new Map<number, RecreatedIds>();
 
   constructor({ restores }: RestoreRows, { restore, source }: RestoreRow) {
@@ -112,14 +113,14 @@ export class SentOrder {
     this.#idMap = () => restores.idMap(source);
   }
 
-  /** The entry of the audit log of the begin in which something was done at that time; of what was not done, of the first one. */
+  /** The audit log entry of the last begin before that time; of the first one for null, a step that was not sent. */
   begunAt(time: string | null): number {
     const [first] = this.#own;
     const last = this.#own.findLast(({ at }) => time !== null && at <= time);
     return (last ?? first)?.entry ?? 0;
   }
 
-  /** The id that the record of an earlier step had when one of this begin was sent: other restores may have created it again. */
+  /** The id of a created record at the time of this begin: other restores may have created it again before. */
   idAt(begun: number, kind: Kind, id: string): string {
     if (begun === (this.#own[0]?.entry ?? 0)) return id;
     const ids = this.#ids.get(begun) ?? new RecreatedIds(this.#idMap().filter(this.#isBefore(begun)));
@@ -133,18 +134,15 @@ export class SentOrder {
   }
 }
 
-interface Sent {
-  readonly begun: number;
-  /** The id of the record that a step created, as it was then. */
-  readonly idOf: (n: number) => string | undefined;
-}
-
-/** Null where the record's id is not known. */
+/**
+ * The applied step; null if the id of its record is unknown.
+ * @param idOf the id of the record that a step created, at the time of this step
+ */
 function appliedStep(
   { scope, name }: PlanStep,
   request: PlannedRequest,
   row: RestoreStepRow,
-  { begun, idOf }: Sent,
+  { begun, idOf }: { readonly begun: number; readonly idOf: (n: number) => string | undefined },
 ): AppliedStep | null {
   const values: Record<string, string | undefined> = {};
   for (const each of request.parameters) {
@@ -160,38 +158,39 @@ function appliedStep(
   return { row, name, inverse, request, kind: request.kind, scope: within, id, begun };
 }
 
-/** True for the status of a request that the service said it had executed. */
+/** True for the status of a request that the service confirmed. */
 export function isAnswered(status: number | null): boolean {
   return status !== null && status < 300;
 }
 
 export interface UndoChain {
-  /** The undos of the restore, their undos and so on, oldest first, of those that had an effect. */
+  /** The undos of the restore, their undos and so on, oldest first, without those that had no effect. */
   readonly links: readonly { readonly restore: number; readonly takesBack: boolean }[];
-  /** Where a record of the restore is after what the chain made of it: first its own place, the latest one last. */
+  /** The keys that a record of the restore had in the course of the chain, the latest one last. */
   places(record: RecordKey): readonly RecordKey[];
   /**
-   * Digest of a record at its latest place, as the restore and its chain left it, and which of them did last; null where
-   * that one did not read it, or read that it is gone (`isGone`).
+   * The digest of a record as the chain left it, and the restore that did that; null if that restore did not read the record back, or
+   * read that it is gone (`isGone`).
    */
   left(record: RecordKey): {
     readonly digest: string | null;
     readonly restore: number | undefined;
     readonly isGone: boolean;
   };
-  /** The undo of the record's change, if it is still in effect; undefined if the change was made a second time. */
+  /** The undo of the record's change that is still in effect; undefined if there is none, or the change was done again. */
   takenBackBy(record: RecordKey): number | undefined;
-  /** The restore, none of the chain, that was sent after this entry of the audit log and left the record with this digest. */
+  /** The restore outside of the chain that was begun after this audit log entry and left the record with this digest. */
   changedBy(record: Pick<RecordKey, 'kind' | 'id'>, digest: string, since: number): number | undefined;
-  /** The id that any restore, of the chain or not, has made or found the record under since. */
+  /** The present id of the record according to all restores, of the chain or not. */
   idSince(record: RecordKey): string | undefined;
-  /** Where restores, of the chain or not, say that the record is or was under another id: the latest first. */
+  /** The other keys that the record has or had according to all restores, the latest first. */
   otherPlaces(record: RecordKey): readonly RecordKey[];
 }
 
 /**
- * @param before only restores before this one: an undo that is gone on with is not part of what it was planned from
- * @throws TidemarkError `usage` while the answer to one of the chain's writes is not known
+ * What a restore and its undos made of its records.
+ * @param before only restores before this one: a resumed undo is not part of what it was planned from
+ * @throws TidemarkError `usage` while the result of one of the chain's writes is unknown
  */
 export function undoChain(
   mirror: RestoreRows,
@@ -269,7 +268,7 @@ interface LinkStep {
   readonly step: AppliedStep;
 }
 
-/** What a restore and its undos applied, in the order in which it was sent: the restore may have been continued after them. */
+/** The applied steps of a restore and its undos in the order in which they were sent: the restore may have been resumed after an undo. */
 function stepsInOrder(mirror: RestoreRows, depths: ReadonlyMap<number, number>): LinkStep[] {
   return [...depths]
     .flatMap(([restore, depth]) =>
@@ -278,14 +277,14 @@ function stepsInOrder(mirror: RestoreRows, depths: ReadonlyMap<number, number>):
     .sort((a, b) => a.step.begun - b.step.begun);
 }
 
-/** False for a step of an undo that the service answered and did not do: read back, the record was as before. */
+/** False for a step of an undo that the service confirmed without executing it: read back, the record was as before. */
 function hadEffect(step: AppliedStep, before: ReadonlyMap<string, string | null>): boolean {
   const { row, request } = step;
   if (row.verified !== false || request.role === 'create') return true;
   return request.role !== 'remove' && (row.digest === null || row.digest !== before.get(recordKey(step)));
 }
 
-/** The restore, its undos, theirs and so on, oldest first: how many undos lie between each and the restore. */
+/** The restore, its undos, theirs and so on, oldest first, each with the number of undos between it and the restore. */
 export function chainOf(
   mirror: RestoreRows,
   { restore: first, source }: RestoreRow,
@@ -299,7 +298,7 @@ export function chainOf(
   return depths;
 }
 
-/** What the chain's own creations continue. What a restore merely found under another id is not what it made. */
+/** By key of a recreated record, its new key; only creations of the chain, not records found under another id. */
 function recreated(
   chain: readonly LinkStep[],
   mappings: readonly IdMapping[],

@@ -26,31 +26,31 @@ import { managedDigest, naturalKeyDigest, recordKey } from '../records.ts';
 import { appliedSteps, type AppliedStep, type RestoreRows, undoChain, type UndoChain } from './applied.ts';
 
 export interface UndoStateOptions {
-  /** The records as they are, of `undoKinds`. */
+  /** The live records of `undoKinds`. */
   readonly live: PlanState;
-  /** What is known of the records that live does not hold; if left out, all of them are gone. */
+  /** Whether records that `live` lacks are gone. Default: all of them are. */
   readonly known?: LiveKnowledge;
   readonly definitions: (kind: Kind) => ResourceDefinition;
-  /** Take back what was changed since, too. */
+  /** Also undo changes in records that were changed since. */
   readonly forceChanged: boolean;
-  /** Whether the newest run of the mirror before a time (ISO 8601) has the record; if left out, none had it. */
+  /** Whether the newest run of the mirror before a time (ISO 8601) has the record. Default: it does not. */
   readonly wasThere?: (record: RecordKey, at: string) => boolean;
-  /** The undo that is resumed, if any: its own changes are left out. */
+  /** The undo that is resumed, if any: its own changes do not count. */
   readonly resumed?: number;
 }
 
-/** The state before a restore, for what it overwrote; for the rest, live. */
+/** The live state, with what the restore overwrote as it was before. */
 export interface UndoneState {
   readonly state: PlanState;
-  /** What a plan for it may touch. */
+  /** The records and fields that a plan for it may change. */
   readonly extent: UndoExtent;
-  /** Records that were changed since, and are in the state as they are live. */
+  /** Records that were changed since: the state has them as they are live. */
   readonly changed: readonly ChangedSince[];
-  /** Records that go: those that the restore created and that are still there, and what is in them by now. */
+  /** Records to remove: those that the restore created and that still exist, and what was created in them since. */
   readonly gone: readonly ParsedRecord[];
-  /** What the restore did and nothing is left to take back of. */
+  /** Changes of the restore of which nothing is left to undo. */
   readonly settled: readonly UntouchedRecord[];
-  /** Records that live did not show, and that are not known to be gone. */
+  /** Records that live does not show and that may still exist. */
   readonly skipped: readonly Skipped[];
 }
 
@@ -69,14 +69,14 @@ export interface UntouchedRecord {
 const CAN_BE_FORCED = 'add --force-changed to undo it anyway';
 
 /**
- * What `planUndo` wants live to be: its records are what `applyPlan` is given as desired.
+ * The desired state of `planUndo`, whose records `applyPlan` gets as desired.
  * @throws TidemarkError as `planUndo`
  */
 export function undoneState(mirror: RestoreRows, restore: number, options: UndoStateOptions): UndoneState {
   const { row, steps } = appliedSteps(mirror, restore);
   const before = new BeforeRestore(restore, options, undoChain(mirror, row, options.resumed), steps);
   const isRemoval = ({ inverse }: AppliedStep): number => Number(inverse?.action === 'create');
-  // What it removed comes last: a record that the undo itself removes is none that exists again.
+  // Its removals come last, so that a record that the undo removes is not taken for one that exists again.
   const inOrder = steps.toReversed().sort((a, b) => isRemoval(a) - isRemoval(b));
   for (const applied of inOrder) before.takeBack(applied);
   return before.state(row.startedAt);
@@ -131,7 +131,7 @@ class BeforeRestore {
     };
   }
 
-  /** What the restore removed: there again, unless it is there already. */
+  /** Adds a record that the restore removed, unless it exists again. */
   #putBack(applied: AppliedStep, body: JsonValue): void {
     const { kind, scope, id } = applied;
     const own = recordKey(applied);
@@ -152,23 +152,24 @@ class BeforeRestore {
       this.#changed.set(own, { kind, scope, id, name: applied.name, why });
       return;
     }
-    // Desired too: a resumed undo looks up here what its plan created.
+    // Also if it is not in the extent: a resumed undo looks up the records that its plan created in this state.
     this.#records.set(own, { kind, scope, id, body });
     if (this.#isKnown(applied)) this.#extent.add(applied, 'whole');
   }
 
+  /** Reverts a change or a creation of the restore. */
   #changeBack(applied: AppliedStep, inverse: Exclude<Inverse, { action: 'create' }>): void {
     const { definitions, forceChanged } = this.#options;
     const definition = definitions(applied.kind);
     const isThere = (each: RecordKey): boolean => this.#records.has(recordKey(each));
-    // What the restore created, and another restore created again, is that one's to take back.
+    // If another restore recreated what this one created, only that one's undo removes it.
     const others = this.#created.has(recordKey(applied)) ? [] : this.#chain.otherPlaces(applied);
     const at = this.#chain.places(applied).findLast(isThere) ?? others.find(isThere);
     const live = at === undefined ? undefined : this.#records.get(recordKey(at));
     if (at !== undefined) this.#unread.see();
     else if (!this.#isKnown(applied)) return;
     if (at === undefined || live === undefined) {
-      this.#tellAbsent(applied, inverse);
+      this.#reportAbsent(applied, inverse);
       return;
     }
     const place = recordKey(at);
@@ -181,14 +182,14 @@ class BeforeRestore {
     const why = this.#changedSince(applied, managedDigest(definition, original.body), added);
     const isSet = inverse.action !== 'remove' && this.#chain.left(applied).digest !== null;
     const isTakenBack = isSet && this.#chain.takenBackBy(applied) !== undefined;
-    if (why !== null && !isAsBefore && !forceChanged && isTakenBack) {
-      // What is in it now is not this restore's any more.
-      this.#settle(applied, why);
+    if (why !== null && !isAsBefore && !forceChanged) {
       this.#records.set(place, original);
       this.#extent.delete(original);
-      return;
-    }
-    if (why !== null && !isAsBefore && !forceChanged) {
+      if (isTakenBack) {
+        // An undo reverted it already, and its present content is not that of the restore.
+        this.#settle(applied, why);
+        return;
+      }
       const { kind, scope, id } = original;
       const name = recordName(definition, original.body, id);
       const by = this.#chain.changedBy(original, managedDigest(definition, original.body), applied.begun);
@@ -196,11 +197,9 @@ class BeforeRestore {
         by === undefined ? why : `restore ${by} changed it since: undo that first (\`tidemark undo ${by}\`)`;
       const remedy = `${by === undefined ? '' : 'or '}${CAN_BE_FORCED}`;
       this.#changed.set(place, { kind, scope, id, name, why: `${said}; ${remedy}` });
-      this.#records.set(place, original);
-      this.#extent.delete(original);
       return;
     }
-    // Other kinds that show the record would keep its present state.
+    // The state must not have the record as it is now under the other kinds of its family.
     for (const key of familyKeys(at)) if (key !== place) this.#records.delete(key);
     if (body === undefined) {
       for (const record of [live, ...added]) {
@@ -215,9 +214,9 @@ class BeforeRestore {
     }
   }
 
-  /** A live record of the name that is not known to have been there when the restore removed its own. */
+  /** A live namesake that was probably created after the restore removed its record. */
   #createdSince({ kind, scope, row }: AppliedStep, body: JsonValue): ParsedRecord | undefined {
-    // A resumed undo may have created it itself: apply looks for others.
+    // A resumed undo may have created it itself; apply looks for others.
     if (this.#options.resumed !== undefined) return undefined;
     const byName = bySendableKey(this.#options.definitions(kind));
     const name = naturalKeyDigest(byName, body);
@@ -242,7 +241,7 @@ class BeforeRestore {
     return now !== undefined && this.#liveIds.has(key) && !this.#goneIds.has(key);
   }
 
-  /** False where live does not show the record and does not prove it gone: then nothing is done about it. */
+  /** False if live does not show the record and it may still exist: then it is skipped. */
   #isKnown(applied: AppliedStep): boolean {
     const places = this.#chain.places(applied);
     if (!places.some((place) => this.#live.has(recordKey(place))))
@@ -251,11 +250,11 @@ class BeforeRestore {
     return true;
   }
 
-  /** What is not there any more: gone is as before where the restore created it, and a loss where it changed it. */
-  #tellAbsent(applied: AppliedStep, inverse: Inverse): void {
+  /** Reports a record that no longer exists: nothing to undo if the restore created it; a loss if it changed it. */
+  #reportAbsent(applied: AppliedStep, inverse: Inverse): void {
     const { kind, scope, id, name } = applied;
     const isCreated = this.#created.has(recordKey(applied));
-    // Its creation names it.
+    // Its creation reports it.
     if (isCreated && inverse.action !== 'remove') return;
     const undo = this.#chain.takenBackBy(applied);
     if (isCreated || undo !== undefined) {
@@ -274,7 +273,7 @@ class BeforeRestore {
     this.#settled.set(recordKey(applied), { kind, name, reason });
   }
 
-  /** Why a record is not as the restore left it, or may not be; null where it is. */
+  /** Why a record is not, or may not be, as the restore left it; null if it is. */
   #changedSince(applied: AppliedStep, now: string, [first, ...more]: readonly ParsedRecord[]): string | null {
     const { digest, restore = this.#restore, isGone } = this.#chain.left(applied);
     if (isGone) return `restore ${restore} removed it, and it exists again`;
@@ -286,7 +285,7 @@ class BeforeRestore {
     return `it has gained ${more.length + 1} ${more.length === 0 ? one : many} since restore ${this.#restore}`;
   }
 
-  /** What is in a created record by now that the restore did not put there: it would go with it. */
+  /** Records in a created record that the restore did not create: they would be removed along with it. */
   #addedTo(record: ParsedRecord): ParsedRecord[] {
     const { definitions } = this.#options;
     const definition = definitions(record.kind);
@@ -300,7 +299,7 @@ class BeforeRestore {
   }
 }
 
-/** The record as it was before the step; secrets that were not kept are written as what the planner takes for a mask. */
+/** The body before the step; secrets that were not recorded are masks, which the planner recognizes. */
 export function beforeStep(
   definition: ResourceDefinition,
   live: Pick<ParsedRecord, 'body'>,
@@ -327,10 +326,9 @@ function stateBefore({ restore: { state } }: ResourceDefinition, act: string): J
   return state === null || action === undefined ? {} : { [state.field]: action.value };
 }
 
-// What an undo may touch: the records that its restore wrote, and of those that it changed, the fields that it wrote.
-
+/** What an undo may change: the records that its restore created or removed, and the fields that it changed in others. */
 class UndoExtent {
-  /** By record key, the members that were written; `whole` where the record itself comes or goes. */
+  /** By record key, the changed members; `whole` if the record itself comes or goes. */
   readonly #own = new Map<string, 'whole' | ReadonlySet<string>>();
 
   add(record: RecordKey, members: 'whole' | readonly string[]): void {
@@ -354,7 +352,7 @@ class UndoExtent {
     return members === 'whole' || members?.has(topMember(path)) === true;
   };
 
-  /** @throws Error for a step about a record that the restore did not write: a bug, and nothing may be sent */
+  /** @throws Error for a step for a record that the restore did not write: a bug, so nothing may be sent */
   require({ steps }: Pick<Plan, 'steps'>): void {
     const stray = steps.find((step) => isExecutable(step) && !this.#isOwn(step));
     if (stray === undefined) return;
@@ -369,17 +367,17 @@ class UndoExtent {
   }
 }
 
-/** The record's key, and those under which other kinds of its family show it. */
+/** The keys of the record under all kinds of its family. */
 function familyKeys({ kind, scope, id }: RecordKey): string[] {
   return familyKinds(kind).map((each) => recordKey({ kind: each, scope, id }));
 }
 
 const NAMES_SHOWN = 10;
 
-/** What is known of collections and of the records that live did not show. */
+/** Whether records that live does not show are gone. */
 type LiveKnowledge = Pick<LoadedState, 'coverage' | 'unknownIn'>;
 
-/** What is known of the records that an undo is about, gathered one by one. */
+/** Collects the records of an undo that could not be compared. */
 class UndoUnread {
   readonly #live: LiveKnowledge | null;
   readonly #unread: UnreadList[] = [];
@@ -394,15 +392,12 @@ class UndoUnread {
     this.#live = live;
   }
 
-  /** A record was there. */
+  /** Notes that a record exists. */
   see(): void {
     this.#isAnyKnown = true;
   }
 
-  /**
-   * Asked of a record that live does not show at any of its places: true where that proves it gone. Where it does not,
-   * the record counts as not compared.
-   */
+  /** For a record that live shows under none of these keys: true if it is gone; otherwise it counts as not compared. */
   isGone(name: string, places: readonly RecordKey[]): boolean {
     for (const place of places.toReversed()) {
       const reason = this.#doubt(place);
@@ -420,7 +415,7 @@ class UndoUnread {
   /**
    * What could not be compared, with the names of the records.
    * @param command plans the undo again
-   * @throws TidemarkError as the service refused or failed, where nothing at all of what was asked for could be read
+   * @throws TidemarkError the error of the service, if nothing could be compared
    */
   skipped(command: string): Skipped[] {
     const entries = [...this.#skipped.values()];
@@ -449,7 +444,7 @@ class UndoUnread {
     this.#isAnyKnown = true;
     const spot = this.#live.unknownIn(kind, scope);
     if (spot?.covers(id) === true) return spot.reason;
-    // Of the records of an undo, each was looked up, or a restore of the chain read that it is gone (`undoNamed`).
+    // If absent records are unconfirmed: those of an undo were looked up, or a restore of the chain read that they are gone (`undoNamed`).
     return coverage.isUnconfirmed === true ? null : (coverage.stale ?? null);
   }
 }

@@ -1,7 +1,4 @@
-/**
- * What the requests without an answer did, of a restore that is to be undone: looked up as a resumed restore does it, and
- * nothing is sent.
- */
+/** Looks up what the unanswered requests of a restore did before it is undone, like a resumed restore, but without sending anything. */
 import { isoTime } from '../../core/clock.ts';
 import { eachConcurrently } from '../../core/concurrently.ts';
 import { TidemarkError } from '../../core/errors.ts';
@@ -30,7 +27,7 @@ import { chainOf, isAnswered, type RestoreRows } from './applied.ts';
 import { beforeStep } from './state.ts';
 import { FOUND_BY_LOOK_UP } from './undo.ts';
 
-/** The restores that an undo of `row` is planned from: it, its undos and theirs, oldest first. */
+/** The restores from which an undo of `row` is planned: itself, its undos and theirs, oldest first. */
 export function chainRows(rows: RestoreRows, row: RestoreRow): RestoreRow[] {
   return [...chainOf(rows, row).keys()].flatMap((restore) => rows.restores.get(restore) ?? []);
 }
@@ -38,27 +35,26 @@ export function chainRows(rows: RestoreRows, row: RestoreRow): RestoreRow[] {
 interface OpenSteps {
   /** Numbers of the steps that were sent without an answer. */
   readonly unanswered: ReadonlySet<number>;
-  /** Of those that were applied and not read back: a kill loses the latest of what was read back. */
+  /** Numbers of the steps that were applied and not read back, such as those before a kill. */
   readonly unread: ReadonlySet<number>;
 }
 
-/** The steps of a restore of which more can be found out. */
+/** The steps of a restore that can be looked up. */
 export function openSteps({ restores }: Pick<RestoreRows, 'restores'>, restore: number): OpenSteps {
   const rows = restores.steps(restore);
-  const numbers = (isMeant: (row: RestoreStepRow) => boolean): ReadonlySet<number> =>
-    new Set(rows.filter(isMeant).map(({ n }) => n));
-  return { unanswered: numbers(isUnanswered), unread: numbers(isUnread) };
-}
-
-const isUnanswered = ({ outcome }: RestoreStepRow): boolean => outcome === 'sent';
-
-function isUnread({ outcome, verified, digest }: RestoreStepRow): boolean {
-  return outcome === 'applied' && verified === null && digest === null;
+  const numbers = (isOpen: (row: RestoreStepRow) => boolean): ReadonlySet<number> =>
+    new Set(rows.filter(isOpen).map(({ n }) => n));
+  return {
+    unanswered: numbers(({ outcome }) => outcome === 'sent'),
+    unread: numbers(
+      ({ outcome, verified, digest }) => outcome === 'applied' && verified === null && digest === null,
+    ),
+  };
 }
 
 type Restores = Mirror['restores'];
 
-/** A mirror's restores with what was looked up since, which only `record` writes to the mirror. */
+/** A mirror's restores with the results of look-ups, which only `record` writes to the mirror. */
 export class LookedUpRestores implements JournalStore {
   readonly #stored: Restores;
   readonly #steps = new Map<number, Map<number, RestoreStepRow>>();
@@ -69,29 +65,15 @@ export class LookedUpRestores implements JournalStore {
     this.#stored = stored;
   }
 
-  get(restore: number): RestoreRow | undefined {
-    return this.#stored.get(restore);
-  }
-
-  backupSince(restore: number): string | null {
-    return this.#stored.backupSince(restore);
-  }
-
-  list(...filter: Parameters<Restores['list']>): RestoreRow[] {
-    return this.#stored.list(...filter);
-  }
+  readonly get: Restores['get'] = (restore) => this.#stored.get(restore);
+  readonly backupSince: Restores['backupSince'] = (restore) => this.#stored.backupSince(restore);
+  readonly list: Restores['list'] = (filter) => this.#stored.list(filter);
+  readonly begins: Restores['begins'] = (source) => this.#stored.begins(source);
+  readonly creations: Restores['creations'] = (...asked) => this.#stored.creations(...asked);
 
   steps(restore: number): RestoreStepRow[] {
     const found = this.#steps.get(restore);
     return this.#stored.steps(restore).map((row) => found?.get(row.n) ?? row);
-  }
-
-  begins(source: string): ReturnType<Restores['begins']> {
-    return this.#stored.begins(source);
-  }
-
-  creations(...asked: Parameters<Restores['creations']>): ReturnType<Restores['creations']> {
-    return this.#stored.creations(...asked);
   }
 
   /** Oldest first. */
@@ -118,7 +100,7 @@ export class LookedUpRestores implements JournalStore {
     throw new Error('a look-up does not end a restore');
   }
 
-  /** Writes what was found out about a restore to the mirror; nothing where nothing was. */
+  /** Writes the results for a restore to the mirror, if there are any. */
   record(restore: number, outcome: Parameters<Restores['recordLookUp']>[1]): void {
     const entries = this.#entries.get(restore);
     if (entries !== undefined) this.#stored.recordLookUp(restore, outcome, entries);
@@ -129,7 +111,7 @@ interface AnswerOptions extends Omit<LookUpOptions, 'events' | 'restore' | 'mirr
   readonly row: RestoreRow;
   readonly restores: LookedUpRestores;
   readonly acceptances: Mirror['acceptances'];
-  /** Steps looked up at a time; the client's own limits apply besides. */
+  /** Steps looked up at a time; the client's own limits apply too. */
   readonly concurrency: number;
   /** Ends the look-ups. */
   readonly signal: AbortSignal;
@@ -137,19 +119,19 @@ interface AnswerOptions extends Omit<LookUpOptions, 'events' | 'restore' | 'mirr
   readonly stepEnded?: () => void;
 }
 
-/** What the look-ups of a restore showed. */
+/** The results of the look-ups of a restore. */
 export interface Answers {
-  /** How the restore ends with it. */
+  /** The outcome of the restore according to them. */
   readonly outcome: Exclude<RestoreRow['outcome'], 'running'>;
   readonly done: number;
   readonly notDone: number;
-  /** Creations in records that were removed since: whether they had an effect does not matter any more. */
+  /** Creations in records that were removed since: whether they had an effect no longer matters. */
   readonly gone: number;
-  /** Steps that were known as applied, and are read back now. */
+  /** Steps that were known as applied, and were read back now. */
   readonly readBack: number;
-  /** What a person should know of steps whose end is known. */
+  /** Notes about steps whose result is known. */
   readonly remarks: readonly StepNote[];
-  /** Steps of which it could not be found out. */
+  /** Steps whose result is still unknown. */
   readonly unknown: readonly StepNote[];
 }
 
@@ -159,16 +141,15 @@ interface StepNote {
 }
 
 /**
- * Looks up the steps of `row` without an answer, reads back what was not, and journals what it finds in `restores`, as a resumed
- * restore does. More cautious than that, since undoing removes and overwrites:
- * - A record that may have been created by somebody else since does not count as the restore's, and one that another restore
- *   created is not looked at.
- * - A change without an answer whose value is there may have been made by somebody else: the step counts as applied, and not
- *   as read back.
- * - A record in which anything but what the restore did may have changed does not count as read back either.
+ * Looks up the unanswered steps of `row`, reads back those that were not, and journals the results in `restores`, like a resumed
+ * restore, but more cautiously, because an undo removes and overwrites:
+ * - A record that somebody else may have created since does not count as the restore's, and one that another restore created is
+ *   ignored.
+ * - If the value of an unanswered change is there, somebody else may have set it: the step counts as applied, but not as read back.
+ * - A record in which anything else may have changed does not count as read back either.
  *
- * What was not read back, the undo takes for changed since.
- * @throws TidemarkError `interrupted`, and errors of this machine; those of the service are in the result
+ * The undo treats records that were not read back as changed since.
+ * @throws TidemarkError `interrupted`, and errors of this machine; errors of the service are in the result
  */
 export async function lookUpAnswers(options: AnswerOptions): Promise<Answers> {
   const { row, plan, restores, acceptances, clock, concurrency, signal } = options;
@@ -181,37 +162,29 @@ export async function lookUpAnswers(options: AnswerOptions): Promise<Answers> {
     journal,
     { halt: signal, grace: signal },
   );
-  const result = {
-    done: 0,
-    notDone: 0,
-    gone: 0,
-    readBack: 0,
-    remarks: [] as StepNote[],
-    unknown: [] as StepNote[],
-  };
+  const ends = { done: 0, not_done: 0, gone: 0, read_back: 0, unread: 0, moved: 0, unknown: 0 };
+  const remarks: StepNote[] = [];
+  const unknown: StepNote[] = [];
   const lookUpStep = async (step: PlanStep): Promise<void> => {
-    const found = await answerOf(context, step);
+    const { end, message } = await answerOf(context, step);
     if (signal.aborted) throw new TidemarkError('interrupted', 'interrupted; nothing was sent');
-    if (found.end === 'done') result.done += 1;
-    else if (found.end === 'not_done') result.notDone += 1;
-    else if (found.end === 'gone') result.gone += 1;
-    else if (found.end === 'read_back') result.readBack += 1;
+    ends[end] += 1;
     options.stepEnded?.();
-    const { message } = found;
-    if (message !== null) result[found.end === 'unknown' ? 'unknown' : 'remarks'].push({ step, message });
+    if (message !== null) (end === 'unknown' ? unknown : remarks).push({ step, message });
   };
   const { unanswered, unread } = openSteps({ restores }, row.restore);
   const open = plan.steps.filter(({ n }) => unanswered.has(n) || unread.has(n));
   const levels = Map.groupBy(open, ({ level }) => level);
-  // What is in a record that was created is looked up under the id of that one.
+  // By level, because a record in a created one is looked up under the id of that one.
   for (const level of [...levels.keys()].sort((a, b) => a - b)) {
     await eachConcurrently(levels.get(level) ?? [], concurrency, lookUpStep);
     await journal.settled();
   }
-  return { ...result, outcome: outcomeAfter(row, options, journal) };
+  const { done, not_done: notDone, gone, read_back: readBack } = ends;
+  return { done, notDone, gone, readBack, remarks, unknown, outcome: outcomeAfter(row, options, journal) };
 }
 
-/** A restore that nobody abandoned stays unfinished while it is; one that was ends as if it were abandoned now. */
+/** With unended steps, a restore stays interrupted; if it was abandoned, it ends as if that happened now. */
 function outcomeAfter(
   row: RestoreRow,
   { plan }: Pick<AnswerOptions, 'plan'>,
@@ -251,7 +224,7 @@ async function answerOf(context: LookUpContext, step: PlanStep): Promise<Answer>
     }
     const doubt = looked.id === null ? null : await doubtOf(context, ready, looked.id);
     if (doubt !== null) return { end: 'unknown', message: doubt };
-    // Without the status of an answer that was not about the record: it would mean that the service had executed the request.
+    // A success status would mean that the service confirmed the request: that response was not about the record.
     await recordApplied(context, ready, looked.id, isAnswered(status) ? null : status);
     const isRead = await readBackAsSent(context, ready);
     if (looked.id !== null && attempts > 1) await reportDuplicate(context, ready, looked.id);
@@ -263,7 +236,7 @@ async function answerOf(context: LookUpContext, step: PlanStep): Promise<Answer>
   } catch (error) {
     if (signal.aborted) return { end: 'unknown', message: null };
     const { message } = rethrowLocalError(error);
-    // The undo leaves it, as one that may have been changed since.
+    // The undo leaves it as it is, since it may have been changed.
     if (outcome === 'applied') return { end: 'unread', message: null };
     return { end: 'unknown', message: `its answer was lost, and it could not be looked up: ${message}` };
   }
@@ -272,7 +245,7 @@ async function answerOf(context: LookUpContext, step: PlanStep): Promise<Answer>
 const PERHAPS_OTHERS =
   'no answer came, and somebody else may have set what the record holds now: it is undone only with --force-changed';
 
-/** False where the record may not be as the step left it. @throws TidemarkError when that cannot be found out */
+/** Reads the record back if it is as the step left it; returns whether it is. @throws TidemarkError when that cannot be found out */
 async function readBackAsSent(context: LookUpContext, ready: ReadyStep): Promise<boolean> {
   const { step, definition, scope } = ready;
   const id = ready.id ?? context.journal.row(step.n).newId;
@@ -283,10 +256,10 @@ async function readBackAsSent(context: LookUpContext, ready: ReadyStep): Promise
   return true;
 }
 
-/** True for a record in which nothing differs from what the step made of it, as far as its managed fields show. */
+/** True if the managed fields of the record are as the step left them. */
 function isAsLeft(context: LookUpContext, ready: ReadyStep, body: JsonValue | undefined): boolean {
   const { step, definition, request, sent } = ready;
-  // Somebody else created again what is there again.
+  // If it exists again, somebody else created it.
   if (request.role === 'remove') return body === undefined;
   if (body === undefined || differencesFromLeft(context, ready, body).length > 0) return false;
   if (request.role === 'create') return holdsUnsent(definition, step, sent ?? {}, body);
@@ -299,8 +272,8 @@ function isAsLeft(context: LookUpContext, ready: ReadyStep, body: JsonValue | un
 }
 
 /**
- * Why the record that was found may not be the one that the step created; null where it was created about when the request was
- * sent. Since then, a person who missed the record may have created it by hand.
+ * Why the record that was found may not be the one that the step created; null if it was created at about the time of the request.
+ * Later, a person who missed the record may have created it by hand.
  * @throws TidemarkError when that cannot be found out
  */
 async function doubtOf(context: LookUpContext, ready: ReadyStep, id: string): Promise<string | null> {
@@ -315,7 +288,7 @@ async function doubtOf(context: LookUpContext, ready: ReadyStep, id: string): Pr
   const { sentAt } = context.journal.row(step.n);
   const value = resolvePointer(body, definition.createdAt ?? CREATED_AT);
   const shown = typeof value === 'string' ? Date.parse(value) : Number.NaN;
-  // Where it does not show that, it was created by now at the latest.
+  // If the record does not show the time, the latest possible one is now.
   const createdAt = Number.isNaN(shown) ? context.clock.now() : shown;
   const lateMs = createdAt - Date.parse(sentAt ?? '');
   if (lateMs >= -CLOCKS_DIFFER_MS && lateMs <= SERVICE_EXECUTION_MS + CLOCKS_DIFFER_MS) return null;

@@ -1,6 +1,6 @@
 /**
- * The plan that undoes a restore. The state before it is computed from live and the inverses in the journal; then the
- * planner plans as for any other desired state, limited to what the restore wrote.
+ * The plan that undoes a restore: the state before it is computed from live and the inverses in the journal, and planned like any other
+ * desired state, limited to what the restore wrote.
  */
 import type { Kind } from '../../catalog/kinds.ts';
 import { MASK, withoutUrlSecrets } from '../../catalog/masks.ts';
@@ -46,20 +46,20 @@ import {
 export interface UndoOptions extends UndoStateOptions {
   readonly secrets: SecretLookup;
   readonly rate: PlanOptions['rate'];
-  /** As for a plan; unknown when left out. */
+  /** As in `PlanOptions`. Default: null. */
   readonly ownUserId?: string | null;
-  /** Let the service send e-mails for recreated invites; false when left out. */
+  /** Let the service send e-mails for recreated invites. Default: false. */
   readonly sendEmail?: boolean;
-  /** What live differs in from the state before the restore and was accepted as drift; nothing when left out. */
+  /** Differences between live and the state before the restore that were accepted as drift. Default: none. */
   readonly accepted?: readonly AcceptedFinding[];
-  /** As for a plan. */
+  /** As in `PlanInput`. */
   readonly contradictions?: readonly string[];
   /** Milliseconds since the epoch. */
   readonly now: number;
 }
 
 /**
- * The kinds to read before a restore is undone; empty where it applied nothing.
+ * The kinds to read before a restore is undone; empty if it applied nothing.
  * @throws TidemarkError `reference_unknown`
  */
 export function undoKinds(
@@ -69,15 +69,15 @@ export function undoKinds(
 ): Kind[] {
   const { steps } = appliedSteps(mirror, restore);
   const kinds = new Set(steps.map(({ request }) => request.kind));
-  // Created records may have children by now, which are removed with them.
+  // Created records may have children by now, which are removed along with them.
   const removes = steps.some(({ inverse }) => inverse?.action === 'remove');
   return kindsToRead(kinds, definitions, removes);
 }
 
 /**
- * True for the ids of records that a restore wrote and that neither it nor an undo of it has removed since, and read that they are gone: an
- * undo has to know of each whether it is there.
- * @param resumed the undo that is continued: what it did itself does not count
+ * True for records that the restore wrote, except those that it or an undo of it removed and read as gone: the undo has to know of each
+ * whether it exists.
+ * @param resumed the undo that is resumed: its own steps do not count
  * @throws TidemarkError as `planUndo`
  */
 export function undoNamed(
@@ -96,11 +96,11 @@ export function undoNamed(
 }
 
 /**
- * The plan that undoes what a restore applied, for `applyPlan` with `undoes: restore`. A record that is not as the restore
- * left it is blocked (`changed_since`) unless `forceChanged`. A record that already is as before needs no step. Records
- * whose existence in live is unknown (`options.known`) are `skipped`.
- * @throws TidemarkError `reference_unknown`; `usage` while the answer to one of its writes is not known; what the service
- * refused or failed with, where nothing of what the restore wrote could be read
+ * The plan that undoes what a restore applied, for `applyPlan` with `undoes: restore`. A record that changed since the restore is
+ * blocked (`changed_since`) unless `forceChanged`. A record that is already as before needs no step. Records that may exist in live
+ * unseen (`options.known`) are `skipped`.
+ * @throws TidemarkError `reference_unknown`; `usage` while the result of one of its writes is unknown; the error of the service, if
+ * nothing of what the restore wrote could be read
  */
 export function planUndo(mirror: RestoreRows, restore: number, options: UndoOptions): Plan {
   const { state, extent, changed, gone, settled, skipped } = undoneState(mirror, restore, options);
@@ -115,9 +115,9 @@ export function planUndo(mirror: RestoreRows, restore: number, options: UndoOpti
     idMap: idLookup(mirror.restores.idMap(applied.row.source)),
     secrets: options.secrets,
     options: {
-      // Only existing records that the restore created and, if forced, their children created since.
+      // Only records that the restore created and, if forced, their children created since.
       prune: { maxRemovals: gone.length },
-      // The restore was within the limits; undoing it changes nothing else.
+      // The restore was within the limits, and undoing it changes nothing else.
       limits: { maxShare: 1, minRecords: Number.MAX_SAFE_INTEGER },
       createOrganizations: true,
       inviteMissing: null,
@@ -170,15 +170,15 @@ export function planUndo(mirror: RestoreRows, restore: number, options: UndoOpti
 
 const BY_HAND = 'delete by hand';
 
-/** What of the restore stays though it is still there, since no request takes it back. */
+/** What the restore created and the undo leaves, because no request removes it. */
 export function untouchedByUndo({ left }: Pick<Plan, 'left'>): readonly UntouchedRecords[] {
   return left.filter(({ reason }) => reason.endsWith(BY_HAND));
 }
 
-/** Of a record that is taken for the restore's, and may be somebody else's who created the very same at that time. */
+/** The note on a record that is taken for the restore's: somebody else may have created an equal one at that time. */
 export const FOUND_BY_LOOK_UP = 'found by a look-up: its creation had no answer';
 
-/** Keys of the created records of which no answer gave the id. */
+/** Keys of created records whose ids no response gave. */
 function lookedUp({ steps }: AppliedSteps, definitions: UndoOptions['definitions']): ReadonlySet<string> {
   return new Set(
     steps
@@ -187,7 +187,7 @@ function lookedUp({ steps }: AppliedSteps, definitions: UndoOptions['definitions
   );
 }
 
-/** Notes about effects of the restore that the plan does not undo. */
+/** The effects of the restore that the plan does not undo. */
 function notTakenBack(
   { steps, adopted }: Plan,
   { steps: applied, unknown }: AppliedSteps,
@@ -203,7 +203,7 @@ function notTakenBack(
   { definitions }: UndoOptions,
 ): UntouchedRecords[] {
   const about = new Set(steps.map(({ id, kind }) => `${definitions(kind).family ?? kind} ${id}`));
-  // What a resumed restore did may be under the id that the record got when an undo of its undo created it again.
+  // A resumed restore may have written a record under the id that it got when an undo of its undo created it again.
   const whole = new Set(
     applied.flatMap((each) => (each.inverse === null ? [] : chain.places(each).map(recordKey))),
   );
@@ -244,7 +244,7 @@ interface OverwrittenSecrets {
   readonly places: readonly string[];
 }
 
-/** Secrets that updates of the restore sent over others, which nobody recorded; not those that leave with their target. */
+/** Secrets that updates of the restore replaced, whose old values were not recorded; not those of a type that the undo replaces. */
 function overwrittenSecrets(
   applied: readonly AppliedStep[],
   definitions: UndoOptions['definitions'],
@@ -264,10 +264,10 @@ function overwrittenSecrets(
   });
 }
 
-/** Records that are named one by one in warnings. */
-const RECORDS_NAMED = 10;
+/** The maximum of records that are listed by name. */
+const NAMES_SHOWN = 10;
 
-/** Which secrets of the configuration go where: with an address that the restore had replaced, they may be meant for the later one. */
+/** Which configured secrets are sent where: they may be meant for the present address, not for the one that the undo brings back. */
 function configuredSecretLines(
   steps: readonly PlanStep[],
   definitions: UndoOptions['definitions'],
@@ -293,9 +293,9 @@ function configuredSecretLines(
       `the configured secrets at ${places.join(', ')} are sent to ${to}, ${how}: apply this only if they are meant for it`,
     ];
   });
-  const more = lines.length - RECORDS_NAMED;
+  const more = lines.length - NAMES_SHOWN;
   return [
-    ...lines.slice(0, RECORDS_NAMED),
+    ...lines.slice(0, NAMES_SHOWN),
     ...(more > 0 ? [`configured secrets are sent so to ${plural(more, 'more record')}`] : []),
   ];
 }
@@ -306,7 +306,7 @@ function leftAlone(
 ): UntouchedRecords[] {
   return [...Map.groupBy(records, ({ kind }) => kind)].map(([kind, same]) => ({
     ...{ kind, count: same.length, reason },
-    names: same.slice(0, 10).map(({ name }) => name),
+    names: same.slice(0, NAMES_SHOWN).map(({ name }) => name),
   }));
 }
 
@@ -319,8 +319,8 @@ function refusal(n: number, { kind, scope, id, name, why }: ChangedSince): PlanS
 }
 
 /**
- * The undos of a restore as text, a line each: `restore 1 was undone by restore 2, done again by restore 3`, and what to do where the
- * last of them was interrupted; empty if none undid anything of it.
+ * The undos of a restore as text: `restore 1 was undone by restore 2, done again by restore 3`, and a line on what to do if the last of
+ * them was interrupted; empty if none undid anything of it.
  * @throws TidemarkError as `planUndo`
  */
 export function undoneInWords(mirror: RestoreRows, restore: number): string[] {
@@ -343,15 +343,12 @@ export function undoneInWords(mirror: RestoreRows, restore: number): string[] {
   ];
 }
 
-/** Outcomes of a restore that was stopped or killed; one that is still running keeps an undo from being planned. */
+/** Outcomes of a restore that was stopped or killed. (While one really runs, no undo can be planned.) */
 const UNENDED: ReadonlySet<string> = new Set(['interrupted', 'running']);
 
-// Which of the desired records of an undo existed when it was planned: when a write without a response is looked up,
-// none of them may be taken for the record that it created. Records created later are not in it.
-
 /**
- * The places of the desired records that a creation of the plan could be taken for: those of its name, or all of its
- * kind where it has none. To be kept with the restore as it was approved.
+ * Keys of desired records that existed when the undo was planned and have the name of one that it creates (or no name, like that one):
+ * when a write without a response is looked up, they must not be taken for the created record. Kept with the approved restore.
  */
 export function existingNamesakes(
   plan: Pick<Plan, 'steps'>,
@@ -371,7 +368,7 @@ export function existingNamesakes(
   return ofKinds.filter((record) => !isMade(record) && names.has(nameOf(record))).map(recordKey);
 }
 
-/** The places that an undo's plan knows as desired: what its steps create, and what was there (`existingNamesakes`). */
+/** The keys of the desired records of an undo's plan: of its steps, and of those that existed (`existingNamesakes`). */
 export function plannedPlaces(plan: Pick<Plan, 'steps'>, standing: readonly string[]): ReadonlySet<string> {
   const made = plan.steps.flatMap(({ desired }) => (desired === null ? [] : [recordKey(desired)]));
   return new Set([...made, ...standing]);
