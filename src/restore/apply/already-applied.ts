@@ -1,6 +1,4 @@
-/**
- * Reads the live record before a write: whether what the step would make is there already (design.md, invariant 6).
- */
+/** Checks before a write whether live already is as the step would make it (design.md, invariant 6). */
 import { scopeKey } from '../../catalog/catalog.ts';
 import { SCOPE_KIND } from '../../catalog/lineage.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
@@ -19,11 +17,11 @@ import { createdRecords } from './lost-response.ts';
 import { absentKey } from './precondition.ts';
 import { leaveStoppedIfMisplaced } from './read-back.ts';
 
-/** What the step would make true and live shows already. */
+/** The live record that already is as the step would make it. */
 interface AlreadyApplied {
-  /** A live record, not of the request's kind, that is the desired one: the member whom an invite would bring. */
+  /** The id of the desired record, if it is not of the request's kind: the member whom an invite would bring. */
   readonly adoptedId?: string;
-  /** What of that one is not as desired; left out if nothing. */
+  /** What in that record is not as desired; left out if nothing. */
   readonly unmet?: { readonly reason: string; readonly differences: readonly FieldChange[] };
   /** The id of the record that a creation recreates; null for the other actions. */
   readonly newId: string | null;
@@ -33,12 +31,13 @@ interface AlreadyApplied {
 }
 
 /**
- * Null if there is something to send. For a restore that is not resumed, whose plan is as recent as its check, that is always so,
- * but for a member who is to be invited: the service itself adds the key's user to an organization that was created, as
- * its owner. Nobody has changed such a member where this restore created the organization, whatever the level is.
- * What a later restore created again counts under its new id. A record to be created counts when a restore made it, or found it, since: of one that was made by hand nobody knows. Where the
- * mirror comes from a backup that was made before the restore had ended, its journal lacks what was created after that: there
- * one that is equal counts too.
+ * The live record that already is as desired; null if there is something to send. Only resumed restores look for it, since otherwise the
+ * plan is recent, with one exception, a member who is to be invited: the service itself adds the key's user as owner to a new
+ * organization. If this restore created the organization, such a member counts whatever the level is.
+ *
+ * A record that a later restore created again counts under its new id. For a creation, only a record counts that a restore created or
+ * found since, not one that was created by hand; if the mirror comes from a backup made before the restore had ended, its journal lacks
+ * later creations, and any equal record counts.
  * @throws TidemarkError when that cannot be found out
  */
 export async function findAlreadyApplied(
@@ -55,7 +54,7 @@ export async function findAlreadyApplied(
   let body = id === null ? undefined : await live.read(definition, scope, id, true, signal);
   if (body === undefined && id !== null && request.role !== 'remove')
     body = await readFollowed(context, ready, id);
-  // One that is known and gone was created by an earlier restore: this one created it again.
+  // A known record that is gone was created by an earlier restore; this one may have created it again.
   if (isCreation && isFromBackup && body === undefined) {
     id = (await createdRecords(context, ready))?.equal ?? null;
     body = id === null ? undefined : await live.read(definition, scope, id, true, signal);
@@ -72,7 +71,7 @@ export async function findAlreadyApplied(
   return { newId: isCreation ? id : null, digest: managedDigest(definition, body), isNew: known !== id };
 }
 
-/** The member whom the step would invite, if there is one: with every field as desired, or in a record that this restore created. */
+/** The member whom the step would invite, if it exists and is as desired, or is in an organization that this restore created. */
 async function joinedAlready(
   { live, signal, definitions, journal }: LookUpContext,
   { step, request, scope }: ReadyStep,
@@ -106,7 +105,7 @@ async function joinedAlready(
   return { ...joined, unmet: { reason, differences } };
 }
 
-/** The record under the ids that it and its parents have since later restores created them again; undefined without one. */
+/** The record under the present ids of it and its parents, if later restores created them again; undefined if not. */
 async function readFollowed(
   context: LookUpContext,
   { definition, scope }: ReadyStep,
@@ -124,7 +123,7 @@ async function readFollowed(
   return await live.read(definition, within, now, true, signal);
 }
 
-/** What was sent, with the latest ids of the records that it refers to. */
+/** What was sent, with the latest ids of the records to which it refers. */
 function followedReferences(
   { idMap, definitions }: LookUpContext,
   { references }: ResourceDefinition,

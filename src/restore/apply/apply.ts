@@ -13,7 +13,6 @@ import { TidemarkError } from '../../core/errors.ts';
 import { type JsonValue, parseLossless } from '../../core/json.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import type { RestoreStepRow } from '../../mirror/restores.ts';
 import { redactionWith } from '../../sync/redaction.ts';
 import {
   type Plan,
@@ -39,6 +38,7 @@ import {
 import {
   type RestoreReport,
   isAlreadyApplied,
+  isDoneStep,
   isUnendedStep,
   mayHaveActed,
   restoreReport,
@@ -57,7 +57,7 @@ export const NO_EVENTS: ApplyEvents = {
 
 export interface ApplyOptions {
   readonly plan: Plan;
-  /** Open for writing: its lock keeps other restores and syncs away. */
+  /** Open for writing: its lock excludes other restores and syncs. */
   readonly mirror: Mirror;
   readonly source: Pick<SourceConfig, 'name' | 'definitions' | 'pageSize'> &
     Partial<Pick<SourceConfig, 'redact'>>;
@@ -65,20 +65,20 @@ export interface ApplyOptions {
   readonly client: WriteClient;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Aborted: the steps in flight are finished, no other one is begun. */
+  /** When aborted, the steps in flight are finished, and no other one is begun. */
   readonly signal: AbortSignal;
   readonly events: ApplyEvents;
   readonly secrets: SecretLookup;
   /**
-   * Bodies of all records of the desired state that the plan was made from: for secrets that are in clear text in them,
-   * and to distinguish a record made by hand from another desired one of the same name.
+   * The bodies of all desired records from which the plan was made: for secrets in clear text, and to distinguish a record that was
+   * created by hand from another desired one of the same name.
    */
   readonly desired: DesiredLookup;
-  /** Steps of a level at work at a time; the client's own limits apply besides. */
+  /** The number of steps of a level that run at the same time; the client's own limits apply too. */
   readonly concurrency: number;
-  /** Creations of these that are journaled as sent and have no answer: after a kill, they are in doubt. All when left out. */
+  /** The maximum of creations that are journaled as sent without an answer: after a kill, these are in doubt. Default: `concurrency`. */
   readonly requests?: number;
-  /** What the user approved beside the plan; kept with the restore. */
+  /** What the user approved besides the plan; stored with the restore. */
   readonly approved?: Readonly<Record<string, JsonValue>>;
   /** The restore that the plan undoes. */
   readonly undoes?: number;
@@ -90,9 +90,9 @@ export interface ApplyOptions {
 const GRACE_MS = 15_000;
 
 /**
- * Journals the plan and applies it, level by level. A refused plan is refused here too. Errors of the service are part
- * of the report; only a local error is thrown (the journal cannot be written), after the steps in flight ended.
- * @throws TidemarkError `unsafe_plan` when guards refuse the plan, or it is not what its hash says
+ * Journals the plan and applies it, level by level. Errors of the service are part of the report; only a local error (the journal cannot
+ * be written) is thrown, after the steps in flight ended.
+ * @throws TidemarkError `unsafe_plan` when guards refuse the plan, or its hash does not match
  */
 export async function applyPlan(options: ApplyOptions): Promise<RestoreReport> {
   const { plan, mirror, source, clock, signal } = options;
@@ -112,7 +112,7 @@ export async function applyPlan(options: ApplyOptions): Promise<RestoreReport> {
       : RestoreJournal.resume({ mirror, clock, plan, mostUnanswered }, options.restore);
   const done = new Set(journal.rows().flatMap(({ n, outcome }) => (outcome === 'applied' ? [n] : [])));
   const finished = new AbortController();
-  /** No further step is started: after an interruption, or an error that every further request would meet. */
+  /** Aborted after an interruption, or an error that every further request would meet: then no further step is started. */
   const halt = new AbortController();
   const grace = new AbortController();
   const onAbort = (): void => {
@@ -130,7 +130,7 @@ export async function applyPlan(options: ApplyOptions): Promise<RestoreReport> {
     );
     journal.finish(outcomeOf(plan, journal, signal.aborted));
   } catch (error) {
-    // The latest entries may not be on disk yet; if writing them fails, that is this error, or `finish` reports it.
+    // The latest entries may not be on disk yet. If writing them fails, that is this same error, or `finish` reports it.
     await journal.settled().catch(() => undefined);
     endAfterProblem(journal, options.log);
     throw error;
@@ -165,18 +165,18 @@ async function waitThenAbort(clock: Clock, finished: AbortSignal, grace: AbortCo
   }
 }
 
-/** What finding out about steps needs of the options: nothing that writes. */
+/** The options for looking up steps, without anything that writes. */
 export interface LookUpOptions extends Pick<
   ApplyOptions,
   'plan' | 'source' | 'clock' | 'log' | 'events' | 'secrets' | 'desired' | 'restore'
 > {
   readonly mirror: Pick<Mirror, 'acceptances'> & {
     readonly restores: Pick<Mirror['restores'], 'idMap' | 'backupSince' | 'creations'>;
-    /** Left out where nothing is going to be created. */
+    /** Left out if nothing will be created. */
     readonly records?: Pick<Mirror['records'], 'read'>;
   };
   readonly reader: ReadClient;
-  /** False when left out: one that continues would create a second one beside it. */
+  /** As in `LookUpContext`. Default: false, because a resumed restore would create a second record. */
   readonly leavesOthers?: boolean;
 }
 
@@ -231,7 +231,7 @@ export function lookUpContext(
     claims.set(`${request.kind} ${newId}`, n);
     const definition = definitions(request.kind);
     const scope = scopeOfRequest(request, definition, newIdOf);
-    // One that can only be listed may have been removed since.
+    // A record of a kind without GET by id may have been removed since.
     if (scope !== null && isRetrieved(definition)) live.created(definition, scope, newId);
   }
   return {
@@ -274,7 +274,7 @@ export function lookUpContext(
   };
 }
 
-/** Where the record of a request is, with the ids that earlier steps gave; null where one has given none. */
+/** The scope of the record of a request, with the ids of records that earlier steps created; null if one is missing. */
 function scopeOfRequest(
   { parameters }: PlannedRequest,
   { scope }: ResourceDefinition,
@@ -288,7 +288,7 @@ function scopeOfRequest(
   return ids.includes(null) ? null : (Object.fromEntries(scope.map((key, at) => [key, ids[at]])) as Scope);
 }
 
-/** Read once, and only where a step finds its record: nothing else is created meanwhile. */
+/** Looks up other restores' creations. They are read once, on first use: nothing else is created in the meantime. */
 function otherCreators(
   restores: LookUpOptions['mirror']['restores'],
   source: string,
@@ -305,7 +305,7 @@ function otherCreators(
     )).get(`${kind} ${id}`);
 }
 
-/** The natural keys of a collection are read when the first record of it is going to be created. */
+/** Looks up ids by natural key. The keys of a collection are read when its first record is going to be created. */
 function namesakesIn(
   records: LookUpOptions['mirror']['records'],
   source: string,
@@ -326,7 +326,7 @@ function namesakesIn(
   };
 }
 
-/** Records removed after a creation took their name, for kinds whose creations replace their namesakes. */
+/** Records to be removed of kinds whose creations replace their namesakes. */
 function replacedIds({ steps }: Plan, definitions: StepContext['definitions']): ReadonlySet<string> {
   return new Set(
     steps.flatMap(({ kind, id, request }) =>
@@ -335,7 +335,7 @@ function replacedIds({ steps }: Plan, definitions: StepContext['definitions']): 
   );
 }
 
-/** Returns the code of the error that stopped it: one that every further request would meet. */
+/** Applies the open steps; returns the code of the error that stopped it because every further request would meet it, or null. */
 async function applyLevels(
   context: StepContext,
   options: ApplyOptions,
@@ -343,12 +343,12 @@ async function applyLevels(
 ): Promise<string | null> {
   const { plan, concurrency, events } = options;
   const { journal, log, signal } = context;
-  // An action is left to a person where its record is in another place than it was.
+  // An action became manual work if its record is in another place than it was.
   const isLeft = ({ n, action }: PlanStep): boolean =>
     action === 'act' && journal.row(n).outcome === 'manual';
   const isOpen = (step: PlanStep): boolean => {
     const { outcome, verified, errorCode } = journal.row(step.n);
-    // What differed in an earlier attempt is read again; whether there are two, the record alone does not say.
+    // A record that differed in an earlier attempt is read again. Not for `rejected`: a second record does not show in the first.
     const isDifferent = verified === false && errorCode !== 'rejected';
     return !isLeft(step) && (outcome !== 'applied' || verified === null || isDifferent);
   };
@@ -394,14 +394,14 @@ async function applyLevels(
       else reportEnded(step);
     });
     await journal.settled();
-    // Writing their entries failed at first, and succeeded now.
+    // Their entries could not be written at first, and are written now.
     for (const step of awaitingDisk) reportEnded(step);
   }
   if (!signal.aborted) await reportCreatedTwice(context, plan.steps);
   return stops[0] ?? null;
 }
 
-/** The step that it depends on and that was not applied; null if there is none. */
+/** The message that a step on which this one depends was not applied; null if all were. */
 function missingBefore(context: StepContext, plan: Plan, step: PlanStep): string | null {
   const { journal } = context;
   const missing = step.after.find(
@@ -410,7 +410,7 @@ function missingBefore(context: StepContext, plan: Plan, step: PlanStep): string
   return missing === undefined ? null : `it needs ${named(context, plan, missing)}, which was not applied`;
 }
 
-/** For an action: the record may run again only once it was seen to hold what was sent. */
+/** The message that an action has to wait, because its record was not read back as sent; null if it was. */
 async function unseenBefore(context: StepContext, plan: Plan, step: PlanStep): Promise<string | null> {
   const { journal } = context;
   for (const n of step.after) {
@@ -430,7 +430,7 @@ function named({ definitions }: StepContext, plan: Plan, n: number): string {
   return step === undefined ? `step ${n}` : `step ${n} (${definitions(step.kind).title.one} ${step.name})`;
 }
 
-/** How a restore ends. @param isStopped whether a signal ended it */
+/** The outcome of a restore. @param isStopped true if a signal ended it */
 export function outcomeOf(
   plan: Plan,
   journal: RestoreJournal,
@@ -438,26 +438,22 @@ export function outcomeOf(
 ): Exclude<RestoreReport['outcome'], 'running'> {
   const rows = journal.rows();
   const isUnfinished = rows.some(isUnendedStep);
-  // Whatever ended it: the service may be left half-way, so it is named until somebody continues or abandons it.
+  // The service may be half-way between two states, so the restore is reported until somebody resumes or abandons it.
   if (isUnfinished && (isStopped || rows.some(mayHaveActed))) return 'interrupted';
-  const isDone = (row: RestoreStepRow): boolean =>
-    (row.outcome === 'applied' && row.verified === true) || isAlreadyApplied(row);
-  if (rows.every(isDone)) return 'complete';
-  const isLeft = plan.steps.some((step) => isExecutable(step) && !isDone(journal.row(step.n)));
+  if (rows.every(isDoneStep)) return 'complete';
+  const isLeft = plan.steps.some((step) => isExecutable(step) && !isDoneStep(journal.row(step.n)));
   return isLeft && !rows.some(mayHaveActed) ? 'failed' : 'partial';
 }
 
-/** Records that the restore ended, if the journal can still be written; the caller reports the error. */
+/** Journals that the restore ended, if that is still possible; the caller reports the error. */
 function endAfterProblem(journal: RestoreJournal, log: Logger): void {
   try {
     journal.finish('interrupted');
   } catch (error) {
-    // The next opening for writing marks it as interrupted, and the caller's error says that the journal could not be written.
+    // The next opening for writing marks it as interrupted, and the caller's error is about the journal anyway.
     log.debug({ restore: journal.restore, error }, 'the end of the restore could not be journaled');
   }
 }
-
-// How many steps of a restore run at a time.
 
 /** Steps for each concurrency slot, if no rate limits the requests. */
 const STEPS_PER_REQUEST = 64;
@@ -465,12 +461,12 @@ const STEPS_PER_REQUEST = 64;
 /** Requests of a step. */
 const REQUESTS = 3;
 
-/** Milliseconds that a creation waits for a slow disk: two writes that it shares with others. */
+/** How long a creation waits for a slow disk in milliseconds: two writes, shared with other steps. */
 const DISK_WAITS_MS = 200;
 
 /**
- * A step also waits for the disk; meanwhile other steps use the slots. With a rate limit, more steps would only wait in
- * the queue of the limiter. No more creations than the slots allow are journaled as sent.
+ * The number of steps that run at the same time. A step also waits for the disk, and other steps use its slot meanwhile. With a rate
+ * limit, more steps would only wait in the queue of the limiter. No more creations than slots are journaled as sent.
  * @param rate of a source; 0 = no limit
  */
 export function applyConcurrency(rate: {
@@ -485,7 +481,7 @@ export function applyConcurrency(rate: {
   return { concurrency: perMinute === 0 ? most : Math.min(most, atWork), requests };
 }
 
-/** Actions, by the step after which they act on the same record. */
+/** Actions, by the step of the same record that they follow. */
 function followingActions(steps: readonly PlanStep[]): ReadonlyMap<number, PlanStep> {
   return new Map(
     steps.flatMap((step) =>
@@ -494,7 +490,7 @@ function followingActions(steps: readonly PlanStep[]): ReadonlyMap<number, PlanS
   );
 }
 
-/** Steps for persons, by the step that creates their record. */
+/** Manual steps, by the step that creates their record. */
 function personSteps(steps: readonly PlanStep[]): ReadonlyMap<number, readonly PlanStep[]> {
   const byCreation = new Map<number, PlanStep[]>();
   for (const step of steps) {

@@ -1,6 +1,6 @@
 /**
- * Records of which a second one exists that somebody else created at the same time: the look before a creation cannot see what
- * another mirror, or a proxy that repeats requests, creates right after it.
+ * Finds created records of which a second one exists: the check before a creation cannot see what another mirror, or a proxy that repeats
+ * requests, creates right after it.
  */
 import { collectionKey } from '../../catalog/catalog.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
@@ -16,17 +16,17 @@ import { rethrowLocalError } from './read-back.ts';
 import { type LookUpContext, type ReadyStep, bodiesLeft, isTaken, readyStep } from './ready-step.ts';
 import { CREATED_TWICE, PERHAPS_SENT } from './report.ts';
 
-/** A creation that was applied, and the id of its record. */
+/** An applied creation with the id of its record. */
 interface Created {
   readonly ready: ReadyStep;
   readonly id: string;
-  /** When it was sent, milliseconds since the epoch. */
+  /** Milliseconds since the epoch. */
   readonly sentAt: number;
 }
 
 /**
- * Journals a warning for each created record that exists twice, of kinds in which the service takes two of a name, and takes back
- * that of an earlier attempt where it does no more. Each list in which something was created is read once.
+ * Journals a warning for each created record that exists twice, for kinds whose names need not be unique; withdraws the warning of an
+ * earlier attempt if it no longer does. Reads each list in which something was created once.
  * @throws TidemarkError this machine's error
  */
 export async function reportCreatedTwice(context: LookUpContext, steps: readonly PlanStep[]): Promise<void> {
@@ -39,7 +39,7 @@ export async function reportCreatedTwice(context: LookUpContext, steps: readonly
       await reportOfList(context, ofList);
     } catch (error) {
       if (context.grace.aborted) return;
-      // The records exist, as sent; only whether there are two is unknown, and the next plan shows it.
+      // The records exist as sent. Only whether there are two is unknown; the next plan shows it.
       context.log.warn(
         { kind: ofList[0]?.ready.definition.kind, error: rethrowLocalError(error) },
         'whether records were created twice could not be looked up',
@@ -48,22 +48,22 @@ export async function reportCreatedTwice(context: LookUpContext, steps: readonly
   }
 }
 
-/** Null for a step that created nothing, or what only one record can have the name of. */
+/** The creation of a step; null if it created nothing, or a record that cannot exist twice. */
 function createdBy(context: LookUpContext, step: PlanStep): Created | null {
   const { request } = step;
   if (request?.role !== 'create' || request.kind !== step.kind) return null;
   const { restore, scope } = context.definitions(step.kind);
-  // What is in a role is there once, and the lists would be as many as the roles.
+  // Records in a role cannot exist twice, and there would be one list to read for each role.
   if (restore.uniqueName !== null || restore.replacesNamesake || scope.length > 1) return null;
   const { outcome, errorCode, sentAt } = context.journal.row(step.n);
   const id = context.newIdOf(step.n);
-  // One with an error has that to say.
+  // The row has place for one message only.
   if (outcome !== 'applied' || id === null || sentAt === null) return null;
   if (errorCode !== null && errorCode !== PERHAPS_SENT && errorCode !== CREATED_TWICE) return null;
   try {
     return { ready: readyStep(context, step, request), id, sentAt: Date.parse(sentAt) };
   } catch (error) {
-    // Of a restore that is gone on with, a secret may not be configured any more.
+    // If the restore is resumed, a secret may no longer be configured.
     rethrowLocalError(error);
     return null;
   }
@@ -89,7 +89,7 @@ async function reportOfList(context: LookUpContext, created: readonly Created[])
     const { n } = each.ready.step;
     const others = ids.filter((id) => matching.get(id)?.includes(each) === true);
     if (others.length === 0) {
-      // Somebody removed it since an earlier attempt found it.
+      // It was removed since an earlier attempt found it.
       if (context.journal.row(n).errorCode === CREATED_TWICE)
         context.journal.readBack(n, { errorCode: null, error: null });
       continue;
@@ -101,7 +101,7 @@ async function reportOfList(context: LookUpContext, created: readonly Created[])
   }
 }
 
-/** True for a record that holds what the step sent, and was not there before that. */
+/** True for a record that is equal to what the step sent and was not created before. */
 function isEqual(context: LookUpContext, { ready, sentAt }: Created, body: JsonValue, id: string): boolean {
   const { step, definition } = ready;
   const at = resolvePointer(body, definition.createdAt ?? CREATED_AT);

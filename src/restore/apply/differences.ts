@@ -1,4 +1,4 @@
-/** Compares a record with what was sent: fields that the service ignored, renamed or normalized are reported. */
+/** Compares a record with what was sent, to report fields that the service ignored, renamed or normalized. */
 import type { FieldDefinition } from '../../catalog/definition.ts';
 import { isMask } from '../../catalog/masks.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
@@ -11,8 +11,7 @@ import type { PlanStep } from '../plan/plan.ts';
 import { HIDDEN, hiddenFields } from '../secrets.ts';
 
 /**
- * The sent fields in which the record (`from`) differs from what was sent (`to`); secrets, which cannot be read back,
- * are left out. Empty if there are none.
+ * The sent fields in which the record (`from`) differs from what was sent (`to`). Secrets are left out, since they cannot be read back.
  * @param sent the body as it was sent
  */
 export function differencesFrom(
@@ -42,14 +41,14 @@ export function differencesFrom(
   return hiddenFields(definition, changes);
 }
 
-/** True where PATCH merges the members of a field, so that what it was not given stays: not where it changed their type. */
+/** True if PATCH merges the members of a field, so that omitted ones stay. Not if the step changed the type of the value. */
 function isMergedBy(step: PlanStep, field: FieldDefinition | undefined): boolean {
   if (field?.isMerged !== true) return false;
   const { name, secretsNeeded } = field;
   return secretsNeeded === null || step.fields.every(({ path }) => path !== `/${name}${secretsNeeded.by}`);
 }
 
-/** True where a created record lacks what was null: there is nothing that a person could add. */
+/** True if a created record lacks a value that was null, which makes no difference. */
 function isNullLeftOut(
   { action }: PlanStep,
   from: JsonValue | undefined,
@@ -59,8 +58,8 @@ function isNullLeftOut(
 }
 
 /**
- * Fields that the plan shows but the request did not contain, such as a masked secret that nothing supplied: they are
- * reported although nothing was sent that could differ. Fields that other steps set are left out.
+ * Differences in fields that the plan shows but the request did not contain, such as a masked secret that nothing supplied. Fields that
+ * other steps set are left out.
  */
 export function unsentDifferences(
   definition: ResourceDefinition,
@@ -74,9 +73,9 @@ export function unsentDifferences(
   const unsent = step.fields.flatMap(({ path, to }) => {
     const field = fields.get(topMember(path));
     if (to === undefined || field === undefined || field.isVolatile || field.isSecret) return [];
-    // In a member whose name is not in the plan: what was sent there was filled in.
+    // The name of the member is masked in the plan; its value was filled in and sent.
     if (path.includes(HIDDEN)) return [];
-    // A manual step has it.
+    // A manual step sets it.
     if (step.action === 'create' && field.requires !== null) return [];
     return valuesIn(to, path).filter(({ at }) => resolvePointer(sent, at) === undefined);
   });
@@ -91,8 +90,8 @@ export function unsentDifferences(
 }
 
 /**
- * True for a created record that holds what is desired, or nothing, in every managed field that its request did not
- * contain: nobody has changed one of these since.
+ * True if a created record has the desired value, or none, in every managed field that the request did not contain: nobody has changed
+ * them since.
  */
 export function holdsUnsent(
   definition: ResourceDefinition,
@@ -113,7 +112,7 @@ function isEqual(held: JsonValue | undefined, value: JsonValue): boolean {
   return held !== undefined && equalValues(held, value);
 }
 
-/** Every value inside one that holds no further ones, with its place; an empty object or array is one. */
+/** The leaves of a value with their places; an empty object or array is a leaf. */
 function valuesIn(value: JsonValue, at: string): { readonly at: string; readonly value: JsonValue }[] {
   const found: { at: string; value: JsonValue }[] = [];
   const stack = [{ at, value }];
@@ -129,7 +128,7 @@ function valuesIn(value: JsonValue, at: string): { readonly at: string; readonly
   return found;
 }
 
-/** The fields of a body that an answer can hold too. */
+/** The fields of a body that a response can also have. */
 function sentFields(definition: ResourceDefinition, sent: JsonObject, live: JsonObject): FieldDefinition[] {
   const { derived, requestValues } = definition.restore;
   const isRequestOnly = (name: string): boolean =>
@@ -142,7 +141,7 @@ function sentFields(definition: ResourceDefinition, sent: JsonObject, live: Json
   });
 }
 
-/** An action has no body: its result is in the step. */
+/** The differences after an action, which has no body: its result is in the step. */
 function stateDifferences(step: PlanStep, live: JsonValue): FieldChange[] {
   if (!isJsonObject(live)) return [];
   return step.fields.flatMap(({ path, to }) => {
@@ -161,7 +160,7 @@ function withoutFilledSecrets(step: PlanStep, body: JsonValue): JsonValue {
   return shown;
 }
 
-/** True for a live record that holds everything that the step sends, if that identifies it. */
+/** True if a live record has everything that the step sends, and that identifies it. */
 export function holdsContent(
   definition: ResourceDefinition,
   step: PlanStep,

@@ -1,4 +1,4 @@
-/** The journal of one restore: what is known of each step, on disk before the next action of the step. */
+/** The journal of one restore: the state of each step, on disk before the next action of the step. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Clock, isoTime, realPause } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';
@@ -22,7 +22,7 @@ type StepChange = Partial<Omit<RestoreStepRow, 'restore' | 'n'>>;
 /** The id map's entry for a created record. */
 export type NewId = Omit<IdMapping, 'restore' | 'at'>;
 
-/** Where a journal is kept: the mirror, or, of look-ups that are not to be recorded, memory. */
+/** The store of a journal: the mirror, or memory, for look-ups that are not recorded. */
 export type JournalStore = Pick<RestoreStore, 'steps' | 'journal' | 'settled' | 'finish'>;
 
 interface JournalStart {
@@ -32,13 +32,13 @@ interface JournalStart {
   readonly plan: Plan;
   readonly approved: Readonly<Record<string, JsonValue>>;
   readonly undoes?: number;
-  /** Creations that may be journaled as `sent` and unanswered at a time. */
+  /** The maximum of creations that are journaled as `sent` without an answer at the same time. */
   readonly mostUnanswered: number;
 }
 
 /**
- * The least real time between two shared waits for the disk for results, milliseconds: about one request to a service near
- * by, and enough to gather the results of many steps. A single step does not wait for it: its last wait is longer ago.
+ * The minimum of real time between two shared disk writes of results, in milliseconds: about one request to a nearby service, and enough
+ * to gather the results of many steps. A single step does not wait for it, since the last write is longer ago.
  */
 const GATHER_MS = 40;
 
@@ -49,16 +49,16 @@ export class RestoreJournal {
   readonly #rows: Map<number, RestoreStepRow>;
   readonly #creations: CreationSlots;
 
-  /** Rows, and new ids, that are written with the next transaction, by step. */
+  /** By step, rows and new ids that the next transaction writes. */
   readonly #waiting = new Map<number, JournalEntry>();
   #committing: Promise<void> | null = null;
   #hurry: () => void = () => undefined;
   #running: Promise<void> = Promise.resolve();
   #next: Promise<void> | null = null;
-  /** When the last shared wait began, on the monotonic clock. */
+  /** When the last shared write began, on the monotonic clock. */
   #settledAt = Number.NEGATIVE_INFINITY;
 
-  /** Of a restore that `store` has already. */
+  /** The journal of a restore that `store` already has. */
   constructor(store: JournalStore, clock: Clock, restore: number, mostUnanswered = Infinity) {
     this.#store = store;
     this.#clock = clock;
@@ -67,7 +67,7 @@ export class RestoreJournal {
     this.#rows = new Map(store.steps(restore).map((row) => [row.n, row]));
   }
 
-  /** Writes the entire plan down. */
+  /** Starts a restore: writes the entire plan. */
   static begin({
     mirror,
     clock,
@@ -79,7 +79,7 @@ export class RestoreJournal {
   }: JournalStart): RestoreJournal {
     const latest = idLookup(mirror.restores.idMap(source));
     const adopted = new Set(plan.adopted.map(({ kind, live_id: id }) => `${kind} ${id}`));
-    // From the id that an earlier restore gave, as where it is created again (`mappingsOf`).
+    // From the id that an earlier restore gave, as for a record that is created again (`mappingsOf`).
     const oldPlace = ({
       kind,
       scope,
@@ -110,7 +110,7 @@ export class RestoreJournal {
 
   /**
    * Resumes a restore.
-   * @throws TidemarkError `reference_unknown`; `unsafe_plan` when it was another plan
+   * @throws TidemarkError `reference_unknown`; `unsafe_plan` when it has another plan
    */
   static resume(
     {
@@ -142,9 +142,9 @@ export class RestoreJournal {
   }
 
   /**
-   * Writes outcome `sent` before the request; resolves once it is on disk. Steps that are ready together share the wait. A
-   * creation waits until few enough others are unanswered: after a kill, somebody is asked about these, and what other steps
-   * did shows in the live record.
+   * Writes the outcome `sent` before the request; resolves once it is on disk. Steps that are ready together share the write. A creation
+   * waits while too many others are unanswered: after a kill, a person has to check these, while the result of other steps shows in the
+   * live record.
    */
   async markSent(n: number, isCreation: boolean): Promise<void> {
     if (isCreation) await this.#creations.take(n);
@@ -154,14 +154,14 @@ export class RestoreJournal {
     await this.#settle(isCreation);
   }
 
-  /** Its request, if one was sent, is over and journaled: the next step may be sent. */
+  /** The request of the step, if one was sent, has ended and is journaled: frees its slot. */
   over(n: number): void {
     this.#creations.give(n);
   }
 
   /**
-   * The request succeeded: resolves once that is on disk. The record may be read back before, but the step is not ended;
-   * if the process is killed before, a resumed restore looks up whether the request was done.
+   * Writes that the request succeeded; resolves once that is on disk. The record may be read back before that, but the step has not ended;
+   * if the process is killed before, a resumed restore looks up the result.
    */
   async applied(n: number, change: StepChange, newIds: readonly NewId[] = []): Promise<void> {
     this.#later(n, { endedAt: this.#time(), ...change, outcome: 'applied' }, newIds);
@@ -172,12 +172,12 @@ export class RestoreJournal {
     await this.#settle();
   }
 
-  /** Resolves once all earlier entries are on disk: those that could not be written are tried again. */
+  /** Resolves once all earlier entries are on disk. Those that could not be written are tried again. */
   settled(): Promise<void> {
     return this.#settle();
   }
 
-  /** One transaction for all entries that come in the same turn of the event loop: it outlives the process. */
+  /** Writes all entries of the same turn of the event loop in one transaction, which survives a kill of the process. */
   #commit(): Promise<void> {
     return (this.#committing ??= nextTurn().then(() => {
       this.#committing = null;
@@ -185,10 +185,7 @@ export class RestoreJournal {
     }));
   }
 
-  /**
-   * One wait for the disk for all entries that came meanwhile: results gather for some time, but go with a step that is
-   * about to be sent.
-   */
+  /** One disk write for all entries that came in the meantime: results are gathered for some time, but not if a step is about to be sent. */
   #settle(isUrgent = false): Promise<void> {
     if (this.#next === null) {
       const urgent = Promise.withResolvers<undefined>();
@@ -202,7 +199,7 @@ export class RestoreJournal {
         await this.#store.settled();
       });
       this.#next = next;
-      // Those who await it get the error; the next write tries again.
+      // The callers that wait for it get the error; the next write tries again.
       this.#running = next.catch(() => undefined);
     }
     if (isUrgent) this.#hurry();
@@ -219,7 +216,7 @@ export class RestoreJournal {
     this.#write(n, { endedAt: this.#time(), ...change }, 'disk', newIds);
   }
 
-  /** The result of reading back: written with the next entry; if that is lost, the record is read back again. */
+  /** The result of reading back, written with the next entry. If it is lost, the record is read back again. */
   readBack(n: number, change: StepChange): void {
     this.#later(n, change);
   }
@@ -231,7 +228,7 @@ export class RestoreJournal {
 
   #write(n: number, change: StepChange, durability: Durability, newIds: readonly NewId[] = []): void {
     const mappings = newIds.length === 0 ? {} : { mappings: this.#mappingsOf(newIds) };
-    // The file first: a row only in memory is not journaled.
+    // To the file before memory: a row that is only in memory is not journaled.
     this.#writeAll([{ row: { ...this.row(n), ...change }, ...mappings }], durability);
     this.over(n);
   }
@@ -247,7 +244,7 @@ export class RestoreJournal {
     this.#waiting.set(n, { row, mappings });
   }
 
-  /** These rows and those that wait, in one transaction. */
+  /** Writes these rows and the waiting ones in one transaction. */
   #writeAll(entries: readonly JournalEntry[], durability: Durability): void {
     const all = new Map(this.#waiting);
     for (const entry of entries) all.set(entry.row.n, { ...all.get(entry.row.n), ...entry });
@@ -262,7 +259,7 @@ export class RestoreJournal {
   }
 }
 
-/** How many creations may be journaled as sent and unanswered; the others wait, in order. */
+/** Limits the creations that are journaled as sent without an answer; the others wait, in order. */
 class CreationSlots {
   readonly #most: number;
   readonly #taken = new Set<number>();

@@ -1,6 +1,6 @@
 /**
- * Current records of the service, for the checks before and after each write. A record is retrieved if its kind has GET by
- * id; otherwise its collection is listed, and steps that check at the same time share one list.
+ * Live records, for the checks before and after each write. A record is retrieved if its kind has GET by id; otherwise its collection is
+ * listed, and steps that check at the same time share one list.
  */
 import type { FoundRecord, ReadClient } from '../../api/read-client.ts';
 import { scopeKey } from '../../catalog/catalog.ts';
@@ -16,39 +16,39 @@ import { type JsonValue, parseLossless } from '../../core/json.ts';
 import type { Redaction } from '../../sync/redaction.ts';
 import { naturalKeyDigest } from '../records.ts';
 
-/** Maximum age of a list that only serves to find existing records; it is updated by this process's writes. */
+/** The maximum age of a list in which existing records are looked for; it is updated by this process's writes. */
 const MAX_AGE_MS = 5_000;
 
-/** A record of a list: its body only for kinds that cannot be retrieved one by one. */
+/** A listed record: the key is its natural key, the text its body, only for kinds without GET by id. */
 interface Listed {
   readonly key: string | null;
   readonly text: string | null;
 }
 
-/** How many records that a list lacks are requested by id, at most, to find out whether the list is late. */
+/** The maximum of records missing in a list that are requested by id, to find out whether the list is late. */
 const LATE_LOOKS = 10;
 
-/** Null where the collection went with the record that it was in. */
+/** Null if the collection is gone together with its parent. */
 type List = Map<string, Listed> | null;
 
 interface Listing {
   readonly startedAt: number;
-  /** Updated with single records that were read since, in the order of the requests. */
+  /** Updated with records that were read since, in the order of the requests. */
   records: Promise<List>;
   isOver: boolean;
 }
 
 interface LiveRecordsOptions {
-  /** Of the source, whose paths may differ from the documented ones. */
+  /** Those of the source, whose paths may differ from the documented ones. */
   readonly definitions: (kind: Kind) => ResourceDefinition;
   readonly reader: ReadClient;
   readonly clock: Clock;
   readonly pageSize: number;
-  /** Redacts secrets as in the plan; null where it has them in clear text. */
+  /** Redacts secrets as in the plan; null if they are in clear text there. */
   readonly redaction: Redaction | null;
 }
 
-/** True for kinds with GET by id: one request, and no list. */
+/** True for kinds with GET by id. */
 export function isRetrieved(definition: ResourceDefinition): boolean {
   return definition.operation('retrieve') !== undefined;
 }
@@ -56,11 +56,11 @@ export function isRetrieved(definition: ResourceDefinition): boolean {
 export class LiveRecords {
   readonly #options: LiveRecordsOptions;
   readonly #listings = new Map<string, Listing>();
-  /** Lists that are read after the one under way has ended. */
+  /** Lists that will be read after the one that is being read. */
   readonly #next = new Map<string, Promise<List>>();
-  /** Ids of records that are there, by collection: created, retrieved, or in a list that was forgotten since. */
+  /** By collection, ids of records that exist: created, retrieved, or in a list that was forgotten since. */
   readonly #there = new Map<string, Set<string>>();
-  /** Of them, those that the collection's last list does not show, though it was begun later. */
+  /** By collection, those that its last list omits, although it was begun later. */
   readonly #unlisted = new Map<string, readonly string[]>();
 
   constructor(options: LiveRecordsOptions) {
@@ -68,8 +68,8 @@ export class LiveRecords {
   }
 
   /**
-   * One record's current body; undefined if it does not exist.
-   * @param isFresh false if a list that is some seconds old suffices, for kinds that are only listed
+   * One record's live body; undefined if it does not exist.
+   * @param isFresh false if a list that is some seconds old is enough, for kinds without GET by id
    * @throws TidemarkError when that cannot be found out
    */
   read(
@@ -114,8 +114,8 @@ export class LiveRecords {
   }
 
   /**
-   * Ids of the collection's records, those of a natural key where one is asked for. Null where the record that the collection
-   * is in was removed.
+   * Ids of the collection's records, only those with the natural key `key` if it is given. Null if the parent of the collection was
+   * removed.
    * @param isFresh false if a list that is some seconds old is enough
    * @throws TidemarkError when the collection cannot be read completely
    */
@@ -133,8 +133,7 @@ export class LiveRecords {
   }
 
   /**
-   * Ids of the collection's records whose bodies match: the list is read again every time, and one page held at a time. Null
-   * as `idsOf`.
+   * Ids of the collection's records whose bodies match. The list is read every time, with one page in memory. Null as in `idsOf`.
    * @throws TidemarkError when the collection cannot be read completely
    */
   async idsWhere(
@@ -151,7 +150,7 @@ export class LiveRecords {
     return records && [...ids].filter((id) => records.has(id));
   }
 
-  /** A write with unknown effect: the list read before is no longer valid. What was in it is still expected in the next one. */
+  /** Forgets the list after a write with unknown effect. The records in it are still expected in the next one. */
   forget(definition: ResourceDefinition, scope: Scope): void {
     const key = keyOf(definition, scope);
     const held = this.#listings.get(key);
@@ -161,12 +160,12 @@ export class LiveRecords {
       (records) => {
         for (const id of records?.keys() ?? []) this.created(definition, scope, id);
       },
-      // Its own callers get its error.
+      // The callers that wait for the list get its error.
       () => undefined,
     );
   }
 
-  /** The record is there, by the service's answer: a list that is read from now on shows it, unless the list is late. */
+  /** Notes that a record exists according to the service: a list that is read from now on has it, unless the list is late. */
   created(definition: ResourceDefinition, scope: Scope, id: string): void {
     const key = keyOf(definition, scope);
     const there = this.#there.get(key);
@@ -175,8 +174,8 @@ export class LiveRecords {
   }
 
   /**
-   * A record that is there and that the last list of the collection does not show: what else that list lacks may be there too.
-   * Null where the list shows all that is known. One of a kind without GET by id counts if this process created it.
+   * An existing record that the last list of the collection omits, so that it may omit others too; null if there is none. For kinds
+   * without GET by id, only records count that this process created.
    * @throws TidemarkError when that cannot be found out
    */
   async lateRecord(
@@ -186,7 +185,7 @@ export class LiveRecords {
   ): Promise<string | null> {
     const unlisted = this.#unlisted.get(keyOf(definition, scope)) ?? [];
     if (!isRetrieved(definition)) return unlisted[0] ?? null;
-    // What was created last is what a late list lacks.
+    // The latest ones: a late list omits what was created last.
     for (const id of unlisted.slice(-LATE_LOOKS)) {
       if ((await this.read(definition, scope, id, true, signal)) !== undefined) return id;
     }
@@ -194,8 +193,7 @@ export class LiveRecords {
   }
 
   /**
-   * Updates a cached list with a record that was just read. Only readers of the list wait for that: the list may still be
-   * under way itself.
+   * Updates a cached list with a record that was just read. Only users of the list wait for that, since the list may still be being read.
    */
   #follow(definition: ResourceDefinition, scope: Scope, id: string, body: JsonValue | undefined): void {
     if (this.#listings.size === 0) return;
@@ -206,7 +204,7 @@ export class LiveRecords {
       else records?.set(id, { key: naturalKeyDigest(definition, body), text: null });
       return records;
     });
-    // The reader of the list gets its error.
+    // The callers that wait for the list get its error.
     listing.records.catch(() => undefined);
   }
 
@@ -218,14 +216,14 @@ export class LiveRecords {
   ): Promise<List> {
     const key = keyOf(definition, scope);
     const held = this.#listings.get(key);
-    // Only a list that starts from now on is fresh: one that has started already may have missed the last write.
+    // A fresh list must start from now on: one that has started already may have missed the last write.
     const isYoung = held !== undefined && this.#options.clock.monotonicMs() - held.startedAt <= MAX_AGE_MS;
     if (!isFresh && isYoung) return held.records;
     if (held === undefined || held.isOver) return this.#start(key, definition, scope, signal);
     const waiting =
       this.#next.get(key) ??
       held.records
-        // Its own callers get its error; this one only waits for its end.
+        // Its own callers get its error; here it is only waited for.
         .catch(() => undefined)
         .then(() => {
           this.#next.delete(key);
@@ -307,9 +305,9 @@ export class LiveRecords {
   }
 
   /**
-   * True where the record that the scope names last is not there by its own id, and its list was read completely and lacks it
-   * too: 404 alone may also be a missing permission, a path that this service does not have, or a wrong address. False for an
-   * organization: its list leaves out one that the key may not see any more.
+   * True if the parent of the collection is not found by id, and its own list is complete without it: 404 alone may also mean a missing
+   * permission, a path that this service does not have, or a wrong address. False for an organization, because the list omits those that
+   * the key may no longer see.
    */
   async #isParentGone(
     { scope: keys }: ResourceDefinition,
@@ -327,7 +325,7 @@ export class LiveRecords {
       if ((await this.#options.reader.retrieve(parent, above, id, signal)).found) return false;
       return (await this.idsOf(parent, above, null, true, signal))?.includes(id) === false;
     } catch (error) {
-      // The error of the list stays.
+      // The caller reports the error of the list.
       if (error instanceof TidemarkError && !isLocalError(error.code)) return false;
       throw error;
     }

@@ -1,6 +1,4 @@
-/**
- * Finds out what a write did whose response was lost (design.md, invariant 6).
- */
+/** Finds out whether a write whose response was lost had an effect (design.md, invariant 6). */
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { TidemarkError } from '../../core/errors.ts';
 import { resolvePointer, splitPointer } from '../../core/json-pointer.ts';
@@ -33,22 +31,22 @@ import {
 } from './precondition.ts';
 
 type Found =
-  /** `id` of the created record; null for the other actions. */
+  /** `id`: of the created record; null for the other actions. */
   | { readonly found: 'done'; readonly id: string | null }
   | { readonly found: 'not_done' }
-  /** Neither as before nor as sent (`moved`), or gone with the record that it was to be created in (`not_found`). */
+  /** The record is neither as before nor as sent (`moved`), or the parent of a creation is gone (`not_found`). */
   | { readonly found: 'neither'; readonly error: StepError };
 
 type LookUp =
   | Found
   /**
-   * Whether it was done is not known: not found in a list that does not show everything that is there, or one of its name
-   * is there that is not as sent. `next` says how to go on with the restore.
+   * Unknown: the record was not found in a list that omits existing records, or a record of its name is not as sent. `next` says how to
+   * continue the restore.
    */
   | { readonly found: 'unproven'; readonly error: StepError; readonly next: string };
 
 /**
- * Looks it up, without writing anything.
+ * Looks up the effect of a write, without writing anything.
  * @throws TidemarkError when the look-up fails
  */
 export async function lookUp(context: LookUpContext, ready: ReadyStep): Promise<LookUp> {
@@ -81,14 +79,14 @@ export async function isReplaced(context: LookUpContext, ready: ReadyStep): Prom
 }
 
 /**
- * True if one of the fields that the step changes no longer has its old value but the sent one: then the write was
- * executed, whatever happened to the other fields. A value that is neither may have been written by somebody else.
+ * True if one of the fields that the step changes has the sent value instead of its old one: then the write was executed, whatever
+ * happened to the other fields. A value that is neither may have been written by somebody else.
  */
 function holdsSome({ step, request, sent }: ReadyStep, body: JsonValue): boolean {
   if (request.role !== 'update' || sent === null) return false;
   const moved = new Set(fieldsChangedSincePlan(step, body));
   return step.fields.some(({ path }) => {
-    // Where a name is hidden, nothing is found in either.
+    // A path with a masked name exists in neither body.
     if (path.includes(HIDDEN) || !moved.has(topMember(path))) return false;
     const [now, wanted] = [resolvePointer(body, path), resolvePointer(sent, path)];
     return now === undefined || wanted === undefined ? now === wanted : equalValues(now, wanted);
@@ -101,20 +99,20 @@ async function lookUpCreated(context: LookUpContext, ready: ReadyStep): Promise<
   const { equal, namesake } = found;
   if (equal !== null) return { found: 'done', id: equal };
   if (namesake === null) return { found: 'not_done' };
-  // Without a natural key only equal content identifies it.
+  // Without a natural key, only equal content identifies the record.
   if (keyOfStep(ready) === null) return differsFromSent(context, ready, namesake);
   const isOwn = ready.request.kind === ready.step.kind && claim(context, ready, namesake.id);
   return isOwn ? { found: 'done', id: namesake.id } : { found: 'not_done' };
 }
 
 interface CreatedRecords {
-  /** One that is equal to what the creation sends, or to what the plan leaves: it is this step's from now on. */
+  /** A record that is equal to what the creation sent, also after the action that follows; it is claimed for this step. */
   readonly equal: string | null;
-  /** Without one, another record of its name. */
+  /** If there is none, another record of its name. */
   readonly namesake: { readonly id: string; readonly body: JsonValue } | null;
 }
 
-/** Records that the creation may have made; null without its collection. */
+/** The records that the creation may have made; null if its collection is gone. */
 export async function createdRecords(
   context: LookUpContext,
   ready: ReadyStep,
@@ -130,7 +128,7 @@ export async function createdRecords(
   for (const id of ids) {
     if (isTaken(context, ready, id)) continue;
     const body = await context.live.read(definition, scope, id, true);
-    // Another step may have taken it meanwhile.
+    // Another step may have claimed it in the meantime.
     if (body === undefined || isTaken(context, ready, id) || !isOpen(ready, body)) continue;
     const equal = bodies.findIndex((wanted) =>
       key === null
@@ -147,7 +145,7 @@ export async function createdRecords(
 
 const PATHS_SHOWN = 3;
 
-/** What is said of a record of the creation's name that is not as sent: sent again, there might be two. */
+/** For a record of the creation's name that is not as sent: sending again might create a second one. */
 function differsFromSent(
   context: LookUpContext,
   ready: ReadyStep,
@@ -169,15 +167,15 @@ function differsFromSent(
   };
 }
 
-/** A record that had ended before (an expired invite) is not the one just created. */
+/** False for a record that has ended (an expired invite): it is not the one just created. */
 function isOpen({ definition }: ReadyStep, body: JsonValue): boolean {
   return definition.restore.endedWhen.every(({ pointer, value }) => resolvePointer(body, pointer) !== value);
 }
 
 /**
- * What a write without an answer did: looked up again after some time where the service may still be executing it. Null
- * where the wait was interrupted: it is not known then.
- * @param error of the request; null where the process ended that sent it
+ * The effect of a write without an answer, looked up again after some time if the service may still be executing it. Null if the wait was
+ * interrupted.
+ * @param error of the request; null if the process that sent it ended
  * @throws TidemarkError when the look-up fails
  */
 export async function effectOf(
@@ -205,7 +203,7 @@ export async function effectOf(
   if (late === null) {
     const renamed = await renamedSince(context, ready);
     if (renamed !== null) return otherName(context, ready, renamed);
-    // Journaled as `sent` and nothing after it: the process ended, and whether the request was sent is unknown. It is sent now.
+    // The process ended after journaling `sent`: whether the request was sent is unknown. It is sent now.
     if (error === null && errorCode === null) context.perhapsSent.add(step.n);
     return looked;
   }
@@ -213,15 +211,15 @@ export async function effectOf(
   return { found: 'unproven', error: lateListError(ready, late), next };
 }
 
-/** How far the clocks of this machine and the service may differ, beside the time that a request may take. */
+/** The allowed difference between the clocks of this machine and of the service. */
 export const CLOCKS_DIFFER_MS = 60_000;
 
-/** Where most kinds show when a record was created. */
+/** The pointer at which most kinds show when a record was created. */
 export const CREATED_AT = '/created_at';
 
 /**
- * A record that was created about when the creation was sent, that equals it in everything it sends except the name, and that no
- * other step creates: somebody may have renamed what the lost request created. Null without one, and for kinds where this is unknown.
+ * A record that was created at about the time of the request, equals what it sent except for the name, and is not created by another
+ * step: somebody may have renamed what the lost request created. Null if there is none, or the kind does not allow to tell.
  * @throws TidemarkError when that cannot be found out
  */
 async function renamedSince(context: LookUpContext, ready: ReadyStep): Promise<string | null> {
@@ -249,7 +247,7 @@ async function renamedSince(context: LookUpContext, ready: ReadyStep): Promise<s
   return ids?.[0] ?? null;
 }
 
-/** What is said of a record that may be what the creation made, under the name that somebody gave it since. */
+/** For a record that the creation may have made and somebody renamed since. */
 function otherName(context: LookUpContext, { definition }: ReadyStep, id: string): LookUp {
   const { restore } = context.journal;
   return {
@@ -262,7 +260,7 @@ function otherName(context: LookUpContext, { definition }: ReadyStep, id: string
   };
 }
 
-/** For a creation: a record that the list it was looked for in should show and does not; null without one. */
+/** For a creation: an existing record that the searched list omits; null if there is none. */
 async function lateRecordOf(
   { live, grace }: LookUpContext,
   { request, definition, scope }: ReadyStep,
@@ -280,9 +278,8 @@ function lateListError({ definition }: ReadyStep, late: string): StepError {
 }
 
 /**
- * The record of a creation that was sent again after a lost answer, and was then refused: as the first request had created
- * it, if it is equal to what was sent. Looked for some time, as the list may show it late; null without one, or where the
- * wait was interrupted.
+ * The record of a creation that was sent again after a lost answer and then refused, because the first request had created it: one that
+ * is equal to what was sent. Looked for repeatedly, as the list may show it late; null if there is none, or the wait was interrupted.
  * @throws TidemarkError when the look-up fails
  */
 export async function createdBefore(context: LookUpContext, ready: ReadyStep): Promise<string | null> {
@@ -296,7 +293,7 @@ export async function createdBefore(context: LookUpContext, ready: ReadyStep): P
   return null;
 }
 
-/** The error of a record that is not as a write expects it, nor as the write would leave it. */
+/** The error for a record that is neither as before the write nor as sent. */
 function neitherError({ definition }: ReadyStep): StepError {
   return movedError(`the ${definition.title.one} is neither as before nor as sent`);
 }
@@ -304,21 +301,21 @@ function neitherError({ definition }: ReadyStep): StepError {
 /** How long the service may still be executing a request whose process was killed. */
 export const SERVICE_EXECUTION_MS = 60_000;
 
-/** A request that was cut off may still be running: if its record is not found, it is looked up once more after this time. */
+/** Delays before further look-ups: a request that was cut off may still be running. */
 const RETRY_DELAYS_MS = [2000];
 
-/** The same for one that a gateway gave up: if it still creates the record, a second request would duplicate it. */
+/** The same for a creation that a gateway gave up: if the service still executes it, a second request would duplicate the record. */
 const LONG_RETRY_DELAYS_MS = [2000, 4000, 8000, 16_000, 30_000];
 
 /** The same for other creations without an answer: the service's lists may show the record some seconds late. */
 const CREATION_RETRY_DELAYS_MS = LONG_RETRY_DELAYS_MS.slice(0, -1);
 
-/** A record that was created and is not there when it is read back may be late too: in its list, or by its id. */
+/** Delays before a created record that is not found is read back again: it may appear late, in its list or by its id. */
 export function readBackDelays(definition: ResourceDefinition): readonly number[] {
   return isRetrieved(definition) ? RETRY_DELAYS_MS : LONG_RETRY_DELAYS_MS;
 }
 
-/** Delays before a request without an answer is looked up again, milliseconds. @param isLate whether the list is known to be late */
+/** Delays before a request without an answer is looked up again, milliseconds. @param isLate true if the list omits existing records */
 function retryDelays(
   { request: { role } }: ReadyStep,
   error: TidemarkError | null,
@@ -331,6 +328,6 @@ function retryDelays(
     error?.status === 504 ||
     error?.status === 408;
   if (isTimeout || isLate) return LONG_RETRY_DELAYS_MS;
-  // The service itself says that it did not do it.
+  // With 500, the service itself says that it did not execute the request.
   return error?.status === 500 ? RETRY_DELAYS_MS : CREATION_RETRY_DELAYS_MS;
 }

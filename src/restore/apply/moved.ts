@@ -1,4 +1,4 @@
-/** Whether live is still what a saved plan was made against (design.md, invariant 5). Pure. */
+/** Whether live changed since a saved plan was made (design.md, invariant 5). Pure. */
 import { collectionKey, scopeKey } from '../../catalog/catalog.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
@@ -14,21 +14,25 @@ import { HIDDEN, hiddenFields } from '../secrets.ts';
 import { holdsContent } from './differences.ts';
 import type { DesiredLookup } from './ready-step.ts';
 
+/** A step whose record changed since the plan was made. */
 export interface Moved {
   readonly step: PlanStep;
-  /** `unread`: it could not be read. */
+  /**
+   * `taken`: another record has the name; `unread`: the record could not be read; `holds`: a record that the plan does not know would be
+   * removed along with it.
+   */
   readonly how: 'gone' | 'changed' | 'taken' | 'unread' | 'holds';
-  /** For `changed`: from the value that was planned against to the one that is live, as far as the step is about it. */
+  /** For `changed`: the fields of the step that changed, from the planned value to the live one. */
   readonly fields: readonly FieldChange[];
-  /** For `changed`: the other members that differ from the desired record, where no field of the step changed. */
+  /** For `changed`, if no field of the step changed: the other members that differ from the desired record. */
   readonly others?: readonly string[];
-  /** For `taken`: the record that has the name now; for `holds`: one that would be removed with it and is not in the plan. */
+  /** For `taken` and `holds`: the id of the other record. */
   readonly by: string | null;
 }
 
 /**
- * The steps whose records changed in live since the plan was made, in the plan's order; empty: it may be applied.
- * `desired` distinguishes a record created meanwhile from one of the same name that the plan knew.
+ * The steps whose live records changed since the plan was made, in the plan's order; empty: it may be applied.
+ * @param desired distinguishes a record created in the meantime from a desired one of the same name
  */
 export function changedSincePlan(
   plan: Pick<Plan, 'steps' | 'adopted'>,
@@ -59,7 +63,7 @@ export function changedSincePlan(
     const { precondition, kind, scope } = step;
     if (!isExecutable(step) || precondition === null || precondition.state === 'after') return [];
     if (precondition.state === 'absent') {
-      // Below a parent that this plan creates there is nothing yet.
+      // Below a parent that this plan creates there are none yet.
       const namesakes =
         precondition.digest === null
           ? sameContent(step, live, definitions(kind))
@@ -82,7 +86,7 @@ export function changedSincePlan(
   });
 }
 
-/** The plan holds only a digest of what it does not set: what is not as desired there may be what changed. */
+/** Members outside of the step that differ from the desired record: the plan has only a digest of them, so these may be what changed. */
 function unplannedMembers(
   definition: ResourceDefinition,
   step: PlanStep,
@@ -96,7 +100,7 @@ function unplannedMembers(
   return [...new Set(members)].filter((name) => !planned.has(name));
 }
 
-/** Ids of live records without a name that hold what the step would create. */
+/** Ids of live records without a name that are equal to what the step would create. */
 function sameContent(step: PlanStep, live: PlanState, definition: ResourceDefinition): readonly string[] {
   const { kind, request } = step;
   if (request === null || request.kind !== kind) return [];
@@ -112,7 +116,7 @@ function sameContent(step: PlanStep, live: PlanState, definition: ResourceDefini
     .map(({ id }) => id);
 }
 
-/** A live record that would go with a removed one, and that the plan does not remove. */
+/** A live record that would be removed along with another one, and that the plan does not remove. */
 function unplannedBelow(
   { steps }: Pick<Plan, 'steps'>,
   live: PlanState,
@@ -133,7 +137,7 @@ function unplannedBelow(
   );
 }
 
-/** True for a record that the plan itself removes or renames before. */
+/** True for a record that the plan itself removes or renames first. */
 function goesFirst({ steps }: Pick<Plan, 'steps'>, kind: Kind, id: string): boolean {
   return steps.some(
     (step) => step.kind === kind && step.id === id && ['remove', 'update'].includes(step.action),

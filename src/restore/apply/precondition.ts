@@ -1,6 +1,4 @@
-/**
- * Reads the live record before a write: whether it is as the plan expects it (design.md, invariant 5).
- */
+/** Checks before a write that the live record is still as planned (design.md, invariant 5). */
 import { scopeKey } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import { SCOPE_KIND, scopeKeyNaming } from '../../catalog/lineage.ts';
@@ -31,7 +29,7 @@ import type { StepError } from './report.ts';
 const MOVED_HINT = 'look at what changed with `tidemark diff latest live`, then make a new plan';
 
 /**
- * Why the step must not be sent; null where it may.
+ * Why the step must not be sent; null if it may.
  * @throws TidemarkError when that cannot be found out
  */
 export async function failedPrecondition(
@@ -61,19 +59,19 @@ export async function failedPrecondition(
   );
 }
 
-/** True for a step whose check is one request: it may share its concurrency slot with the write. */
+/** True for a step whose check is one request, so that it can share a concurrency slot with the write. */
 export function checkIsOneRequest({ step, request, definition }: ReadyStep): boolean {
   const isChange = request.role === 'update' || request.role === 'act';
   return isChange && step.precondition?.state !== 'absent' && isRetrieved(definition);
 }
 
-/** What the record must look like before the step; null where that is not known. */
+/** The digest that the record must have before the step; null if it is unknown. */
 export function plannedDigest(context: LookUpContext, { precondition }: PlanStep): string | null {
   if (precondition?.state === 'present') return precondition.digest;
   return precondition?.state === 'after' ? context.journal.row(precondition.step).digest : null;
 }
 
-/** The fields that the step would change and that are not as they were planned against. */
+/** The fields that the step would change and that changed since the plan was made. */
 export function fieldsChangedSincePlan({ fields }: PlanStep, body: JsonValue): string[] {
   const names = fields
     .filter(({ path, from_path, from }) => {
@@ -86,8 +84,8 @@ export function fieldsChangedSincePlan({ fields }: PlanStep, body: JsonValue): s
 }
 
 /**
- * The record by id, if its kind has GET by id: a list that omitted the record must not lead to a duplicate. Below a
- * parent with a new id, the old id is unused or belongs to another record.
+ * Looks the missing record up by id, if its kind has GET by id: a list that omitted it must not lead to a duplicate. Below a parent
+ * with a new id, the old id is unused or belongs to another record.
  */
 async function returned(context: LookUpContext, ready: ReadyStep): Promise<StepError | null> {
   const { step, definition, scope } = ready;
@@ -105,7 +103,7 @@ async function returned(context: LookUpContext, ready: ReadyStep): Promise<StepE
   return null;
 }
 
-/** A record of the same name created meanwhile by hand: the next plan adopts it, this one must not duplicate it. */
+/** Looks for a record of the same name that was created by hand in the meantime: the next plan adopts it, this one must not duplicate it. */
 async function matchOf(context: LookUpContext, ready: ReadyStep): Promise<StepError | null> {
   const { step, scope } = ready;
   const definition = context.definitions(step.kind);
@@ -119,7 +117,7 @@ async function matchOf(context: LookUpContext, ready: ReadyStep): Promise<StepEr
     : movedError(`there is ${oneOf(definition)} of that name already${idSuffix(definition, counterpart)}`);
 }
 
-/** A record of the same natural key that the list does not show, and the mirror's newest run did: retrieved by its id. */
+/** Looks for a record of the same natural key that the mirror's newest run has and the list omits: it is retrieved by id. */
 async function unlistedNamesake(context: LookUpContext, ready: ReadyStep): Promise<StepError | null> {
   const { step, scope, sent, request } = ready;
   const definition = bySendableKey(ready.definition);
@@ -142,8 +140,8 @@ async function unlistedNamesake(context: LookUpContext, ready: ReadyStep): Promi
 }
 
 /**
- * What has no natural key is recognized by its name, whatever its settings are by now, as where a plan is made; and by its
- * content where it has no name of its own.
+ * Looks for the record of a creation without a natural key: by its name, whatever its settings are by now, as the planner does; or by
+ * its content if it has no name of its own.
  */
 async function matchByContent(context: LookUpContext, ready: ReadyStep): Promise<StepError | null> {
   const { step, scope, definition, request } = ready;
@@ -161,7 +159,7 @@ async function matchByContent(context: LookUpContext, ready: ReadyStep): Promise
     : movedError(`there is ${oneOf(definition)} of ${what} already${idSuffix(definition, counterpart)}`);
 }
 
-/** Refuses a removal if the record has children that the plan does not remove; those that it removes are gone by now. */
+/** Refuses a removal if the record still has children: those that the plan removes are gone by now. */
 async function unplannedChildren(
   context: LookUpContext,
   { definition, scope }: ReadyStep,
@@ -179,7 +177,7 @@ async function unplannedChildren(
   return null;
 }
 
-/** Empty where the service has no such collection. */
+/** The ids of a collection; empty if the service has no such collection. */
 async function idsWithin(
   { live, signal }: LookUpContext,
   definition: ResourceDefinition,
@@ -193,6 +191,7 @@ async function idsWithin(
   }
 }
 
+/** The digest of the natural key that no live record must have; null if there is none. */
 export function absentKey({ precondition }: PlanStep): string | null {
   return precondition?.state === 'absent' ? precondition.digest : null;
 }
@@ -202,7 +201,7 @@ export function oneOf({ title: { one } }: ResourceDefinition): string {
   return `${/^[aeio]/.test(one) ? 'an' : 'a'} ${one}`;
 }
 
-/** The id as the end of a sentence; nothing where it is a secret: an invite's is its sign-up link. */
+/** The id as the end of a sentence; empty if it is a secret (the id of an invite is its sign-up link). */
 export function idSuffix(definition: ResourceDefinition, id: string): string {
   const isSecret = definition.fields.some(
     (field) => field.isSecret && field.name === definition.idPath.at(-1),
@@ -210,11 +209,12 @@ export function idSuffix(definition: ResourceDefinition, id: string): string {
   return isSecret ? '' : `: ${id}`;
 }
 
+/** The error of a step whose live record is not as planned. */
 export function movedError(message: string): StepError {
   return { code: 'moved', message, hint: MOVED_HINT };
 }
 
-/** The error of a creation in a record that was removed: what it may have created went with that. */
+/** The error of a creation in a record that was removed, along with whatever it created. */
 export function withoutParentError(
   context: LookUpContext,
   { step, definition, scope }: ReadyStep,

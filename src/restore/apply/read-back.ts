@@ -1,4 +1,4 @@
-/** After a successful write: journals it with the new id, reads the record back and compares it with what was sent. */
+/** After a successful write: journals it with the new id, reads the record back, and compares it with what was sent. */
 import { type TidemarkError, asTidemarkError, isLocalError } from '../../core/errors.ts';
 import { type JsonValue, getOwn, isJsonObject } from '../../core/json.ts';
 import type { FieldChange } from '../../diff/compare.ts';
@@ -40,7 +40,7 @@ export function recordApplied(
   return context.journal.applied(ready.step.n, { ...applied, newId: id }, mappings);
 }
 
-/** Reads the record back and journals how it compares. If interrupted or failed, a resumed restore does it. */
+/** Reads the record back and journals the differences. If that is interrupted or fails, a resumed restore does it. */
 export async function readBack(context: LookUpContext, ready: ReadyStep): Promise<void> {
   const { journal, grace, perhapsSent } = context;
   const { n } = ready.step;
@@ -64,13 +64,13 @@ export async function readBack(context: LookUpContext, ready: ReadyStep): Promis
 interface Comparison extends Pick<RestoreStepRow, 'verified' | 'digest'> {
   readonly differences: readonly FieldChange[];
   readonly error: StepError | null;
-  /** Where the service put a created record, if not where it was, and no action waits for it. */
+  /** As from `leaveStoppedIfMisplaced`. */
   readonly elsewhere?: string | null;
-  /** See `notAssignedKeys`. */
+  /** As from `notAssignedKeys`. */
   readonly notAssigned?: string | null;
 }
 
-/** Live compared with what was sent. */
+/** Compares the live record with what was sent. */
 async function comparison(context: LookUpContext, ready: ReadyStep): Promise<Comparison> {
   const { step, definition, scope } = ready;
   const end = (error: StepError | null): Comparison => ({
@@ -87,7 +87,7 @@ async function comparison(context: LookUpContext, ready: ReadyStep): Promise<Com
   const delays = ready.request.role === 'create' ? [...readBackDelays(definition)] : [];
   while (body === undefined) {
     const isListed = ready.request.role === 'create' && !isRetrieved(definition);
-    // Not read again: the record was looked for in this list.
+    // Not fresh, because the record was looked for in this list.
     const ids = isListed ? await context.live.idsOf(definition, scope, null, false, context.grace) : [];
     if (ids === null) return end(withoutParentError(context, ready));
     const wait = delays.shift();
@@ -114,8 +114,8 @@ async function comparison(context: LookUpContext, ready: ReadyStep): Promise<Com
 }
 
 /**
- * Leaves a created record stopped that the service put in another place than it was: the action that would start it goes to a
- * person. Without such an action, returns what to say of it; null where it is there.
+ * If the service put a created record in another place than it was, the action that would start it becomes manual work. Without such an
+ * action, returns the message about the place; otherwise null.
  */
 export function leaveStoppedIfMisplaced(
   { desired, idNow, actions, journal }: LookUpContext,
@@ -132,13 +132,13 @@ export function leaveStoppedIfMisplaced(
   return null;
 }
 
-/** Of the keys that the plan expected the service to assign, those of which the new record shows none, for the journal; null without any. */
+/** The keys that the service was expected to assign and that the new record lacks, for the journal; null if there are none. */
 function notAssignedKeys({ assigned = [] }: PlanStep, live: JsonValue): string | null {
   const names = assigned.filter((name) => !isJsonObject(live) || isEmpty(getOwn(live, name)));
   return names.length === 0 ? null : names.join(', ');
 }
 
-/** How the record differs from what was sent; empty also where somebody did by now what the next step would do. */
+/** How the record differs from what was sent; also empty if the action that follows was done already. */
 export function differencesFromLeft(
   context: LookUpContext,
   ready: ReadyStep,
@@ -149,7 +149,7 @@ export function differencesFromLeft(
   return found.find(({ length }) => length === 0) ?? found[0] ?? [];
 }
 
-/** Applied, but not read back: a resumed restore does that. */
+/** Journals that the step was applied but not read back, which a resumed restore does. */
 export function notReadBack({ journal }: LookUpContext, step: PlanStep, cause: unknown): void {
   const known = rethrowLocalError(cause);
   const message = `applied, but not read back: ${known.message}`;
@@ -160,8 +160,7 @@ export function notReadBack({ journal }: LookUpContext, step: PlanStep, cause: u
 }
 
 /**
- * The id of a created record if the response had none: it is looked up, since the record must not be created again.
- * Null if it is not found.
+ * Looks up the id of a created record if the response had none, so that it is not created again. Null if it is not found.
  * @throws TidemarkError when the look-up fails: a resumed restore repeats it
  */
 async function lookedUpId(context: LookUpContext, ready: ReadyStep): Promise<string | null> {
@@ -172,7 +171,7 @@ async function lookedUpId(context: LookUpContext, ready: ReadyStep): Promise<str
   return looked.id;
 }
 
-/** From the desired id, and from the one that an earlier restore gave to the same record: both map to the new id now. */
+/** Maps the desired id, and the one that an earlier restore gave to the same record, to the new id. */
 export function mappingsOf(
   { source, idMap, adopted, leaving }: LookUpContext,
   { step, request: { kind }, scope }: ReadyStep,
@@ -188,14 +187,14 @@ export function mappingsOf(
   return [{ ...to, oldScope, oldId }, ...(isAgain ? [{ ...to, oldScope: scope, oldId: since }] : [])];
 }
 
-/** From the desired id to that of the live record that was found in its place; none where it has the same id. */
+/** Maps the desired id to that of the live record that was found instead; empty if it is the same id. */
 export function adoptionOf({ source }: LookUpContext, { step, scope }: ReadyStep, liveId: string): NewId[] {
   const { desired, kind } = step;
   if (desired === null || desired.id === liveId) return [];
   return [{ source, kind, oldScope: desired.scope, oldId: desired.id, newScope: scope, newId: liveId }];
 }
 
-/** A creation that was sent more than once may have been done more than once. */
+/** Journals an error if a creation that was sent more than once was executed more than once. */
 export async function reportDuplicate(context: LookUpContext, ready: ReadyStep, id: string): Promise<void> {
   const { journal, live, log, grace } = context;
   const { step, definition, scope } = ready;
@@ -214,7 +213,7 @@ export async function reportDuplicate(context: LookUpContext, ready: ReadyStep, 
     const message = `there are two ${key === null && isNamed === null ? 'of that content' : 'of that name'} now${which}: a request that was given up was done after all; remove one of them`;
     journal.readBack(step.n, { verified: false, ...errorColumns({ code: 'rejected', message }) });
   } catch (error) {
-    // The record exists, as sent; only whether there are two is unknown, and the next plan shows it.
+    // The record exists as sent. Only whether there are two is unknown; the next plan shows it.
     log.warn(
       { step: step.n, kind: step.kind, error },
       'whether a record was made twice could not be looked up',
@@ -222,7 +221,7 @@ export async function reportDuplicate(context: LookUpContext, ready: ReadyStep, 
   }
 }
 
-/** The record is there now: what a person needs of it goes into the journal. */
+/** Adds the values of a created record that a person needs to the manual steps in the journal. */
 function notifyPersons(
   { persons, journal }: LookUpContext,
   { step, definition }: ReadyStep,
@@ -241,7 +240,7 @@ function notifyPersons(
   }
 }
 
-/** A local error ends the restore and is rethrown; every other error ends the step and is returned. */
+/** Rethrows a local error, which ends the restore; returns any other error, which only ends the step. */
 export function rethrowLocalError(thrown: unknown): TidemarkError {
   const known = asTidemarkError(thrown);
   if (isLocalError(known.code)) throw thrown;

@@ -1,4 +1,4 @@
-/** What every step of a restore needs, and the request of a step once the ids from earlier steps are known. */
+/** The context of all steps of a restore, and the request of a step once the ids from earlier steps are known. */
 import type { WriteClient } from '../../api/write-client.ts';
 import { fillPath } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
@@ -21,14 +21,14 @@ import { naturalKeyDigest } from '../records.ts';
 import type { RestoreJournal } from './journal.ts';
 import type { LiveRecords } from './live-records.ts';
 
-/** Looks up the body of a desired record, for the secrets that it holds in clear. */
+/** Looks up the body of a desired record. */
 export type DesiredLookup = (key: {
   readonly kind: Kind;
   readonly scope: Scope;
   readonly id: string;
 }) => JsonValue | undefined;
 
-/** What finding out about a step needs: nothing that writes to the service. */
+/** The context for looking up steps, without anything that writes to the service. */
 export interface LookUpContext {
   readonly source: string;
   readonly live: LiveRecords;
@@ -36,48 +36,48 @@ export interface LookUpContext {
   readonly definitions: (kind: Kind) => ResourceDefinition;
   readonly secrets: SecretLookup;
   readonly desired: DesiredLookup;
-  /** The id that a record has since an earlier restore recreated it; undefined if none did. */
+  /** The present id of a record that an earlier restore recreated; undefined if none did. */
   readonly idMap: (kind: Kind, id: string) => string | undefined;
-  /** The id that the record of a step has now: where an undo was undone since, it was created again. Null for a step that created none. */
+  /** The present id of the record that a step created: an undo of an undo may have created it again. Null if it created none. */
   readonly newIdOf: (n: number) => string | null;
-  /** The live id of a record that the desired state names: also of one that this restore created. */
+  /** The live id of a record to which the desired state refers, also of one that this restore created. */
   readonly idNow: (kind: Kind, id: string) => string;
-  /** Ids under which the mirror's newest run has records of that natural key (its digest) in a live collection. */
+  /** The ids of records with that natural key (its digest) in a collection, in the mirror's newest run. */
   readonly namesakes: (definition: ResourceDefinition, scope: Scope, key: string) => readonly string[];
-  /** Live ids that the plan found to be desired records under another id, as `kind id`. */
+  /** Live ids that the plan matched with desired records of another id, as `kind id`. */
   readonly adopted: ReadonlySet<string>;
-  /** Live ids that the plan removes when what takes their place is there, as `kind id`. */
+  /** Live ids that the plan removes after their replacement was created, as `kind id`. */
   readonly replaced: ReadonlySet<string>;
-  /** Live ids that the plan removes, as `kind id`: what it creates may have their names. */
+  /** Live ids that the plan removes, as `kind id`: created records may have their names. */
   readonly leaving: ReadonlySet<string>;
-  /** Names (`namePlace`) that several creations of the plan send: they do not tell one from another. */
+  /** Names (`namePlace`) that several creations of the plan send, so that they do not identify a record. */
   readonly sharedNames: ReadonlySet<string>;
   /** Names that creations of the plan send, as `kind digest`. */
   readonly plannedNames: ReadonlySet<string>;
-  /** The other restore that created the record, by its journal; undefined without one. */
+  /** The other restore that created the record, according to its journal; undefined if there is none. */
   readonly createdBy: (kind: Kind, id: string) => number | undefined;
-  /** What another restore created is not looked at: for an undo's look-ups. */
+  /** True for an undo's look-ups: records that another restore created are ignored. */
   readonly leavesOthers: boolean;
-  /** Records that steps found to be theirs, as `kind id`, by step: two steps of one name never take the same one. */
+  /** Records that steps claimed as theirs, as `kind id`, by step: two steps with one name never take the same record. */
   readonly claims: Map<string, number>;
-  /** Steps for persons, by the step that creates their record. */
+  /** Manual steps, by the step that creates their record. */
   readonly persons: ReadonlyMap<number, readonly PlanStep[]>;
-  /** Actions on a record, by the step that creates or changes it before. */
+  /** Actions, by the step that creates or changes the same record before. */
   readonly actions: ReadonlyMap<number, PlanStep>;
   readonly clock: Clock;
   readonly log: Logger;
   readonly events: ApplyEvents;
-  /** Steps of which a process that ended left behind that they were about to be sent, and not whether they were. */
+  /** Steps that a process which ended had journaled as `sent`: whether it sent them is unknown. */
   readonly perhapsSent: Set<number>;
-  /** Templates of a profile's paths that this deployment does not know: it took the documented one instead. */
+  /** Templates of a profile's paths that this deployment does not know: it accepted the documented one instead. */
   readonly unknownPaths: Set<string>;
-  /** The restore is gone on with: what it was planned against may be long ago. */
+  /** True for a resumed restore, whose plan may be old. */
   readonly isResumed: boolean;
-  /** The mirror comes from a backup that was made after the restore began: its journal may lack what was done after that. */
+  /** True if the mirror comes from a backup that was made after the restore began: its journal may lack later entries. */
   readonly isFromBackup: boolean;
-  /** Aborted: nothing more is begun. */
+  /** When aborted, nothing more is begun. */
   readonly signal: AbortSignal;
-  /** Aborted some time later: what is in flight is given up. */
+  /** Aborted some time after `signal`: then the requests in flight are given up. */
   readonly grace: AbortSignal;
 }
 
@@ -85,7 +85,7 @@ export interface StepContext extends LookUpContext {
   readonly client: WriteClient;
 }
 
-/** A line of the debug log about a step; never with a message of the service's, which may repeat what was sent. */
+/** Writes a debug log line about a step, without messages of the service, which may repeat what was sent. */
 export function logStep(
   { log }: Pick<LookUpContext, 'log'>,
   { n, kind, action }: PlanStep,
@@ -95,7 +95,7 @@ export function logStep(
   if (log.isLevelEnabled('debug')) log.debug({ step: n, kind, action, ...facts }, message);
 }
 
-/** A step's request with everything filled in. */
+/** A step with its request filled in. */
 export interface ReadyStep {
   readonly step: PlanStep;
   readonly request: PlannedRequest;
@@ -104,7 +104,7 @@ export interface ReadyStep {
   readonly scope: Scope;
   /** Null for creations. */
   readonly id: string | null;
-  /** JSON text; it may hold secrets. */
+  /** JSON text; it may contain secrets. */
   readonly body: string | null;
   readonly sent: JsonValue | null;
   /** The secrets in the body. */
@@ -113,7 +113,8 @@ export interface ReadyStep {
 }
 
 /**
- * @throws TidemarkError when a value that the plan does not hold cannot be found: nothing was sent
+ * Fills the request of a step in.
+ * @throws TidemarkError when a value that is not in the plan cannot be found: nothing was sent
  */
 export function readyStep(context: LookUpContext, step: PlanStep, request: PlannedRequest): ReadyStep {
   const definition = context.definitions(request.kind);
@@ -147,11 +148,11 @@ export function readyStep(context: LookUpContext, step: PlanStep, request: Plann
 }
 
 /**
- * The natural key that the step's record has, or will have; null where the kind has none, and for a creation in which
- * the service chooses a part of it: then only the content identifies it.
+ * The digest of the natural key that the step's record has or will have; null if the kind has none, and for a creation if the service
+ * chooses a part of it: then only the content identifies the record.
  */
 export function keyOfStep({ step, definition, sent, request }: ReadyStep): string | null {
-  // As it is sent: in the plan's own digest an id that an earlier step gives is not known yet.
+  // Of what is sent, because the plan's digest does not have the ids from earlier steps.
   const ofSent = sent === null ? null : naturalKeyDigest(definition, sent);
   if (ofSent !== null || request.kind !== step.kind) return ofSent;
   const chosen = request.role === 'create' ? unsendableReferences(definition) : [];
@@ -160,8 +161,8 @@ export function keyOfStep({ step, definition, sent, request }: ReadyStep): strin
 }
 
 /**
- * Digest of the name of a creation without a natural key, since the service chooses a part of that: another record of
- * the name may be its own, changed since. Null for other steps, and where several creations of the plan have the name.
+ * The digest of the name of a creation without a natural key (the service chooses a part of it): a record of that name may be the created
+ * one, changed since. Null for other steps, and if several creations of the plan have the name.
  */
 function nameOfStep(context: LookUpContext, ready: ReadyStep): string | null {
   const { step, definition, request } = ready;
@@ -170,7 +171,7 @@ function nameOfStep(context: LookUpContext, ready: ReadyStep): string | null {
   return name === null || context.sharedNames.has(namePlace(definition, request, name)) ? null : name;
 }
 
-/** Digest of the part of the natural key that the request of a creation says; null where it says all of it, or nothing. */
+/** The digest of the part of the natural key that a creation sends; null if it sends all of it, or nothing. */
 function nameSent(definition: ResourceDefinition, { body }: PlannedRequest): string | null {
   const byName = bySendableKey(definition);
   return byName === definition || body === null ? null : naturalKeyDigest(byName, body);
@@ -181,7 +182,7 @@ function namePlace(definition: ResourceDefinition, { parameters }: PlannedReques
   return JSON.stringify([definition.kind, within, name]);
 }
 
-/** The names that several of the steps create, for `LookUpContext`. */
+/** `sharedNames` of `LookUpContext`. */
 export function sharedNames(
   steps: readonly PlanStep[],
   definitions: LookUpContext['definitions'],
@@ -196,10 +197,7 @@ export function sharedNames(
   return new Set([...byPlace].flatMap(([place, { length }]) => (length > 1 ? [place] : [])));
 }
 
-/**
- * Whether a live record has the name of the step (`nameOfStep`) and is not one that the plan removes; null if its name does
- * not identify it.
- */
+/** A test for live records with the name of the step (`nameOfStep`) that the plan does not remove; null if the name identifies none. */
 export function hasNameOf(
   context: LookUpContext,
   ready: ReadyStep,
@@ -211,15 +209,15 @@ export function hasNameOf(
     !context.leaving.has(`${byName.kind} ${id}`) && naturalKeyDigest(byName, body) === name;
 }
 
-/** What was sent, and the same as the plan leaves it where an action follows the step. */
+/** The bodies that the record may have after the step: as sent, and as the action that follows leaves it. */
 export function bodiesLeft(context: LookUpContext, ready: ReadyStep): readonly JsonValue[] {
   const sent = ready.sent ?? {};
   return context.actions.has(ready.step.n) ? [sent, afterAction(context, ready, sent)] : [sent];
 }
 
 /**
- * What was sent, as the plan leaves it: with the state of the action that follows the step, such as the start of an export
- * that was created stopped, and without what the service sets on that.
+ * The body after the action that follows the step, such as the start of an export that was created stopped: with the state that it sets,
+ * and without the other fields that it sets.
  */
 export function afterAction(
   { actions }: LookUpContext,
@@ -234,15 +232,15 @@ export function afterAction(
 }
 
 /**
- * True for a live record that belongs to another step, another restore, or another desired record of the same name. Any other
- * record was created either by this step or by somebody else meanwhile.
+ * True for a live record that belongs to another step, another restore, or another desired record of the same name. Any other record was
+ * created by this step, or by somebody else in the meantime.
  */
 export function isTaken(context: LookUpContext, { step, definition }: ReadyStep, id: string): boolean {
   const claimedBy = context.claims.get(`${definition.kind} ${id}`);
   if (claimedBy !== undefined) return claimedBy !== step.n;
   if (context.replaced.has(`${definition.kind} ${id}`)) return true;
   if (context.adopted.has(`${definition.kind} ${id}`)) return true;
-  // One that this plan removes may be there until then.
+  // A record that this plan removes may still exist.
   if (context.leaving.has(`${definition.kind} ${id}`)) return true;
   if (context.leavesOthers && context.createdBy(definition.kind, id) !== undefined) return true;
   if (step.desired === null || step.desired.id === id) return false;
@@ -250,7 +248,7 @@ export function isTaken(context: LookUpContext, { step, definition }: ReadyStep,
   return context.desired({ kind, scope, id }) !== undefined;
 }
 
-/** The record is this step's; false where another one had it first. */
+/** Claims a record for the step; false if another step has claimed it before. */
 export function claim(context: LookUpContext, { step, definition }: ReadyStep, id: string): boolean {
   const key = `${definition.kind} ${id}`;
   const by = context.claims.get(key) ?? step.n;
@@ -262,11 +260,11 @@ function desiredRecord(context: LookUpContext, step: PlanStep, request: PlannedR
   const { desired } = step;
   const { id, scope } = desired ?? step;
   const asSent = { kind: step.kind, scope, id, body: request.body ?? {} };
-  // Searched only for what the plan does not hold.
+  // Looked up only for values that are not in the plan.
   if (desired === null || request.fills.every(({ from }) => from === 'step')) return asSent;
   const body = context.desired(desired);
   const isTheSame = (): boolean => body !== undefined && valueDigest(body) === desired.digest;
-  // A secret must come from the very record that the plan was made from (an export may have been edited since).
+  // A secret must come from the record from which the plan was made: an export may have been edited since.
   if (request.fills.some(({ from }) => from === 'desired') && !isTheSame()) {
     known(
       undefined,
@@ -276,7 +274,7 @@ function desiredRecord(context: LookUpContext, step: PlanStep, request: PlannedR
   return body === undefined ? asSent : { ...asSent, body };
 }
 
-/** @param giver the step that would have given it */
+/** @param giver the step that should have given the id */
 function known(value: string | undefined, what: string, giver?: number): string {
   if (value !== undefined) return value;
   const reason = giver === undefined ? `nothing gives ${what}` : `it needs step ${giver}, which gave no id`;
@@ -285,21 +283,19 @@ function known(value: string | undefined, what: string, giver?: number): string 
   });
 }
 
-// A planned request with everything filled in: what apply sends.
-
-/** Where the values come from that the plan does not hold. */
+/** The sources of values that are not in the plan. */
 interface FillValues {
-  /** The id that an applied step gave; undefined where it gave none. */
+  /** The id of the record that an applied step created; undefined if there is none. */
   readonly idOf: (step: number) => string | undefined;
   /** The configured secret for a place of the desired record. */
   readonly secret: (pointer: string) => Secret | undefined;
-  /** The desired record's body; null where the step has none. */
+  /** The desired record's body; null if the step has none. */
   readonly desired: JsonValue | null;
 }
 
 /**
  * The path below the base URL, every value percent-encoded.
- * @throws Error when a step has not given its id
+ * @throws Error when an id from another step is missing
  * @internal
  */
 export function filledPath(path: PathPlan, values: Pick<FillValues, 'idOf'>): string {
@@ -311,9 +307,8 @@ export function filledPath(path: PathPlan, values: Pick<FillValues, 'idOf'>): st
 }
 
 /**
- * The body as JSON text, numbers digit by digit; null for a request without one. It may hold secrets: it is sent, and
- * goes nowhere else.
- * @throws Error when a value is missing: the plan was checked for it
+ * The body as JSON text, numbers digit by digit; null for a request without one. It may contain secrets, so it must only be sent.
+ * @throws Error when a value is missing, which the caller has checked
  * @internal
  */
 export function filledBody(request: PlannedRequest, values: FillValues): string | null {
@@ -327,7 +322,7 @@ export function filledBody(request: PlannedRequest, values: FillValues): string 
   return JSON.stringify(body);
 }
 
-/** Every text and number of the secrets that the body holds: what must not be kept of an answer that repeats them. */
+/** Every text and number of the secrets in the body, to be masked in responses that repeat them. */
 function filledSecrets(request: PlannedRequest, values: FillValues): string[] {
   return request.fills.flatMap((fill) => {
     const value = fill.from === 'step' ? undefined : fillValue(fill, values);
@@ -353,16 +348,16 @@ function fillValue(fill: PlannedRequest['fills'][number], values: FillValues): J
   return /^-?(?:0|[1-9][0-9]*)$/.test(id) ? parseLossless(id) : id;
 }
 
-/** What happens while a plan is applied: for progress bars. Called synchronously; must not throw. */
+/** Progress of applying a plan. Called synchronously; must not throw. */
 export interface ApplyEvents {
-  /** Once, before the first step: how many steps will be sent, those that a resumed restore has done left out. */
+  /** Once, before the first step, with the number of steps to send, without those that a resumed restore has done. */
   started(restore: number, steps: number): void;
   stepStarted(step: PlanStep): void;
   stepEnded(step: PlanStep, row: Pick<RestoreStepRow, 'outcome'>): void;
-  /** The turn of its write has come: it is being sent. Called again for each time. */
+  /** Before each time that the request of the step is sent. */
   sending(step: PlanStep): void;
-  /** The request of the step was sent, answered or not; called again for each time. */
+  /** After each time that the request of the step was sent, answered or not. */
   sent(step: PlanStep): void;
-  /** A write whose answer was lost is being looked up before it is sent again. */
+  /** Before a write whose answer was lost is looked up. */
   lookingUp(step: PlanStep): void;
 }

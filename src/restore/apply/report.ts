@@ -1,10 +1,11 @@
-/** The report of a restore, from which the JSON document `tidemark.restore/1`, its text and its exit code are made. */
+/** The report of a restore: the JSON document `tidemark.restore/1`, from which text and exit code are made too. */
 import type { Actor } from '../../core/actor.ts';
 import { definitionOf } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import { type ErrorCode, type ExitCode, EXIT, TidemarkError } from '../../core/errors.ts';
 import { shellWord } from '../../core/hints.ts';
+import { withoutUndefined } from '../../core/json.ts';
 import { count } from '../../core/wording.ts';
 import { isUncompared, type Skipped } from '../../diff/change.ts';
 import type { FieldChange } from '../../diff/compare.ts';
@@ -24,8 +25,8 @@ import { idLookup } from '../../state/recreated-ids.ts';
 import { appliedSteps, undoChain } from '../undo/applied.ts';
 
 /**
- * `moved`: the live record is no longer as planned. `needs_failed`: what it depends on was not applied. `as_desired`: the
- * live record already was as the step would make it.
+ * `moved`: the live record is no longer as planned. `needs_failed`: a step on which it depends was not applied. `as_desired`: the live
+ * record already was as desired.
  */
 type StepErrorCode = ErrorCode | 'moved' | 'needs_failed' | 'as_desired';
 
@@ -40,10 +41,10 @@ export function stepError(error: TidemarkError): StepError {
   const { code, field, hint } = error;
   // The service names the field in a separate member.
   const message = field === undefined ? error.message : `${error.message} (field: ${field})`;
-  return { code, message, ...(hint === undefined ? {} : { hint }) };
+  return { code, message, ...withoutUndefined({ hint }) };
 }
 
-/** The columns of the journal that hold an error. */
+/** The error as columns of the journal. */
 export function errorColumns(error: StepError | null): { errorCode: string | null; error: string | null } {
   return { errorCode: error?.code ?? null, error: error?.message ?? null };
 }
@@ -52,31 +53,31 @@ export interface StepReport {
   readonly n: number;
   readonly action: StepAction;
   readonly kind: Kind;
-  /** With the new ids of parents that were created, the latest ones. */
+  /** With the latest ids of parents that the restore created. */
   readonly scope: Scope;
-  /** The live id; for a creation the desired record's. */
+  /** The live id; for a creation, that of the desired record. */
   readonly id: string;
   readonly name: string;
-  /** `planned`: not begun. `sent`: it may or may not have been done. `skipped`: see `as_desired` and `needs_failed`. */
+  /** `planned`: not begun. `sent`: it may or may not have been executed. `skipped`: see `as_desired` and `needs_failed`. */
   readonly outcome: 'applied' | 'failed' | 'skipped' | 'blocked' | 'manual' | 'planned' | 'sent';
-  /** HTTP status of the last answer; null if none came. */
+  /** HTTP status of the last response; null without one. */
   readonly status: number | null;
-  /** The id that the service gave to a created record; the latest one, where a later restore created it again. */
+  /** The id of a created record; the latest one, if a later restore created it again. */
   readonly new_id: string | null;
-  /** The kind of `new_id`, if it is not the step's kind: an invite, for a member. */
+  /** The kind of `new_id`, if it is not the step's kind: an invite for a member. */
   readonly new_kind?: Kind;
-  /** Whether the record, read back, held what was sent; null where it was not read back. */
+  /** Whether the record, read back, was as sent; null if it was not read back. */
   readonly verified: boolean | null;
-  /** What the service keeps (`from`) in place of what was sent (`to`); secrets replaced by `[secret]`. */
+  /** What the service has (`from`) instead of what was sent (`to`); secrets replaced by `[secret]`. */
   readonly differences: readonly FieldChange[];
   readonly error: StepError | null;
-  /** What the user should check though the step was applied; left out without anything. */
+  /** What the user should check although the step was applied. */
   readonly warning?: string;
   /** Why nothing is sent, or what must be done by hand; null for steps that are sent. */
   readonly reason: string | null;
-  /** The missing secrets for which nothing is sent, as in the plan; left out without any. */
+  /** The missing secrets because of which nothing is sent, as in the plan; left out if empty. */
   readonly needs?: PlanStep['needs'];
-  /** What the plan says of a step that is sent: fields that no request takes, other secrets; left out without anything. */
+  /** The plan's note on a step that is sent, such as fields that no request takes. */
   readonly note?: string;
 }
 
@@ -90,49 +91,49 @@ export interface RestoreReport {
   /** The restore that this one undoes; null for an ordinary one. */
   readonly undoes: number | null;
   /**
-   * `complete`: every step was applied and verified, or was as desired already. `partial`: only some were. `failed`: there
-   * were requests to send, and none was applied. `interrupted`: it was stopped before every step had ended, by a signal, an
-   * error of this machine, a refused key or a service that no longer answers, or it is not known whether a request was
-   * executed, or what it made was not read back; `restore --resume` continues, `restore --abandon` makes it `partial` or `failed`.
+   * `complete`: every step was applied and verified, or was as desired already. `partial`: only some were. `failed`: there were requests
+   * to send, and none was applied. `interrupted`: it was stopped before every step had ended (by a signal, an error of this machine, a
+   * refused key, or a service that no longer answers), or the result of a request is unknown or was not read back; `restore --resume`
+   * continues, `restore --abandon` makes it `partial` or `failed`.
    */
   readonly outcome: 'running' | 'complete' | 'partial' | 'failed' | 'interrupted';
   readonly started_at: string;
   /** Who started it. */
   readonly by: string;
-  /** How the program knew them, such as `user@host`; left out where the audit log does not say. */
+  /** How that person was identified, such as `user@host`; left out if the audit log does not say. */
   readonly via?: string;
-  /** Others who resumed it; left out without any. */
+  /** Others who resumed it; left out if empty. */
   readonly resumed_by?: readonly Actor[];
-  /** Who ended it with `restore --abandon`; left out where nobody did, or it was resumed since. */
+  /** Who ended it with `restore --abandon`, if it was not resumed since. */
   readonly abandoned_by?: Actor;
   readonly finished_at: string | null;
   readonly steps: readonly StepReport[];
-  /** True where another program made its plan unreadable: `steps` is empty then, `summary` is that of the journal; else left out. */
+  /** Given if another program made the plan unreadable: then `steps` is empty, and `summary` counts the journal. */
   readonly is_plan_unreadable?: true;
   readonly summary: RestoreSummary;
-  /** For a resumed restore: `summary` without the steps that were applied before. Else left out. */
+  /** For a resumed restore: `summary` without the steps that were applied before. */
   readonly this_time?: RestoreSummary;
-  /** The code of the error that stopped it, as every further request would meet it; else left out, and in `restores show`. */
+  /** The code of the error that stopped it, because every further request would meet it; not in `restores show`. */
   readonly stopped_by?: string;
-  /** The last restore that undid something of this one; left out without one. */
+  /** The last restore that undid something of this one. */
   readonly undone_by?: number;
-  /** True where that one did not take back everything: it was interrupted, or steps of it failed; else left out. */
+  /** Given if that undo is not complete: it was interrupted, or steps of it failed. */
   readonly undone_in_part?: true;
-  /** Requested collections that could not be read and so have no steps; left out without any. */
+  /** Requested collections that could not be read and so have no steps; left out if empty. */
   readonly skipped?: readonly Skipped[];
-  /** As in the plan: records that no step is about though the states differ, and why; left out without any. */
+  /** As in the plan; left out if empty. */
   readonly left?: readonly UntouchedRecords[];
-  /** Ids that it recorded as those of records that the plan had found under others; left out without any. */
+  /** The number of records that continue under the ids under which the plan had found them; left out if zero. */
   readonly continued?: number;
-  /** Records that were created without what the API does not offer of them: left to do by a person; left out without any. */
+  /** Manual work for created records, because the API does not offer parts of them; left out if empty. */
   readonly by_hand?: readonly ManualWork[];
 }
 
-/** What is left to do by hand at a record that the restore created. */
+/** Manual work for a record that the restore created. */
 interface ManualWork {
   readonly n: number;
   readonly kind: Kind;
-  /** The one that the service gave; the recorded one where that is not known. */
+  /** The new id, or the recorded one if the new one is unknown. */
   readonly id: string;
   readonly name: string;
   readonly reason: string;
@@ -140,9 +141,9 @@ interface ManualWork {
 
 interface RestoreSummary {
   readonly applied: number;
-  /** Of them, those that do not hold what was sent, or could not be read back. */
+  /** Those of `applied` that are not as sent, or could not be read back. */
   readonly unverified: number;
-  /** Of them, those that a look-up found done: no answer says so. Left out without any. */
+  /** Those of `applied` that only a look-up found done, without a response; left out if zero. */
   readonly found_done?: number;
   readonly failed: number;
   readonly skipped: number;
@@ -152,21 +153,23 @@ interface RestoreSummary {
   readonly open: number;
 }
 
-/** In the journal of an applied creation: an earlier request of it may have been sent, too (`warningOf`). */
+// Error codes in the journal of applied creations, which are reported as warnings (`warningOf`).
+
+/** An earlier request may have been sent too. */
 export const PERHAPS_SENT = 'perhaps_sent';
 
-/** In the journal of an applied creation: a second record that is the same exists, as the journal's text says (`warningOf`). */
+/** An equal second record exists; the text is in the journal. */
 export const CREATED_TWICE = 'created_twice';
 
-/** In the journal of an applied creation: the service put the record elsewhere, as the journal's text says (`warningOf`). */
+/** The service put the record elsewhere; the text is in the journal. */
 export const ELSEWHERE = 'elsewhere';
 
 const REFUSED: ReadonlySet<string> = new Set(['unauthorized', 'forbidden']);
 
 /**
- * Exit code of a restore (design.md, Commands): 130 stopped by a signal; 0 all applied and verified without a warning, every
- * requested collection compared, and nothing left to do by hand, since a script would take it for done; 5 nothing applied this time because the key was refused; 6 nothing applied this time
- * because live had changed; 3 anything else.
+ * Exit code of a restore (design.md, Commands): 130 stopped by a signal; 0 all applied and verified without a warning, every requested
+ * collection compared, and no manual work left, because a script would take that for done; 5 nothing applied this time because the key
+ * was refused; 6 nothing applied this time because live had changed; 3 anything else.
  * @param isStopped whether a signal stopped it
  */
 export function restoreExitCode(report: RestoreReport, isStopped: boolean): ExitCode {
@@ -179,7 +182,7 @@ export function restoreExitCode(report: RestoreReport, isStopped: boolean): Exit
   }
   // Steps applied before a resume do not count for this attempt.
   if (report.outcome === 'failed' || report.this_time?.applied === 0) {
-    // Other steps still have the errors of an earlier attempt.
+    // First, because other steps still have the errors of an earlier attempt.
     if (REFUSED.has(report.stopped_by ?? '')) return EXIT.refused;
     const codes = report.steps.flatMap(({ outcome, error }) =>
       outcome === 'failed' && error !== null ? [error.code] : [],
@@ -202,7 +205,7 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
   const rows = new Map(mirror.restores.steps(restore).map((step) => [step.n, step]));
   const idMap = idLookup(mirror.restores.idMap(row.source));
   const kinds = new Map(plan?.steps.map(({ n, kind, request }) => [n, request?.kind ?? kind]));
-  // Where an undo was undone since, or a later restore created the record again, it has another id by now.
+  // The latest id: an undo of an undo, or a later restore, may have created the record again.
   const newId = (n: number): string | null => {
     const [id, kind] = [rows.get(n)?.newId ?? null, kinds.get(n)];
     return id === null || kind === undefined ? id : (idMap(kind, id) ?? id);
@@ -211,12 +214,11 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
     const journaled = rows.get(step.n);
     return journaled === undefined ? [] : [stepReport(step, journaled, newId)];
   });
-  // What the plan took for missing without a look-up is a step of it, which looked again before it made the record.
+  // Not records that counted as missing without a look-up: their steps looked them up before creating them.
   const uncompared = (plan?.skipped ?? []).filter(isUncompared);
   const undo = undoOf(mirror, row.source, restore);
   const byHand = manualWork(plan, steps, rows);
   const continued = plan === null ? 0 : continuedIds(plan);
-  const { via } = row;
   const resumedBy = mirror.restores.resumedBy(restore);
   const abandonedBy = mirror.restores.abandonedBy(restore);
   return {
@@ -228,7 +230,7 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
     outcome: row.outcome,
     started_at: row.startedAt,
     by: row.by,
-    ...(via === undefined ? {} : { via }),
+    ...withoutUndefined({ via: row.via }),
     ...(resumedBy.length === 0 ? {} : { resumed_by: resumedBy }),
     ...(abandonedBy === null ? {} : { abandoned_by: abandonedBy }),
     finished_at: row.finishedAt,
@@ -266,7 +268,7 @@ function manualWork(
   });
 }
 
-/** What clients that use the recorded keys need. */
+/** What to do for clients that use the recorded keys. */
 function keyTexts(
   keys: readonly string[],
   row: RestoreStepRow | undefined,
@@ -291,8 +293,8 @@ function keyTexts(
 }
 
 /**
- * How many steps of a restore that is not running have a result that somebody is to check: none where it was abandoned, as who did that
- * has seen them, and once it is undone only those without an answer, which an undo leaves.
+ * The number of steps of a restore whose result somebody should check. None while it runs, or if it was abandoned, because whoever did
+ * that has seen them; once it is undone, only those without an answer, which an undo leaves.
  */
 export function stepsToCheck(mirror: Mirror, { restore, source, outcome }: RestoreRow): number {
   const { uncertain, unanswered } = mirror.restores.progress(restore);
@@ -302,13 +304,13 @@ export function stepsToCheck(mirror: Mirror, { restore, source, outcome }: Resto
   return isUndone ? unanswered : uncertain;
 }
 
-/** `2 to check`, as the lists of restores have it; empty for none: `restores show N` says what. */
+/** E.g. `2 to check`, for lists of restores (`restores show N` has the details); empty for none. */
 export function toCheckText(mirror: Mirror, row: RestoreRow): string {
   const steps = stepsToCheck(mirror, row);
   return steps === 0 ? '' : `${count(steps)} to check`;
 }
 
-/** The report of a plan that has nothing to send: no restore was started or journaled. */
+/** The report of a plan with nothing to send: no restore was started or journaled. */
 interface UnsentReport extends Omit<RestoreReport, 'restore' | 'by'> {
   readonly restore: null;
 }
@@ -346,9 +348,9 @@ export function resumedReport(report: RestoreReport, doneBefore: ReadonlySet<num
 }
 
 /**
- * The last restore that undid something of a restore, if it is still in effect; undefined without one. One applied step is
- * enough, whether that undo is complete, unfinished or failed with the others. An undo that sent nothing, or that was undone
- * itself, does not count. While the result of a request is unknown, any undo counts that applied or sent something.
+ * The last restore that undid something of a restore and is still in effect; undefined if there is none. One applied step is enough,
+ * whatever the outcome of that undo. An undo that sent nothing, or was undone itself, does not count. While the result of a request is
+ * unknown, any undo counts that applied or sent something.
  */
 export function undoOf(mirror: Mirror, source: string, restore: number): number | undefined {
   const undoes = mirror.restores.list({ source }).filter((row) => row.undoes === restore);
@@ -361,7 +363,7 @@ export function undoOf(mirror: Mirror, source: string, restore: number): number 
     const last = Math.max(0, ...by);
     return last === 0 ? undefined : last;
   } catch (error) {
-    // Nor is it known where another program altered their rows.
+    // A result is unknown, or another program altered the rows.
     if (error instanceof TidemarkError && ['usage', 'mirror_corrupt'].includes(error.code))
       return applying.restore;
     throw error;
@@ -371,6 +373,11 @@ export function undoOf(mirror: Mirror, source: string, restore: number): number 
 /** True for a step that was skipped because live already was as desired. */
 export function isAlreadyApplied({ outcome, errorCode }: RestoreStepRow): boolean {
   return outcome === 'skipped' && errorCode === ('as_desired' satisfies StepErrorCode);
+}
+
+/** True for a step of which nothing is left to do: applied and verified, or skipped because live already was as desired. */
+export function isDoneStep(row: RestoreStepRow): boolean {
+  return (row.outcome === 'applied' && row.verified === true) || isAlreadyApplied(row);
 }
 
 /** True for a step that was applied, or sent without an answer. */
@@ -392,8 +399,7 @@ function stepReport(step: PlanStep, row: RestoreStepRow, newIdOf: (n: number) =>
   const isWarning = errorCode === PERHAPS_SENT || hasOwnText(errorCode);
   const code = isWarning ? null : (errorCode as StepErrorCode | null);
   const hint = code !== null && outcome === 'failed' ? hintFor(code) : undefined;
-  const failure =
-    code === null ? null : { code, message: error ?? code, ...(hint === undefined ? {} : { hint }) };
+  const failure = code === null ? null : { code, message: error ?? code, ...withoutUndefined({ hint }) };
   return {
     ...{ n, action, kind, scope: scopeOf(step, newIdOf), id, name, outcome, status },
     new_id: newId,
@@ -404,7 +410,7 @@ function stepReport(step: PlanStep, row: RestoreStepRow, newIdOf: (n: number) =>
     differences,
     error: failure,
     ...warningOf(step, row),
-    // The journal may have a newer reason than the plan: one that became known when the record was created.
+    // The journal may have a newer reason, from when the record was created.
     reason: isUnsent ? (error ?? step.reason) : null,
     ...(isUnsent && step.needs.length > 0 ? { needs: step.needs } : {}),
     ...(isUnsent ? {} : noteOf(step, verified)),
@@ -412,9 +418,9 @@ function stepReport(step: PlanStep, row: RestoreStepRow, newIdOf: (n: number) =>
 }
 
 /**
- * The warning for a creation of which a second record exists, or that is in another place than it was, and for one that was sent again after requests of which no answer said whether they had been done (a 500 says that
- * they were not): the service may have executed one after the look-up, and a record without a name can only be recognized by
- * its content.
+ * The warning for a creation whose record exists twice or is in another place, and for one that was sent again after requests with an
+ * unknown result (after a 500 the result is known: not executed): the service may have executed one of them after the look-up, and a
+ * record without a name can only be recognized by its content.
  */
 function warningOf(
   { kind, precondition, request }: PlanStep,
@@ -437,7 +443,7 @@ function warningOf(
   };
 }
 
-/** Of a record that was read back it is known where it is. */
+/** The plan's note, without the part about the place of the record if it was read back, since that is known then. */
 function noteOf({ kind, reason }: PlanStep, verified: boolean | null): Pick<StepReport, 'note'> {
   const known = verified === null ? null : placeChoice(definitionOf(kind));
   const note = reason?.split('; ').filter((each) => each !== known);
@@ -479,8 +485,6 @@ function summaryOf(
   };
 }
 
-// Hints for failed steps by error code, since the journal stores none.
-
 const NEW_PLAN = '`tidemark restore` makes a new plan';
 
 const LATER = 'the service has problems: try again later';
@@ -500,7 +504,7 @@ const HINTS: Readonly<Partial<Record<StepErrorCode, string>>> = {
   retry_budget: LATER,
 };
 
-/** Undefined if the message suffices. */
+/** The hint for a failed step, since the journal stores none; undefined if the message is enough. */
 export function hintFor(code: StepErrorCode): string | undefined {
   return HINTS[code];
 }

@@ -17,10 +17,9 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import type { RestoreRow, RestoreStepRow } from '../../mirror/restores.ts';
 import { auditLogLine } from '../../mirror/hidden-runs.ts';
 import type { Plan, PlanStep } from '../plan/plan.ts';
-import { toCheckText } from './report.ts';
 import { storedPlan } from '../plan/stored-plan.ts';
 import { SentOrder } from '../undo/applied.ts';
-import { isAlreadyApplied, mayHaveActed, undoOf } from './report.ts';
+import { isAlreadyApplied, isDoneStep, mayHaveActed, toCheckText, undoOf } from './report.ts';
 
 const NAMES_SHOWN = 10;
 
@@ -31,9 +30,9 @@ export interface ResumableRestore {
 }
 
 /**
- * The restore to resume: the one of that number, or the source's latest, if it is unfinished and not abandoned; one of which
- * later restores did all that is left counts only by its number. Applied
- * steps stay applied; a step that was sent without an answer is looked up first; failed and skipped ones are tried again.
+ * The restore to resume: the one of that number, or the source's latest, if it is unfinished and not abandoned. Without a number, one
+ * whose open steps were all done by later restores does not count. Applied steps stay applied; a step that was sent without an answer is
+ * looked up first; failed and skipped ones are tried again.
  * @throws TidemarkError `reference_unknown` when there is none of that number and source, `not_found` when none is
  * unfinished, `usage` when that one was undone or has nothing left to send, or when only an older one is unfinished
  */
@@ -43,8 +42,8 @@ export function readResumable(mirror: Mirror, source: string, restore?: number):
 }
 
 /**
- * The source of the restore to resume, where several share a mirror: the number decides; without one, that of the only
- * source of `sources` that has an unfinished restore which was not abandoned.
+ * The source of the restore to resume, if several share a mirror: that of the given restore, else the only one of `sources` with an
+ * unfinished restore that was not abandoned.
  * @throws TidemarkError `reference_unknown` when there is none of that number, `not_found` when none is unfinished, `usage`
  * when several sources have one
  */
@@ -58,7 +57,7 @@ export function sourceToResume(mirror: Mirror, sources: readonly string[], resto
   );
 }
 
-/** The unfinished restores of a source, the latest one first: those that nobody is to continue without being asked for, and the others. */
+/** The unfinished restores of a source, the latest first: those to resume without a number, and the abandoned ones. */
 function unfinishedOf(
   mirror: Mirror,
   source: string,
@@ -80,10 +79,12 @@ function unfinishedOf(
 }
 
 /**
- * Finds out whether nothing is left to do of a restore that is not the latest: every open step was done since it was last tried, by
- * restores of which none was undone, on the same record, whatever id it had in their states, to the same desired state, with every field that the step was to set; or
- * a sync after all restores read the record as the step was to make it. By the order of the audit log: one of a lower number may
- * have been resumed since.
+ * A test whether nothing is left to do for a restore that is not the latest. This is so if, for every open step,
+ * - restores that were not undone have since set every field of the step in the same record (whatever its id in their states) to the same
+ *   value, or
+ * - a sync after all restores read the record as the step was to make it.
+ *
+ * "Since" goes by the audit log, because a restore with a lower number may have been resumed later.
  */
 function doneSince(mirror: Mirror, source: string): (row: RestoreRow) => boolean {
   const begins = mirror.restores.begins(source);
@@ -117,10 +118,7 @@ function doneSince(mirror: Mirror, source: string): (row: RestoreRow) => boolean
   };
 }
 
-/**
- * True where a full reading of the list, begun after `ended`, shows what the step was to do. Of creations that is not known: the
- * record has another id.
- */
+/** True if a complete list that was begun after `ended` shows the result of the step. Not for creations, whose record has another id. */
 function isReadAsDesired(
   mirror: Mirror,
   source: string,
@@ -142,15 +140,15 @@ function isReadAsDesired(
   });
 }
 
-/** What a step does, as texts to be compared, one for each place that it sets. */
+/** What a step does, as comparable texts, one for each place that it sets. */
 interface StepEffect {
   readonly step: PlanStep;
   readonly places: readonly string[];
-  /** Of the begin of its restore in which it was last tried, the entry of the audit log. */
+  /** The audit log entry of the start or resume of its restore in which it was last tried. */
   readonly begun: number;
 }
 
-/** What the chosen steps of a restore do; none of a restore whose plan is damaged. */
+/** What the chosen steps of a restore do; empty if its plan is damaged. */
 function stepEffects(
   mirror: Mirror,
   row: RestoreRow,
@@ -184,13 +182,13 @@ function stepEffects(
       ];
     });
   } catch (error) {
-    // It stays listed: to continue it says what is damaged.
+    // The restore stays listed: resuming it reports the damage.
     if (error instanceof TidemarkError) return [];
     throw error;
   }
 }
 
-/** The same for all ids that the record and its parents had or got: a later restore may be from a state with another one. */
+/** A key of the record that is equal for all ids that it and its parents ever had, since a later restore may use another one. */
 function sameRecord({ kind, id, scope }: RecordKey, recreated: RecreatedIds): (string | undefined)[] {
   const parents = Object.entries(scope as Readonly<Record<keyof Scope, string>>).map(
     ([key, parent]) => `${key} ${recreated.all(SCOPE_KIND[key as keyof Scope], parent)[0] ?? parent}`,
@@ -198,22 +196,18 @@ function sameRecord({ kind, id, scope }: RecordKey, recreated: RecreatedIds): (s
   return [kind, recreated.all(kind, id)[0], ...parents.sort()];
 }
 
-/** What the step sets, a text for each place. */
+/** The places that the step sets, as texts. */
 function placesOf({ fields, request, kept = [] }: PlanStep): string[] {
   const within = [...fields.map(({ path }) => path), ...(request?.fills ?? []).map(({ pointer }) => pointer)];
-  // Of an object that is sent with what it has besides, only what differs.
+  // Members of the body in which no place is named; of the others, only the places that differ count.
   const others = Object.keys(request?.body ?? {})
     .map((name) => pointerTo([name]))
     .filter((member) => !within.some((path) => isPointerWithin(path, member)));
   return [...new Set([...within, ...others])].map((path) => {
-    // Set as it was accepted, which is not as desired.
+    // Set to the accepted value, not to the desired one.
     const accepted = kept.filter((each) => overlapsPointer(path, [each.path]));
     return JSON.stringify([path, ...accepted.map((each) => [each.path, each.value])]);
   });
-}
-
-function isDoneStep(step: RestoreStepRow): boolean {
-  return (step.outcome === 'applied' && step.verified === true) || isAlreadyApplied(step);
 }
 
 /** E.g. `24 of 2026-03-01T12:00:00.000Z (3 steps not applied, 1 without an answer)`. */
@@ -233,7 +227,7 @@ function leftText(mirror: Mirror, { restore, startedAt }: RestoreRow): string {
 interface SourceChoice {
   readonly state: string;
   readonly option: string;
-  /** One that is passed over. */
+  /** An abandoned restore, for the hint. */
   readonly abandoned?: RestoreRow;
 }
 
@@ -247,7 +241,7 @@ function onlySourceOf(found: readonly RestoreRow[], { state, option, abandoned }
   });
 }
 
-/** What the source's last restore left to check, which no resume does; undefined for nothing. */
+/** The hint that the source's last restore has results to check, which is not what a resume does; undefined if it has none. */
 function uncheckedOf(mirror: Mirror, source: string): string | undefined {
   const last = mirror.restores.begins(source).at(-1)?.restore;
   const row = last === undefined ? undefined : mirror.restores.get(last);
@@ -264,7 +258,7 @@ function noneFound(message: string, abandoned: RestoreRow | undefined, unchecked
   return new TidemarkError('not_found', message, { hint });
 }
 
-/** @throws TidemarkError `reference_unknown` when there is none of that number */
+/** The source of a restore. @throws TidemarkError `reference_unknown` when there is none of that number */
 export function sourceOfRestore(mirror: Mirror, restore: number): string {
   const row = mirror.restores.get(restore);
   if (row !== undefined) return row.source;
@@ -273,7 +267,7 @@ export function sourceOfRestore(mirror: Mirror, restore: number): string {
 
 /**
  * The restore that was begun or resumed last, of all sources or of these.
- * @throws TidemarkError `not_found` when there is none, `mirror_corrupt` where it may have been deleted
+ * @throws TidemarkError `not_found` when there is none, `mirror_corrupt` when it may have been deleted
  */
 export function latestRestore(mirror: Mirror, sources?: readonly string[]): RestoreRow {
   const { restores } = mirror;
@@ -289,7 +283,7 @@ export function latestRestore(mirror: Mirror, sources?: readonly string[]): Rest
   });
 }
 
-/** Why there is no restore of that number: another program deleted its row, or gave it to another source, or there never was one. */
+/** The error for a restore that is not found: another program deleted its row or moved it to another source, or there never was one. */
 export function unknownRestore(mirror: Mirror, restore: number, source?: string): TidemarkError {
   const [altered] = mirror.restores.contradictions(restore);
   if (altered !== undefined) return new AuditLogContradicted(altered.line);
@@ -301,9 +295,7 @@ export function unknownRestore(mirror: Mirror, restore: number, source?: string)
   });
 }
 
-/**
- * The note, when another restore is planned, that the source's latest one was interrupted; null if it was not.
- */
+/** The note, when another restore is planned, that the source's latest one was interrupted; null if it was not. */
 export function unfinishedNote(mirror: Mirror, source: string, holdsLock: boolean): string | null {
   // With the lock held, no other process can be applying it.
   const { row, isAtWork } = holdsLock
@@ -317,7 +309,7 @@ export function unfinishedNote(mirror: Mirror, source: string, holdsLock: boolea
   return `restore ${restore} of ${localTime(startedAt)} by ${who} is unfinished: \`tidemark restore --resume ${restore}\` continues it`;
 }
 
-/** The latest restore: an older one, or one that was abandoned, may no longer be wanted. */
+/** The latest unfinished restore. An older or abandoned one needs its number, because it may no longer be wanted. */
 function latest(mirror: Mirror, source: string): RestoreRow {
   const { wanted, abandoned } = unfinishedOf(mirror, source);
   const [first, ...others] = wanted;
@@ -364,7 +356,7 @@ function rowOf(mirror: Mirror, source: string, restore: number): RestoreRow {
   throw unknownRestore(mirror, restore, source);
 }
 
-/** What is left of a restore that was undone is over: sent, it would mix with what the undo restored. */
+/** False for a restore that was undone: sending its open steps would mix with what the undo restored. */
 function isUnfinished(mirror: Mirror, { restore, source, outcome }: RestoreRow): boolean {
   if (outcome === 'complete') return false;
   const isUnended = outcome === 'interrupted' || outcome === 'running';
@@ -372,7 +364,7 @@ function isUnfinished(mirror: Mirror, { restore, source, outcome }: RestoreRow):
   return isOpen && undoOf(mirror, source, restore) === undefined;
 }
 
-/** The last restore that sent something of the plan of this hash, unless it was undone, and whether `--resume` continues it; null for none. */
+/** The last restore that sent something of the plan with this hash, if it was not undone, and whether it can be resumed; else null. */
 export function restoreOfPlan(
   mirror: Mirror,
   source: string,
@@ -393,14 +385,13 @@ function isOpenStep(step: RestoreStepRow): boolean {
   return !isAlreadyApplied(step) && outcome !== 'blocked' && outcome !== 'manual';
 }
 
-// A restore that nobody is to continue. The caller holds the writer lock, so no process applies one, and none is `running`:
-// opening for writing has ended those whose process died.
+// Abandoning. The caller holds the writer lock, so no process applies a restore, and none is `running`: opening for writing has ended
+// those whose process died.
 
 /**
- * The restore to abandon: the one of that number, if `--resume` would continue it and it was not abandoned; or the source's
- * latest, if it was interrupted.
- * @throws TidemarkError `reference_unknown` when there is none of that number and source, `usage` when nothing is left of that
- * one, `not_found` when the latest has ended, or there is none
+ * The restore to abandon: the one of that number, if it is unfinished and not abandoned; or the source's latest, if it was interrupted.
+ * @throws TidemarkError `reference_unknown` when there is none of that number and source, `usage` when that one has ended,
+ * `not_found` when the latest has ended, or there is none
  */
 export function readAbandonable(mirror: Mirror, source: string, restore?: number): RestoreRow {
   if (restore === undefined) {
@@ -423,8 +414,8 @@ export function readAbandonable(mirror: Mirror, source: string, restore?: number
 }
 
 /**
- * The source of the restore to abandon, where several share a mirror: the number decides; without one, the only source of
- * `sources` whose latest restore was interrupted.
+ * The source of the restore to abandon, if several share a mirror: that of the given restore, else the only one of `sources` whose latest
+ * restore was interrupted.
  * @throws TidemarkError as `sourceToResume`
  */
 export function sourceToAbandon(mirror: Mirror, sources: readonly string[], restore?: number): string {
@@ -433,10 +424,7 @@ export function sourceToAbandon(mirror: Mirror, sources: readonly string[], rest
   return onlySourceOf(found, { state: 'interrupted', option: '--abandon' });
 }
 
-/**
- * How a restore ends that nobody continues: as `partial` if it applied something, or sent something without an answer, else as
- * `failed`.
- */
+/** The outcome of an abandoned restore: `partial` if it applied something, or sent something without an answer, else `failed`. */
 export function abandonedOutcome(mirror: Mirror, restore: number): 'failed' | 'partial' {
   return mirror.restores.steps(restore).some(mayHaveActed) ? 'partial' : 'failed';
 }

@@ -1,20 +1,20 @@
 /**
- * Runs one step of a restore as a state machine (design.md, Restore: Apply; invariant 6). A request is journaled on
- * disk before it is sent, and its result before anything else happens. `StepRun.run` calls the method of the
- * state, which returns the next state. That of `unsent` also sends, so that nothing comes between check and request:
+ * Runs one step of a restore as a state machine (design.md, Restore: Apply; invariant 6). A request is journaled on disk before it is
+ * sent, and its result before anything else happens. `StepRun.run` calls the method of the state, which returns the next state. That of
+ * `unsent` also sends, so that nothing comes between check and request:
  *
- * - `unsent`: nothing was sent, or what was sent had no effect. It is journaled as `sent`, except for a creation, and the
- *   live record is checked. Next: `checked`; an end state if the live record is not as planned; `executed` for a removal
- *   whose record disappeared when its replacement was created.
- * - `checked`: the live record is as the write expects it. It is journaled as `sent`, unless it is already, and sent.
- *   Next: `returned`. If the write was delayed so long that the check is outdated: `unsent` again, or `unanswered` after
- *   an earlier request. `stopped` by a signal.
- * - `returned`: the request ended, with or without a response. Next: `executed`, `unanswered` or `failed`. If a repeated
- *   update, action or removal is refused, or the record to be removed is not found, the live record is read before:
- *   `executed` if it is as desired, `unknown` if it cannot be read, `stopped` by a signal.
- * - `unanswered`: the request may have been executed; the live record shows whether. Next: `executed`, `checked` to send
- *   it again, `unsent` where another restore created the record, or an end state: `failed` also for a removal if records were created below its record meanwhile.
- * - `executed`: the request was executed and journaled as such. It is read back. Next: `done`.
+ * - `unsent`: nothing was sent, or it had no effect. Journals the step as `sent`, except for a creation, and checks the live record.
+ *   Next: `checked`; an end state if the live record is not as planned; `executed` for a removal whose record disappeared when its
+ *   replacement was created.
+ * - `checked`: the live record is as planned. Journals the step as `sent`, if it is not yet, and sends. Next: `returned`. If the write was
+ *   delayed so long that the check is outdated: `unsent` again, or `unanswered` after an earlier request. `stopped` by a signal.
+ * - `returned`: the request ended, with or without a response. Next: `executed`, `unanswered` or `failed`. If a repeated update, action or
+ *   removal was refused, or the record to be removed was not found, reads the live record first: `executed` if it is as desired,
+ *   `unknown` if it cannot be read, `stopped` by a signal.
+ * - `unanswered`: the request may have been executed; the live record shows whether. Next: `executed`; `checked` to send it again;
+ *   `unsent` if another restore created the record; or an end state, `failed` also for a removal if records were created below its record
+ *   in the meantime.
+ * - `executed`: the request was executed and journaled as such. Reads the record back. Next: `done`.
  */
 import type { Reservation, WriteOutcome } from '../../api/write-client.ts';
 import type { RestoreStepRow } from '../../mirror/restores.ts';
@@ -37,8 +37,8 @@ import { type ReadyStep, type StepContext, logStep, readyStep } from './ready-st
 import { type StepError, errorColumns, hintFor, stepError } from './report.ts';
 
 /**
- * `done`: applied, or the record was as desired already. `unknown`: it is not known whether the request was executed; a
- * resumed restore looks it up. `stopped`: nothing more is started; a resumed restore continues from the journal.
+ * `done`: applied, or the record already was as desired. `unknown`: whether the request was executed is unknown; a resumed restore looks
+ * it up. `stopped`: interrupted; a resumed restore continues from the journal.
  */
 type StepEnd = 'done' | 'failed' | 'unknown' | 'stopped';
 type StepState = 'unsent' | 'checked' | 'returned' | 'unanswered' | 'executed' | StepEnd;
@@ -48,11 +48,11 @@ interface StepResult {
   readonly end: StepEnd;
   /** The code of an error that every further request would meet too; null without one. */
   readonly stoppedBy: string | null;
-  /** Rejected where the journal could not be written: its next write tries again, and reports a second failure. */
+  /** Rejected if the journal could not be written: its next write tries again, and reports a second failure. */
   readonly onDisk: Promise<void> | null;
 }
 
-/** How often a write is sent at most, if looking up shows each time that it had no effect. */
+/** The maximum of attempts for a write, if each look-up shows that it had no effect. */
 const MAX_SENDS = 3;
 /** How often the service may fail on the profile's path before the documented one is tried. */
 const MAX_PROFILE_FAILURES = 2;
@@ -82,15 +82,15 @@ export async function runStep(context: StepContext, step: PlanStep): Promise<Ste
   } catch (error) {
     if (signal.aborted) return result('stopped');
     const known = rethrowLocalError(error);
-    // What was, or may have been, applied stays so.
+    // A step that was applied, or may have been, keeps its outcome.
     if (outcome === 'sent') return result(keepAsSent(context, step, known));
     if (outcome !== 'applied') return result(fail(context, step, stepError(known), known.status ?? null));
     notReadBack(context, step, known);
     return result('done');
   }
   const run = new StepRun(context, ready);
-  // Refused steps, and steps known not to be done, start from the beginning: a record of that name found now was
-  // created by somebody else.
+  // Refused steps, and steps known not to be done, start from the beginning: a record of that name found now was created by
+  // somebody else.
   const end = await run.run(
     outcome === 'applied' ? 'executed' : outcome === 'sent' ? 'unanswered' : 'unsent',
   );
@@ -98,7 +98,7 @@ export async function runStep(context: StepContext, step: PlanStep): Promise<Ste
 
   function result(end: StepEnd, onDisk: Promise<void> | null = null): StepResult {
     const { errorCode: code, verified } = journal.row(step.n);
-    // What was applied and could not be read back stops nothing, unless the key is refused.
+    // An applied step that could not be read back does not stop the restore, unless the key was refused.
     const isUnread = end === 'done' && verified === null && code === 'unauthorized';
     const isTrouble = end === 'failed' || end === 'unknown' || isUnread;
     return { end, stoppedBy: isTrouble && code !== null && STOPS_RESTORE.has(code) ? code : null, onDisk };
@@ -106,29 +106,29 @@ export async function runStep(context: StepContext, step: PlanStep): Promise<Ste
 }
 
 class StepRun {
-  /** The journal entry `applied` on its way to the disk; null where it is there. */
+  /** Resolves once the journal entry `applied` is on disk; null if none is being written. */
   onDisk: Promise<void> | null = null;
 
   readonly #context: StepContext;
   readonly #ready: ReadyStep;
-  /** True where the check, the write and the read-back share one concurrency slot. */
+  /** True if the check, the write and the read-back share one concurrency slot. */
   readonly #isInSlot: boolean;
   /** The step's row before this attempt. */
   #before: RestoreStepRow;
-  /** Whether the journal says `sent` for the request that comes next. */
+  /** Whether the next request is already journaled as `sent`. */
   #isJournaled = false;
   #checks = 0;
   #checkedAt = 0;
   #reservation: Reservation | null = null;
-  /** How often this process has sent it. */
+  /** How often this process has sent the request. */
   #sends = 0;
-  /** The last error of the profile's path. */
+  /** The last error on the profile's path. */
   #profileError: TidemarkError | null = null;
-  /** How often the service failed there, in this process. */
+  /** How often the service failed on the profile's path, in this process. */
   #profileFailures = 0;
-  /** Whether a creation was looked up after a lost answer and not found, so that it is sent again. */
+  /** True for a creation that is sent again, because it was not found after a lost answer. */
   #isSentAgain = false;
-  /** The last answer; null where the process that sent it was killed. */
+  /** The last answer; null if the process that sent the request was killed. */
   #answer: Exclude<WriteOutcome, { outcome: 'late' }> | null = null;
 
   constructor(context: StepContext, ready: ReadyStep) {
@@ -163,8 +163,8 @@ class StepRun {
   }
 
   /**
-   * Checks, then sends immediately: between the two, the step only waits for a connection. A change keeps its
-   * concurrency slot until it was read back, but does not wait for the journal in it.
+   * Checks, then sends immediately: between the two, the step only waits for a connection. A change keeps its concurrency slot until it
+   * was read back, but does not wait for the journal meanwhile.
    */
   async #checkAndSend(): Promise<StepState> {
     const { client, signal } = this.#context;
@@ -193,12 +193,12 @@ class StepRun {
       return this.#checkFailed(error);
     }
     try {
-      // Journaled before the check, so that the write does not wait for the disk. A creation is journaled after the check:
-      // otherwise a record found after a crash would count as created by it.
+      // Journaled before the check, so that the write does not wait for the disk. A creation is journaled after the check: otherwise a
+      // record found after a crash would count as created by it.
       if (request.role !== 'create' && !this.#isJournaled) await this.#journalSent();
       return await (this.#isInSlot ? client.withSlot(request.kind, checkAndSend) : checkAndSend());
     } finally {
-      // Also when the journal fails: others may wait for the reserved start.
+      // Also if the journal fails, because other steps may wait for the reserved start.
       this.#reservation?.release();
       this.#reservation = null;
     }
@@ -221,7 +221,7 @@ class StepRun {
           ? null
           : await findAlreadyApplied(this.#context, this.#ready);
       if (settled !== null) {
-        // An undo of this restore leaves it.
+        // Not `applied`: an undo of this restore must leave the record.
         const { attempts, sentAt } = this.#before;
         const { newId, digest, isNew, adoptedId, unmet } = settled;
         const by = this.#otherCreator(newId);
@@ -293,8 +293,8 @@ class StepRun {
       journal.note(step.n, { status, ...errorColumns(stepError(error)) });
       return 'unanswered';
     }
-    // Refused because an earlier attempt succeeded, or because the record to be removed is gone. For a creation this holds only
-    // right after a look-up that did not find it: later, the record that is found may be somebody else's.
+    // It may have been refused because an earlier attempt succeeded, or the record to be removed is gone. For a creation, only right after
+    // a look-up that did not find it: later, the record may be somebody else's.
     const isRemoved = request.role === 'remove' && error.code === 'not_found';
     if (isRemoved || (this.#before.attempts > 0 && id !== null)) {
       try {
@@ -309,7 +309,7 @@ class StepRun {
       try {
         const created = await createdBefore(this.#context, this.#ready);
         if (created !== null) {
-          // Only one of its requests can have created it.
+          // Only one of the requests can have created it.
           journal.note(step.n, { attempts: this.#before.attempts });
           return this.#recordApplied(created, null);
         }
@@ -319,12 +319,12 @@ class StepRun {
         return keepAsSent(this.#context, step, cause, `it was refused (${error.message})`);
       }
     }
-    // A refused request had no effect: a creation that succeeds later is not a duplicate.
+    // A refused request had no effect, so a creation that succeeds later is not a duplicate.
     if (id === null) journal.note(step.n, { attempts: this.#before.attempts });
     return fail(this.#context, step, this.#errorOf(error), status);
   }
 
-  /** With the error of the profile's path before that of the documented one. */
+  /** The error with that on the profile's path before it. */
   #errorOf(error: TidemarkError): StepError {
     const own = stepError(error);
     const first = this.#profileError;
@@ -333,11 +333,11 @@ class StepRun {
     return { ...own, message };
   }
 
-  /** Looks up whether a write without an answer was done: it is sent again only if it was not. */
+  /** Looks up whether a write without an answer was executed: it is sent again only if it was not. */
   async #lookUpLost(): Promise<StepState> {
     const { journal, clock, grace, signal } = this.#context;
     const { step, request } = this.#ready;
-    // Null where the process ended that sent the request.
+    // Null if the process that sent the request ended.
     const error = this.#answer?.outcome === 'unknown' ? this.#answer.error : null;
     try {
       const looked = await effectOf(this.#context, this.#ready, error);
@@ -346,7 +346,7 @@ class StepRun {
       const { status, attempts } = journal.row(step.n);
       if (looked.found === 'done') {
         if (this.#otherCreator(looked.id) === undefined) return this.#recordApplied(looked.id, status);
-        // It is not this restore's, which an undo would remove.
+        // Another restore's record, which an undo of this one must not remove.
         journal.note(step.n, { outcome: 'planned' });
         this.#before = journal.row(step.n);
         return 'unsent';
@@ -357,10 +357,10 @@ class StepRun {
         journal.note(step.n, { outcome: 'sent', ...errorColumns({ ...looked.error, message }) });
         return 'unknown';
       }
-      // The service itself failed that request: it will not be done later, and does not count as sent.
+      // After a 500, the request will not be executed later, so it does not count as sent.
       if (status === 500) journal.note(step.n, { attempts: Math.max(0, attempts - 1) });
       if (signal.aborted) {
-        // Certainly not done: a resumed restore starts it from the beginning.
+        // Known not to be executed: a resumed restore starts the step from the beginning.
         journal.note(step.n, { outcome: 'planned' });
         return 'stopped';
       }
@@ -368,12 +368,12 @@ class StepRun {
         return fail(this.#context, step, this.#errorOf(error), status);
     } catch (cause) {
       if (grace.aborted) return 'stopped';
-      // Unknown: it stays `sent`, so that it is looked up before it is sent again.
+      // It stays `sent`, so that it is looked up before it is sent again.
       return keepAsSent(this.#context, step, cause);
     }
     this.#before = journal.row(step.n);
     if (request.role === 'remove') {
-      // Children created since the first check would be removed with the record.
+      // Children created since the first check would be removed along with the record.
       try {
         const obstacle = await failedPrecondition(this.#context, this.#ready);
         if (obstacle !== null) return fail(this.#context, step, obstacle, this.#before.status);
@@ -394,24 +394,24 @@ class StepRun {
 
   #recordApplied(id: string | null, status: number | null): 'executed' {
     this.onDisk = recordApplied(this.#context, this.#ready, id, status);
-    // The error reaches those who await it; this avoids an unhandled rejection.
+    // Avoids an unhandled rejection; the callers that await it get the error.
     this.onDisk.catch(() => undefined);
     return 'executed';
   }
 
-  /** Reads the record back while its entry goes to the disk. */
+  /** Reads the record back while its journal entry is written to disk. */
   async #readBack(): Promise<StepEnd> {
     await Promise.all([readBack(this.#context, this.#ready), this.onDisk]);
     this.#logReadBack();
     const { newId, attempts } = this.#context.journal.row(this.#ready.step.n);
-    // What this attempt created, and an earlier one may have created too.
+    // An earlier attempt may have created it too.
     if (this.onDisk !== null && this.#ready.id === null && newId !== null && attempts > 1)
       await reportDuplicate(this.#context, this.#ready, newId);
     this.onDisk = null;
     return 'done';
   }
 
-  /** Sends the write; null when it was interrupted before it was sent. */
+  /** Sends the write; null if it was interrupted before. */
   async #request(): Promise<WriteOutcome | null> {
     const { client, clock, grace, signal, unknownPaths } = this.#context;
     const { definition, scope, id, body, secrets, request } = this.#ready;
@@ -444,7 +444,7 @@ class StepRun {
         if ((answer.error.status ?? 0) >= 500) this.#profileFailures += 1;
       }
       if (path !== null && isUnknownPath) {
-        // The deployment has no such path, or no such record. That request had no effect, and it used the reserved start.
+        // The deployment has no such path, or no such record. The request had no effect, but used the reserved start.
         this.#logAnswer(answer);
         this.#profileFailures = MAX_PROFILE_FAILURES;
         answer = await send(null, null);
@@ -461,9 +461,8 @@ class StepRun {
   }
 
   /**
-   * The path that the profile gives for this write because the documented one is known to fail (wire-notes.md,
-   * Restore). Null for the documented path: if the profile gives none, if this deployment does not know it, and after
-   * repeated failures with it.
+   * The path from the profile, which has one if the documented path is known to fail (wire-notes.md, Restore). Null for the documented
+   * path: if the profile has none, this deployment does not know it, or it failed repeatedly.
    */
   #profilePath(): string | null {
     const template = this.#ready.request.alternative?.template;
@@ -478,14 +477,14 @@ class StepRun {
     this.#log('journaled as about to be sent', {});
   }
 
-  /** Nothing was sent: restores the journal row. */
+  /** Ends the step before anything was sent, with its journal row as before. */
   #resetToUnsent(): StepEnd {
     const { n, outcome, attempts, sentAt, status } = this.#before;
     this.#context.journal.note(n, { outcome, attempts, sentAt, status });
     return 'stopped';
   }
 
-  /** Nothing was sent, and the step has failed. */
+  /** Ends the step as failed before anything was sent. */
   #failUnsent(error: StepError, status?: number): StepEnd {
     const { n, attempts, sentAt } = this.#before;
     this.#context.journal.note(n, { attempts, sentAt });
@@ -510,7 +509,7 @@ class StepRun {
   }
 }
 
-/** Whether the request was done is unknown: a resumed restore looks it up. */
+/** Ends the step as `sent`: whether the request was executed is unknown, and a resumed restore looks it up. */
 function keepAsSent(
   { journal }: StepContext,
   { n }: PlanStep,
