@@ -39,6 +39,11 @@ export function equalValues(a: JsonValue, b: JsonValue): boolean {
   }
 }
 
+/** `equalValues` for values that may be absent. */
+export function equalOptional(a: JsonValue | undefined, b: JsonValue | undefined): boolean {
+  return a === undefined || b === undefined ? a === b : equalValues(a, b);
+}
+
 type JsonNumber = Extract<JsonValue, number | { readonly rawJSON: string }>;
 
 function isNumber(value: JsonValue): value is JsonNumber {

@@ -12,8 +12,8 @@ export function changesOnce<Change extends Pick<RecordChange, 'kind' | 'scope' |
   changes: readonly Change[],
   kinds: readonly Kind[] | undefined,
 ): readonly Change[] {
-  const placeOf = (change: Change, kind: Kind): string => `${keyText(change, kind)} ${change.change}`;
-  const reported = new Set(changes.map((change) => placeOf(change, change.kind)));
+  const placeOf = (change: Change, kind = change.kind): string => `${keyText(change, kind)} ${change.change}`;
+  const reported = new Set(changes.map((change) => placeOf(change)));
   return changes.filter((change) => {
     const { kind } = change;
     if (definitionOf(kind).isUnionOfFamily !== true || kinds?.includes(kind) === true) return true;
@@ -32,8 +32,8 @@ export function repeatingKinds(kinds?: readonly Kind[]): Kind[] {
 
 /** The keys of `from` that are also in `to`. */
 export function inBoth(from: Iterable<RecordKey>, to: Iterable<RecordKey>): RecordKey[] {
-  const there = new Set(Array.from(to, (record) => keyText(record, record.kind)));
-  return [...from].filter((record) => there.has(keyText(record, record.kind)));
+  const there = new Set(Array.from(to, (record) => keyText(record)));
+  return [...from].filter((record) => there.has(keyText(record)));
 }
 
 /** The number of records that `recordsOnce` leaves out. */
@@ -44,7 +44,7 @@ export function countRepeats(records: Iterable<RecordKey>): number {
 
 /** The records without those of a union that the list of a family has too. */
 export function recordsOnce<Key extends RecordKey>(records: readonly Key[]): readonly Key[] {
-  const known = new Set(records.map((record) => keyText(record, record.kind)));
+  const known = new Set(records.map((record) => keyText(record)));
   return records.filter(
     (record) =>
       definitionOf(record.kind).isUnionOfFamily !== true ||
@@ -52,7 +52,7 @@ export function recordsOnce<Key extends RecordKey>(records: readonly Key[]): rea
   );
 }
 
-function keyText({ scope, id }: Pick<RecordKey, 'scope' | 'id'>, kind: Kind): string {
+function keyText({ kind: own, scope, id }: RecordKey, kind = own): string {
   return `${kind} ${scopeKey(scope)} ${id}`;
 }
 
@@ -66,11 +66,11 @@ export function withoutRepeats(
   both: Iterable<RecordKey> = [],
 ): DiffDocument {
   const changes = changesOnce(document.changes, kinds);
-  const changed = new Set(document.changes.map((change) => keyText(change, change.kind)));
+  const changed = new Set(document.changes.map((change) => keyText(change)));
   const isUnionAsked = kinds?.some((kind) => definitionOf(kind).isUnionOfFamily === true) === true;
   const unchangedTwice = isUnionAsked
     ? 0
-    : countRepeats([...both].filter((record) => !changed.has(keyText(record, record.kind))));
+    : countRepeats([...both].filter((record) => !changed.has(keyText(record))));
   const repeats = document.changes.length - changes.length + unchangedTwice;
   if (repeats === 0) return document;
   const { collections, records } = document.compared;

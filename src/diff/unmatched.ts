@@ -70,11 +70,9 @@ export class UnmatchedParents {
       this.#parents.removed.set(`${kind} ${from.id}`, parentOf(from));
       this.#parents.added.set(`${kind} ${to.id}`, parentOf(to));
     }
-    for (const [change, records] of [
-      ['removed', removed],
-      ['added', added],
-    ] as const)
-      for (const record of records) {
+    const alone = { removed, added };
+    for (const change of ['removed', 'added'] as const)
+      for (const record of alone[change]) {
         const parent = parentOf(record);
         this.#parents[change].set(`${kind} ${record.id}`, parent);
         if (!isKnown[change]) continue;

@@ -168,7 +168,7 @@ describe('undo', () => {
       {
         kind: 'invites',
         count: 1,
-        reason: 'it is as before but for ids of records that were created again',
+        reason: 'it is as before except for ids of records that were created again',
       },
     ]);
     const stop = new AbortController();

@@ -3,7 +3,7 @@ import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { TidemarkError } from '../../core/errors.ts';
 import { resolvePointer, splitPointer } from '../../core/json-pointer.ts';
 import type { JsonValue } from '../../core/json.ts';
-import { equalValues } from '../../diff/canonical.ts';
+import { equalOptional } from '../../diff/canonical.ts';
 import { topMember, withMember } from '../places.ts';
 import { bySendableKey, isRenamable } from '../plan/settings.ts';
 import { managedDigest, naturalKeyDigest } from '../records.ts';
@@ -88,8 +88,7 @@ function holdsSome({ step, request, sent }: ReadyStep, body: JsonValue): boolean
   return step.fields.some(({ path }) => {
     // A path with a masked name exists in neither body.
     if (path.includes(HIDDEN) || !moved.has(topMember(path))) return false;
-    const [now, wanted] = [resolvePointer(body, path), resolvePointer(sent, path)];
-    return now === undefined || wanted === undefined ? now === wanted : equalValues(now, wanted);
+    return equalOptional(resolvePointer(body, path), resolvePointer(sent, path));
   });
 }
 

@@ -3,9 +3,10 @@ import { collectionKey, scopeKey } from '../../catalog/catalog.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
+import { withoutUndefined } from '../../core/json.ts';
 import type { ParsedRecord } from '../../diff/change.ts';
 import { type FieldChange, compareBodies } from '../../diff/compare.ts';
-import { equalValues } from '../../diff/canonical.ts';
+import { equalOptional } from '../../diff/canonical.ts';
 import { textsWhere, topMember } from '../places.ts';
 import { dependentKinds, isRemovedWith } from '../plan/dependents.ts';
 import { isExecutable, type Plan, type PlanStep, type PlanState } from '../plan/plan.ts';
@@ -152,9 +153,7 @@ function changesSincePlan(
   const changed = step.fields.flatMap(({ path, from }): FieldChange[] => {
     const now = resolvePointer(body, path);
     if (from !== undefined && textsWhere(from, (text) => text === HIDDEN).length > 0) return [];
-    const isSame = from === undefined || now === undefined ? from === now : equalValues(from, now);
-    if (isSame) return [];
-    return [{ path, ...(from === undefined ? {} : { from }), ...(now === undefined ? {} : { to: now }) }];
+    return equalOptional(from, now) ? [] : [{ path, ...withoutUndefined({ from, to: now }) }];
   });
   return hiddenFields(definition, changed);
 }

@@ -6,7 +6,7 @@ import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
 import type { JsonValue } from '../../core/json.ts';
-import { equalValues } from '../../diff/canonical.ts';
+import { equalOptional } from '../../diff/canonical.ts';
 import { recordName } from '../../diff/change.ts';
 import { textsWhere, topMember } from '../places.ts';
 import { dependentKinds } from '../plan/dependents.ts';
@@ -77,7 +77,7 @@ export function fieldsChangedSincePlan({ fields }: PlanStep, body: JsonValue): s
     .filter(({ path, from_path, from }) => {
       const now = resolvePointer(body, from_path ?? path);
       if (from !== undefined && textsWhere(from, (text) => text === HIDDEN).length > 0) return false;
-      return from === undefined || now === undefined ? from !== now : !equalValues(from, now);
+      return !equalOptional(from, now);
     })
     .map(({ path }) => topMember(path));
   return [...new Set(names)];
@@ -172,7 +172,7 @@ async function unplannedChildren(
     const ids = await idsWithin(context, below, { ...scope, [key]: id });
     if (ids.length === 0) continue;
     const what = ids.length === 1 ? below.title.one : below.title.many;
-    return movedError(`the ${definition.title.one} has ${ids.length} ${what} that the plan does not know`);
+    return movedError(`the ${definition.title.one} has ${ids.length} ${what} that the plan does not include`);
   }
   return null;
 }

@@ -266,10 +266,7 @@ function desiredRecord(context: LookUpContext, step: PlanStep, request: PlannedR
   const isTheSame = (): boolean => body !== undefined && valueDigest(body) === desired.digest;
   // A secret must come from the record from which the plan was made: an export may have been edited since.
   if (request.fills.some(({ from }) => from === 'desired') && !isTheSame()) {
-    known(
-      undefined,
-      `the secret of ${step.kind} ${step.name}: the desired state is another one than planned`,
-    );
+    known(undefined, `the secret of ${step.kind} ${step.name}: the desired state is not the planned one`);
   }
   return body === undefined ? asSent : { ...asSent, body };
 }
@@ -277,7 +274,8 @@ function desiredRecord(context: LookUpContext, step: PlanStep, request: PlannedR
 /** @param giver the step that should have given the id */
 function known(value: string | undefined, what: string, giver?: number): string {
   if (value !== undefined) return value;
-  const reason = giver === undefined ? `nothing gives ${what}` : `it needs step ${giver}, which gave no id`;
+  const reason =
+    giver === undefined ? `nothing supplies ${what}` : `it needs step ${giver}, which returned no id`;
   throw new TidemarkError('reference_unknown', reason, {
     hint: 'make a new plan, by the command that made this one',
   });
@@ -316,7 +314,7 @@ export function filledBody(request: PlannedRequest, values: FillValues): string 
   let body: JsonValue = request.body;
   for (const fill of request.fills) {
     const value = fillValue(fill, values);
-    if (value === undefined) throw new Error(`nothing gives the value for ${fill.pointer}`);
+    if (value === undefined) throw new Error(`nothing supplies the value for ${fill.pointer}`);
     body = withMember(body, splitPointer(fill.pointer), value) ?? value;
   }
   return JSON.stringify(body);

@@ -8,7 +8,7 @@ import { planCommand } from '../../core/hints.ts';
 import { pointerTo, resolvePointer } from '../../core/json-pointer.ts';
 import { parseLossless } from '../../core/json.ts';
 import { localTime, plural } from '../../core/wording.ts';
-import { equalValues } from '../../diff/canonical.ts';
+import { equalOptional } from '../../diff/canonical.ts';
 import { isPointerWithin, overlapsPointer } from '../../diff/change.ts';
 import { AuditLogContradicted } from '../../mirror/audited-rows.ts';
 import { RecreatedIds } from '../../mirror/recreated-ids.ts';
@@ -134,9 +134,7 @@ function isReadAsDesired(
   if (action === 'remove' || found.body === null) return action === 'remove' && found.isRemoved;
   const body = parseLossless(found.body);
   return fields.every(({ path, to, moved }) => {
-    const now = resolvePointer(body, path);
-    if (moved !== undefined) return false;
-    return to === undefined || now === undefined ? to === now : equalValues(now, to);
+    return moved === undefined && equalOptional(resolvePointer(body, path), to);
   });
 }
 

@@ -1,5 +1,5 @@
 /** The sandbox of a drill before the restore: only organizations with an owner, or the damaged snapshot. */
-import type { FieldDefinition, Scope } from '../../catalog/definition.ts';
+import type { FieldDefinition } from '../../catalog/definition.ts';
 import { type Kind, KINDS } from '../../catalog/kinds.ts';
 import { scopeKeyNaming } from '../../catalog/lineage.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
@@ -61,7 +61,10 @@ export function startEmpty(
   const context = snapshot.desired.records.filter((record) => isContext(snapshot, record));
   service.insert(
     [],
-    context.map((record) => ({ ...record, scope: scopeOnService(record.scope, organizations) })),
+    context.map((record) => {
+      const id = organizations.get(record.scope.organization_id ?? '');
+      return id === undefined ? record : { ...record, scope: { ...record.scope, organization_id: id } };
+    }),
   );
   return {
     damage: null,
@@ -76,12 +79,6 @@ export function startEmpty(
 /** True for a parent that the drill does not report on: it exists before the restore. */
 function isContext({ isAsked }: DrillSnapshot, record: ParsedRecord): boolean {
   return record.kind !== 'organizations' && scopeKeyNaming(record.kind) !== undefined && !isAsked(record);
-}
-
-function scopeOnService(scope: Scope, organizations: ReadonlyMap<string, string>): Scope {
-  const { organization_id: old = '' } = scope;
-  const own = organizations.get(old);
-  return own === undefined ? scope : { ...scope, organization_id: own };
 }
 
 /** E.g. `, and their projects, which the drill does not report on`. */

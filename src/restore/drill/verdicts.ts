@@ -264,18 +264,17 @@ export function remainingChanges(
       const desired = change.change === 'removed' ? change : counterparts.desired(kind, change);
       if (desired === undefined || !snapshot.isAsked({ kind, scope: desired.scope, id: desired.id }))
         continue;
-      const own = 'body' in desired ? withoutSandboxMembers(change, desired.body) : change;
+      // Not members that only the sandbox shows: a deployment may omit documented members, so the snapshot lacks them.
+      const own =
+        'body' in desired
+          ? { ...change, fields: change.fields.filter(({ path }) => !isSandboxMember(desired.body, path)) }
+          : change;
       if (own.change === 'changed' && own.fields.length === 0) continue;
       byRecord.set(recordKey({ ...desired, kind }), own);
       changes.push(own);
     }
   }
   return { changes, byRecord };
-}
-
-/** The change without members that only the sandbox shows: a deployment may omit documented members, so the snapshot lacks them. */
-function withoutSandboxMembers(change: RecordChange, desired: JsonValue | undefined): RecordChange {
-  return { ...change, fields: change.fields.filter(({ path }) => !isSandboxMember(desired, path)) };
 }
 
 /** True for a place in a member that the desired body lacks. */

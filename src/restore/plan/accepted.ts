@@ -5,9 +5,9 @@ import { isMask } from '../../catalog/masks.ts';
 import type { RecordKey } from '../../catalog/order.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { splitPointer } from '../../core/json-pointer.ts';
-import { type JsonValue, withoutUndefined } from '../../core/json.ts';
+import { withoutUndefined } from '../../core/json.ts';
 import { plural } from '../../core/wording.ts';
-import { equalValues } from '../../diff/canonical.ts';
+import { equalOptional } from '../../diff/canonical.ts';
 import { type ParsedRecord, overlapsPointer, recordName } from '../../diff/change.ts';
 import { type FieldChange, compareBodies, placeOf } from '../../diff/compare.ts';
 import { type Acceptance, type AcceptedFinding, type Finding, acceptedText } from '../../diff/drift.ts';
@@ -80,7 +80,7 @@ export class AcceptedDrift {
         if (
           change !== undefined &&
           each.changedSince === undefined &&
-          isSameValue(change.from, each.finding.to)
+          equalOptional(change.from, each.finding.to)
         )
           this.#byPlace.set(this.#placeKey(live, place), each);
       }
@@ -99,9 +99,8 @@ export class AcceptedDrift {
     const stuck: string[] = [];
     const unset: string[] = [];
     const { options, masks } = this.#input;
-    for (const { finding, acceptance, changedSince } of options.keepsAccepted === true
-      ? this.#goneOf(desired)
-      : []) {
+    const gone = options.keepsAccepted === true ? this.#goneOf(desired) : [];
+    for (const { finding, acceptance, changedSince } of gone) {
       const text = `${placeOf(finding)}, ${acceptedText(acceptance)}`;
       const why =
         changedSince === undefined
@@ -191,10 +190,10 @@ export class AcceptedDrift {
     if (record === null || !this.keepsRecord(desired, live)) return false;
     const { accepted: [accepted] = [], ignored: [ignored] = [] } = this.marksOf(desired, live);
     if (accepted !== undefined)
-      this.#leave(definition, record, live === null ? 'removed,' : 'added,', accepted);
+      this.#leave(definition, record, live === null ? 'removed,' : 'added,', { accepted });
     else if (ignored !== undefined) {
       const what = live === null ? 'removed,' : desired === null ? 'added,' : 'changed,';
-      this.#leaveIgnored(definition, record, what, ignored);
+      this.#leave(definition, record, what, { ignored });
     }
     return true;
   }
@@ -214,8 +213,9 @@ export class AcceptedDrift {
       const ignored = found === undefined ? this.#ignored(live, change) : null;
       if (found === undefined && ignored === null) continue;
       left.set(place, change);
-      if (found !== undefined) this.#leave(definition, desired, place, placed(change.path, found));
-      else if (ignored !== null) this.#leaveIgnored(definition, desired, place, ignored);
+      if (found !== undefined)
+        this.#leave(definition, desired, place, { accepted: placed(change.path, found) });
+      else if (ignored !== null) this.#leave(definition, desired, place, { ignored });
     }
     return left;
   }
@@ -229,17 +229,14 @@ export class AcceptedDrift {
       const [{ to: value } = {}] = known === null ? [] : hiddenFields(definition, [known]);
       return { ...placed(path, found), ...withoutUndefined({ value }) };
     };
-    const gone = (desired === null ? [] : this.#goneOf(desired)).flatMap((found) => {
-      const { finding } = found;
-      const isSet =
-        step.action === 'create' ||
-        overlapsPointer(
-          finding.path,
-          fields.map(({ path }) => path),
-        );
-      if (!isSet || !isCreated(definition, finding)) return [];
-      return [shown(found)];
-    });
+    const paths = fields.map(({ path }) => path);
+    const gone = (desired === null ? [] : this.#goneOf(desired))
+      .filter(
+        ({ finding }) =>
+          (step.action === 'create' || overlapsPointer(finding.path, paths)) &&
+          isCreated(definition, finding),
+      )
+      .map((found) => shown(found));
     const isKept = this.#input.options.keepsAccepted === true;
     const isWhole = step.action === 'create' || step.action === 'remove' || step.ignored !== undefined;
     const ignored = isWhole
@@ -273,23 +270,10 @@ export class AcceptedDrift {
     definition: ResourceDefinition,
     { body, id }: ParsedRecord,
     what: string,
-    accepted: AcceptedPlace,
+    why: { readonly accepted: AcceptedPlace } | { readonly ignored: IgnoredPlace },
   ): void {
-    const text = acceptedText({ ...accepted, acceptedAt: accepted.accepted_at });
-    const { run, changed_since: hasChanged } = accepted;
-    const where = run === undefined ? '' : `; run:${run} has the accepted value`;
-    const since = hasChanged === true ? `; changed since${where}` : '';
-    this.#addLeft(definition.kind, `${what} ${text}${since}`, recordName(definition, body, id), { accepted });
-  }
-
-  #leaveIgnored(
-    definition: ResourceDefinition,
-    { body, id }: ParsedRecord,
-    what: string,
-    ignored: IgnoredPlace,
-  ): void {
-    const reason = `${what} ignored by rule: ${ignored.reason}`;
-    this.#addLeft(definition.kind, reason, recordName(definition, body, id), { ignored });
+    const reason = 'accepted' in why ? placedText(why.accepted) : `ignored by rule: ${why.ignored.reason}`;
+    this.#addLeft(definition.kind, `${what} ${reason}`, recordName(definition, body, id), why);
   }
 
   #placeKey(key: RecordKey, place: string): string {
@@ -311,6 +295,12 @@ function placed(
   };
 }
 
+function placedText(accepted: AcceptedPlace): string {
+  const { accepted_at: acceptedAt, run, changed_since: hasChanged } = accepted;
+  const where = run === undefined ? '' : `; run:${run} has the accepted value`;
+  return `${acceptedText({ ...accepted, acceptedAt })}${hasChanged === true ? `; changed since${where}` : ''}`;
+}
+
 /** The record's key with the latest ids of it and of its parents. */
 function latestKey({ definitions, idMap }: Pick<PlanInput, 'definitions' | 'idMap'>, key: RecordKey): string {
   const { kind, id } = key;
@@ -321,10 +311,6 @@ function latestKey({ definitions, idMap }: Pick<PlanInput, 'definitions' | 'idMa
     ]),
   );
   return familyRecordKey(definitions(kind), { kind, scope, id: idMap(kind, id) ?? id });
-}
-
-function isSameValue(one: JsonValue | undefined, other: JsonValue | undefined): boolean {
-  return one === undefined || other === undefined ? one === other : equalValues(one, other);
 }
 
 /** True for a place that the request of a creation sets. */
@@ -346,10 +332,10 @@ function unsettable(
   const [shown = finding] = hiddenFields(definition, [finding]);
   const values = [finding.from, finding.to].filter((value) => value !== undefined);
   const isSecret =
-    !isSameValue(shown.from, finding.from) ||
-    !isSameValue(shown.to, finding.to) ||
+    !equalOptional(shown.from, finding.from) ||
+    !equalOptional(shown.to, finding.to) ||
     values.some((value) => textsWhere(value, (text) => isMask(text, masks)).length > 0);
-  return isSecret ? 'holds a secret, of which the plan has the desired one only' : null;
+  return isSecret ? 'holds a secret, and the plan has only the desired one' : null;
 }
 
 /** A step that would revert what was accepted after its plan was made. */

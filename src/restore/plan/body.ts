@@ -279,7 +279,7 @@ export function narrowedTo(
     const first = asked.find((change) => listMovedIn(change) !== null);
     const [list, place] = first === undefined ? [null, field.name] : [listMovedIn(first), placeOf(first)];
     return {
-      reason: `${place} is in a list of which more differs: ${more(list ?? memberPointer(field.name))}`,
+      reason: `${place} is in a list with other differences: ${more(list ?? memberPointer(field.name))}`,
     };
   }
   const isKept = ({ pointer }: { readonly pointer: string }): boolean =>

@@ -213,16 +213,19 @@ function planDifferences(
   const persons = due.filter(({ pointer }) => !kept.has(pointer));
   const unmanaged = silent.filter((change) => !kept.has(placeOf(change)));
   const asConfigured = all.filter((change) => isAsConfigured(planning.input, asDesired, change));
-  const outdated = (): string[] =>
-    outdatedNames(planning.input, planning.references, definition, live.body, desired.scope);
+  const outdated = outdatedNames(planning.input, planning.references, definition, live.body, desired.scope);
   const place =
-    isOpen && moved.some((change) => !kept.has(placeOf(change))) && outdated().length === 0
+    isOpen && moved.some((change) => !kept.has(placeOf(change))) && outdated.length === 0
       ? otherPlace(definition, desired.body, live.body, (kind, id) => {
           const found = planning.references.resolve(kind, id, desired.scope);
           return 'value' in found ? found.value : id;
         })
       : null;
-  const held = all.filter((change) => place !== null && isStart(definition, change));
+  const { state } = definition.restore;
+  // Changes that would start a record in another place: creations leave such a record stopped too.
+  const held = all.filter(
+    ({ path, to }) => place !== null && state?.field === topMember(path) && to !== state.onCreation,
+  );
   const differing = all.filter((change) => !asConfigured.includes(change) && !held.includes(change));
   const untouchedReason = onlySetByActions(planning, definition, differing);
   const changes = untouchedReason === null ? differing : [];
@@ -242,7 +245,7 @@ function planDifferences(
     if (reason !== null) planning.addUntouched(definition.kind, reason, name);
   };
   const dangling =
-    outdated().length === 0 ? [] : named.filter((each) => isCompared(each) && !kept.has(placeOf(each)));
+    outdated.length === 0 ? [] : named.filter((each) => isCompared(each) && !kept.has(placeOf(each)));
   if (dangling.length === 0) leave(chosen);
   const isMoved = place !== null && (held.length > 0 || moved.some(isCompared));
   if (all.length + persons.length + unmanaged.length + dangling.length === 0 && !isMoved)
@@ -261,7 +264,7 @@ function planDifferences(
   });
   if (dangling.length > 0) {
     const step = apart('place', hiddenFields(definition, dangling));
-    const reason = joinedReasons([chosen, ...outdated(), copyAdvice(definition, dangling)]) ?? '';
+    const reason = joinedReasons([chosen, ...outdated, copyAdvice(definition, dangling)]) ?? '';
     planning.put(manual(step, 'needs_person', reason));
   }
   if (isMoved) {
@@ -310,11 +313,6 @@ function copyAdvice({ references }: ResourceDefinition, fields: readonly FieldCh
   const parents = references.filter(({ pointer }) => fields.some(({ path }) => path === pointer));
   const names = parents.map(({ kind }) => definitionOf(kind).title.one).join(' and ');
   return `create a copy by hand in the ${names} that takes its place, and delete this one only when the copy works; or accept the difference`;
-}
-
-/** True for a change that would start a record which creations leave stopped. */
-function isStart({ restore: { state } }: ResourceDefinition, { path, to }: FieldChange): boolean {
-  return state?.field === topMember(path) && to !== state.onCreation;
 }
 
 /** Says which differing fields that matter no request sets, or only a creation; null if there are none. */

@@ -205,20 +205,20 @@ function planRequest(
 }
 
 /**
- * What the record hangs from, and what else matters in it, where no request can say it: it is the service's own choice.
- * @param named keys and switches that are named as such
+ * Says that the service chooses the parent and other fields that matter, because no request sets them; null if there are none.
+ * @param named keys and switches, which are reported separately
  */
 function leftToService(
   definition: ResourceDefinition,
   desired: ParsedRecord,
   named: readonly string[],
 ): string | null {
-  const isSet = (pointer: string): boolean => (resolvePointer(desired.body, pointer) ?? null) !== null;
+  const hasValue = (pointer: string): boolean => (resolvePointer(desired.body, pointer) ?? null) !== null;
   const names = serviceFields(definition).flatMap(({ name }) =>
-    isSet(memberPointer(name)) && !named.includes(name) ? [name] : [],
+    hasValue(memberPointer(name)) && !named.includes(name) ? [name] : [],
   );
   return joinedReasons([
-    unsendableReferences(definition).some(isSet) ? placeChoice(definition) : null,
+    unsendableReferences(definition).some(hasValue) ? placeChoice(definition) : null,
     serviceChoice(names),
   ]);
 }

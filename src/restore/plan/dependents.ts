@@ -53,7 +53,8 @@ export function dependentsOf(
     below === null || other.scope.at(-1) !== below
       ? isReadWithin(other, within)
       : references.isRead(other.kind, within);
-  if (!isRead) return { unread: `the live ${other.title.many} that would go with it could not be read` };
+  if (!isRead)
+    return { unread: `the live ${other.title.many} that would be removed along with it could not be read` };
   const live = matching.kinds.get(other.kind)?.live ?? [];
   return { records: live.filter((record) => isRemovedWith(other, record, definition, removed)) };
 

@@ -46,7 +46,7 @@ function emptyDesired({ desired, live }: PlanInput): Refusal | null {
   return {
     guard: 'empty_desired',
     kind: null,
-    reason: `the desired state holds no record, and live holds ${live.records.length}`,
+    reason: `the desired state has no records, but live has ${live.records.length}`,
     hint: 'check FROM and the filters; `tidemark snapshots` lists pinned states',
   };
 }

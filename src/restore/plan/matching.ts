@@ -421,17 +421,13 @@ function matchByContent(
       ...ambiguous,
       ...both
         .filter(({ desired, live }) => desired.length + live.length > 2)
-        .map(({ desired, live }) => ({
-          name: contentName(definition, desired[0] ?? live[0]),
-          desired,
-          live,
-        })),
+        .map(({ desired, live }) => {
+          const [first] = desired;
+          const name = first === undefined ? '' : recordName(definition, first.body, first.id);
+          return { name, desired, live };
+        }),
     ],
   };
-}
-
-function contentName(definition: ResourceDefinition, record: ParsedRecord | undefined): string {
-  return record === undefined ? '' : recordName(definition, record.body, record.id);
 }
 
 /** The digest of the managed fields; null for a record that has a name or no managed field. */

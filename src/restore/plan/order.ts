@@ -205,7 +205,7 @@ export function orderNames(planning: Planning): void {
       const rival = (takers.get(name) ?? []).find((other) => other.draft.key !== draft.key);
       if (uniqueName !== null && rival !== undefined) {
         const reason =
-          `the desired state gives its name to ${titleAndName(rival.draft)} as well, and the service takes it once: ` +
+          `the desired state gives its name to ${titleOf(kind)} ${rival.draft.name} (${rival.draft.id}) as well, and the service takes it once: ` +
           'restore one of them with --id';
         planning.put(blocked(draft, 'name_taken', reason));
         continue;
@@ -269,10 +269,6 @@ function keptNameReason(
   return isRenamed
     ? `${which} has its name, and this plan does not rename that one: restore both, with --id ${draft.id} --id ${holder.id}`
     : `${which} has its name and keeps it: rename one of the two by hand, then restore again`;
-}
-
-function titleAndName({ kind, name, id }: Draft): string {
-  return `${titleOf(kind)} ${name} (${id})`;
 }
 
 /** The cycle of steps that wait for each other's names, beginning with this one; null if it is in none. */

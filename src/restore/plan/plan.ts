@@ -236,12 +236,6 @@ export type AddUntouched = (
   why?: Partial<Pick<UntouchedRecords, 'accepted' | 'ignored'>>,
 ) => void;
 
-/** Kinds whose records are created without parts that the API does not offer. */
-interface Lacking {
-  readonly kinds: readonly Kind[];
-  readonly reason: string;
-}
-
 /** Why the entire plan must not be applied. */
 export interface Refusal {
   readonly guard:
@@ -277,8 +271,8 @@ export interface Plan {
   readonly refused: readonly Refusal[];
   /** What was requested and could not be read; left out if empty. */
   readonly skipped?: readonly Skipped[];
-  /** Left out if empty. */
-  readonly lacking?: readonly Lacking[];
+  /** Kinds whose records are created without parts that the API does not offer; left out if empty. */
+  readonly lacking?: readonly { readonly kinds: readonly Kind[]; readonly reason: string }[];
   /** What to know before applying, one line each; left out if empty. */
   readonly warnings?: readonly string[];
   /** By kind, desired records below created ones that the filters leave out; left out if empty. */

@@ -168,7 +168,7 @@ function requireSomething({ desired, live }: PlanInput): void {
   if (sides.some(({ records, collections }) => records.length > 0 || collections.length > 0)) return;
   throw new TidemarkError(
     'not_found',
-    'nothing was compared: in neither state does a record match the filters',
+    'nothing was compared: no record in either state matches the filters',
     {
       hint: 'widen the filters; `tidemark doctor` shows whether the service answers and what the key can read',
     },

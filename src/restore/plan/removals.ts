@@ -62,12 +62,7 @@ export function planRemovals(planning: Planning, isAwaited: (live: ParsedRecord)
  */
 export function planDependentRemovals(planning: Planning): void {
   const { drafts, matching, input } = planning;
-  const dependent = new Map<Kind, ReturnType<typeof dependentKinds>>();
-  const dependentOn = (kind: Kind): ReturnType<typeof dependentKinds> => {
-    const known = dependent.get(kind) ?? dependentKinds(kind, input.definitions);
-    dependent.set(kind, known);
-    return known;
-  };
+  const dependentOn = (kind: Kind): readonly ResourceDefinition[] => dependentKinds(kind, input.definitions);
   // By key: the plan does not depend on the order of the records.
   const waiting = [...drafts.values()]
     .filter(({ action, kind }) => action === 'remove' && dependentOn(kind).length > 0)
@@ -92,7 +87,7 @@ export function planDependentRemovals(planning: Planning): void {
       const what = `${kept.definition.title.one} ${recordName(kept.definition, kept.record.body, kept.record.id)}`;
       obstacle ??= {
         obstacle: 'depends_on_blocked',
-        reason: `${what} would go with it, and is not to be removed`,
+        reason: `${what} would be removed along with it, but must stay`,
       };
     }
     if (obstacle !== null) {

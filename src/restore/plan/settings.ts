@@ -131,14 +131,11 @@ function allowingLine(definition: ResourceDefinition, names: readonly string[]):
   const derived = definition.restore.derived.map(({ field }) => field);
   const wanted = derived.length > 0 ? derived : names;
   const known = new Set(definition.fields.map(({ name }) => name));
-  const fields = wanted.map(
-    (name) => `${yamlKey(name)}: { ${known.has(name) ? '' : 'type: any, '}writable: true }`,
-  );
+  const fields = wanted.map((name) => {
+    const key = /^[A-Za-z_][\w-]*$/.test(name) ? name : JSON.stringify(name);
+    return `${key}: { ${known.has(name) ? '' : 'type: any, '}writable: true }`;
+  });
   return `definitions: { ${definition.kind}: { fields: { ${fields.join(', ')} } } }`;
-}
-
-function yamlKey(name: string): string {
-  return /^[A-Za-z_][\w-]*$/.test(name) ? name : JSON.stringify(name);
 }
 
 /** Pointers of references that neither the body nor the path of a creation contains: the service chooses the parent. */

@@ -13,7 +13,7 @@ export function storedPlan({ restore, plan: text, planHash }: RestoreRow): Plan 
     if (!(error instanceof TidemarkError)) throw error;
     throw damagedRestore(restore, 'its plan does not match its hash', error);
   }
-  throw damagedRestore(restore, 'its plan is another one than was approved');
+  throw damagedRestore(restore, 'its plan is not the one that was approved');
 }
 
 /** The error for a restore whose rows in the mirror were altered. */

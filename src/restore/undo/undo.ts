@@ -217,7 +217,7 @@ function notTakenBack(
   const staying = silent.map((each) => ({
     ...each,
     reason: kept.has(`${each.kind} ${each.id}`)
-      ? 'it is as before but for ids of records that were created again'
+      ? 'it is as before except for ids of records that were created again'
       : 'the restore created it, and the API cannot remove it',
   }));
   const noWay = applied.filter((each) => each.inverse === null && !whole.has(recordKey(each)));
@@ -229,7 +229,7 @@ function notTakenBack(
     ...[...Map.groupBy(overwritten, ({ places }) => places.join(', '))].flatMap(([places, same]) =>
       leftAlone(
         same,
-        `the secrets at ${places} stay as the restore sent them, since those before it are not known: check them at the service, and enter them by hand where others are right`,
+        `the secrets at ${places} stay as the restore sent them, since those before it are not known: check them at the service, and enter the right ones by hand`,
       ),
     ),
     ...leftAlone(unknown, 'the restore created it, and the service returned no id: look for it by its name'),
