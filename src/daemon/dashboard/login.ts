@@ -1,8 +1,9 @@
-/** The login form: a token in, a session cookie out. Only there where a token is configured. */
+/** The login form, which takes the token and sets a session cookie. Without a configured token there is none. */
 import { Hono, type Context } from 'hono';
 import { actorName } from '../../core/actor.ts';
 import type { Clock } from '../../core/clock.ts';
 import { plural } from '../../core/wording.ts';
+import { capital } from '../../report/document.ts';
 import {
   type Access,
   SESSION_COOKIE,
@@ -11,21 +12,20 @@ import {
   type WrongTokens,
 } from '../http/access.ts';
 import { localPath, requestText } from '../http/request.ts';
-import { capital } from '../../report/document.ts';
 import { bareHtml, PAGE_POLICY } from './layout.ts';
 import { markup, NOTHING } from './html.ts';
 
-interface LoginParts {
+export interface LoginParts {
   readonly access: Access;
   readonly clock: Clock;
   readonly wrongTokens: WrongTokens;
   /** The address that a request comes from. */
   readonly addressOf: (context: Context) => string;
-  /** True for a request that shows a session or a token. */
+  /** True for a request with a valid session or token. */
   readonly mayRead: (context: Context) => boolean;
-  /** Why a text cannot be a name, after `it`; null where it can. */
+  /** Why a text cannot be a name, as the end of a sentence; null for a valid name. */
   readonly nameProblem: (text: string) => string | null;
-  /** Why a proxy lets nobody in by the name that it sends; null without one. */
+  /** Why the name that a proxy sends is not accepted; null without a problem. */
   readonly userProblemOf: (context: Context) => string | null;
   readonly endSession: (context: Context) => void;
   /** Refuses what a page of another site sends. */
@@ -33,26 +33,16 @@ interface LoginParts {
 }
 
 export function createLogin(parts: LoginParts): Hono {
-  const {
-    access,
-    clock,
-    wrongTokens,
-    addressOf,
-    mayRead,
-    nameProblem,
-    userProblemOf,
-    endSession,
-    checkSameSite,
-  } = parts;
+  const { access, clock, mayRead, checkSameSite } = parts;
   const login = new Hono();
   login.get('/login', (context) => {
     const to = localPath(context.req.query('to'));
     if (!access.needsLogin || mayRead(context)) return context.redirect(to, 303);
-    // A link from another site brings no strict cookie along: asked for again from here, it comes.
+    // With a link from another site, browsers do not send a strict cookie; with a reload from here they do.
     const isForeign =
       context.req.header('sec-fetch-site') === 'cross-site' && context.req.query('again') === undefined;
     if (isForeign) context.header('Refresh', `0; url=/login?again=1&to=${encodeURIComponent(to)}`);
-    const problem = userProblemOf(context);
+    const problem = parts.userProblemOf(context);
     return page(context, loginHtml(to, problem === null ? null : `${capital(problem)}.`), 200);
   });
   login.post('/login', async (context) => {
@@ -60,20 +50,20 @@ export function createLogin(parts: LoginParts): Hono {
     const form = new URLSearchParams(await requestText(context));
     const to = localPath(form.get('to') ?? undefined);
     if (!access.needsLogin) return context.redirect(to, 303);
-    // The right one first: whatever others try, its owner gets in.
     const token = form.get('token')?.trim() ?? '';
-    // As anywhere else, who sends none has tried none: there is nothing to count or to log.
     const again = (problem: string): string => loginHtml(to, problem, form.get('username') ?? '');
+    // No token is not a wrong token: it is neither counted nor logged.
     if (token === '') return page(context, again('Invalid token.'), 401);
+    // Checked before the limit for wrong tokens: the right one is always accepted.
     if (!access.isToken(token)) {
-      const waitSeconds = await wrongTokens.add(addressOf(context));
+      const waitSeconds = await parts.wrongTokens.add(parts.addressOf(context));
       if (waitSeconds === 0) return page(context, again('Invalid token.'), 401);
       context.header('Retry-After', String(waitSeconds));
       const problem = `Too many invalid tokens: try again in ${plural(waitSeconds, 'second')}.`;
       return page(context, again(problem), 429);
     }
     const given = form.get('username') ?? '';
-    const wrong = nameProblem(given);
+    const wrong = parts.nameProblem(given);
     if (wrong !== null) return page(context, again(`The name ${wrong}: correct it, or leave it empty.`), 400);
     const name = actorName(given) ?? TOKEN_USER;
     context.header('Set-Cookie', cookie(context, access.newSession(name, clock.now()), SESSION_SECONDS));
@@ -81,9 +71,9 @@ export function createLogin(parts: LoginParts): Hono {
   });
   login.post('/logout', (context) => {
     checkSameSite(context);
-    // A form of another site does not send a strict cookie: it cannot end a session.
+    // The form of another site comes without the strict cookie, and ends no session.
     if (mayRead(context)) {
-      endSession(context);
+      parts.endSession(context);
       context.header('Set-Cookie', cookie(context, '', 0));
     }
     return context.redirect('/login', 303);
@@ -91,7 +81,7 @@ export function createLogin(parts: LoginParts): Hono {
   return login;
 }
 
-/** @param name as it was typed before */
+/** @param name what was typed before */
 function loginHtml(to: string, problem: string | null, name = ''): string {
   const described = problem === null ? NOTHING : markup` aria-invalid="true" aria-describedby="problem"`;
   const message =
@@ -114,7 +104,7 @@ function page(context: Context, text: string, status: 200 | 400 | 401 | 429): Re
 }
 
 function cookie(context: Context, value: string, seconds: number): string {
-  // Behind a proxy that speaks TLS, the cookie never travels without. This header anybody may send: it only binds the sender.
+  // Behind a proxy with TLS, the cookie is never sent without TLS. A client that forges this header restricts only itself.
   const secure = context.req.header('x-forwarded-proto')?.split(',')[0]?.trim() === 'https' ? '; Secure' : '';
   return `${SESSION_COOKIE}=${value}; Max-Age=${seconds}; Path=/; HttpOnly; SameSite=Strict${secure}`;
 }

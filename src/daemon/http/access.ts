@@ -1,9 +1,8 @@
 /**
- * Who may do what. Without a token, every user of this machine may read, and only the local token, which the command
- * line knows, may start something. With a token, everything except `/healthz` requires it: as `Authorization: Bearer`,
- * or as a session that the login form started.
+ * Who may do what. If no token is configured, every user of this machine may read, and only the local token, which the command line knows,
+ * starts something. If one is, all but the paths of `OPEN_PATHS` require it: as `Authorization: Bearer`, or as a session of the login form.
  */
-import { createHash, timingSafeEqual, randomBytes } from 'node:crypto';
+import { hash, timingSafeEqual, randomBytes } from 'node:crypto';
 import { isLoopback } from '../../core/local-url.ts';
 import type { Actor } from '../../core/actor.ts';
 import type { Clock } from '../../core/clock.ts';
@@ -15,7 +14,7 @@ import { Refusal } from './request.ts';
 /** A header of our own for webhook senders that cannot set `Authorization`. */
 export const TRIGGER_HEADER = 'Tidemark-Token';
 
-/** Which token allows a request: that of `http.token`, that of webhooks, which starts syncs only, or the command line's. */
+/** The token of a request: that of `http.token`, that of webhooks, which only starts syncs, or that of the command line. */
 export type ActingToken = 'http' | 'trigger' | 'local';
 
 /** The parts of a request that identify its client. */
@@ -23,7 +22,7 @@ export interface Caller {
   readonly host: string | undefined;
   /** The user whom a trusted proxy names; null without one. */
   readonly user: string | null;
-  /** Why what a trusted proxy says is nobody's name; null where it is one, or it says nothing. */
+  /** Why the name that a trusted proxy sends is not accepted; null without a problem. */
   readonly userProblem: string | null;
   readonly authorization: string | undefined;
   /** `TRIGGER_HEADER`. */
@@ -37,7 +36,7 @@ export interface Caller {
 
 interface AccessOptions {
   readonly token: Secret | null;
-  /** Starts syncs, and opens nothing else; none when absent. */
+  /** Only starts syncs; none when absent. */
   readonly triggerToken?: Secret | null;
   /** Made by the daemon for the command line on this machine. */
   readonly localToken: string;
@@ -55,14 +54,14 @@ export class Access {
     this.#localToken = localToken;
   }
 
-  /** True where a login is asked for. */
+  /** True where a token is configured. */
   get needsLogin(): boolean {
     return this.#token !== null;
   }
 
   /**
-   * Refuses requests with another `Host`: a web page whose name was made to resolve to this machine (DNS rebinding)
-   * could otherwise read as its visitor. Where a token is required that is not needed, because such a page has none.
+   * Refuses a `Host` that is not this machine: otherwise a web page whose name resolves to this machine (DNS rebinding) could read as its
+   * visitor. Not needed with a token, which such a page does not have.
    * @throws Refusal 421
    */
   checkHost({ host }: Caller): void {
@@ -75,7 +74,7 @@ export class Access {
     );
   }
 
-  /** True for who may read. `now`: milliseconds since the epoch. */
+  /** True for a client that may read. @param now milliseconds since the epoch */
   mayRead(caller: Caller, now: number): boolean {
     return (
       this.#token === null ||
@@ -92,8 +91,7 @@ export class Access {
   }
 
   /**
-   * For requests that start something: they need a token, and must not come from a page of another site. Returns the
-   * token that they have.
+   * Checks a request that starts something: it needs a token, which is returned, and must not come from a page of another site.
    * @throws Refusal 401, 403
    */
   checkMayAct(caller: Caller): ActingToken {
@@ -109,14 +107,13 @@ export class Access {
   }
 
   /**
-   * Who acts by a form of the dashboard: the user that a trusted proxy names, or the name given at the login, or
-   * `token@dashboard`.
+   * Who sends a form of the dashboard: the user that a trusted proxy names, the name given at the login, or `token@dashboard`.
    * @throws Refusal 401 without a session, 403 for a form of another site
    */
   actorOf(caller: Caller, now: number): Actor {
     checkSameSite(caller);
     if (caller.user !== null) {
-      // The proxy lets in whatever the user's browser sends; a form of ours always says where it comes from.
+      // The proxy accepts whatever the user's browser sends. Our own forms always come with one of these headers.
       if (caller.origin === undefined && caller.fetchSite === undefined) throw foreignPage();
       return { by: caller.user, via: 'proxy@dashboard' };
     }
@@ -128,7 +125,7 @@ export class Access {
     );
   }
 
-  /** Who looks at a page: the user that a trusted proxy names, or who logged in; null for nobody. */
+  /** The user that a trusted proxy names, or that logged in; null for nobody. */
   userOf(
     { user, cookie }: Caller,
     now: number,
@@ -138,23 +135,23 @@ export class Access {
     return name === null ? null : { name, isSession: true };
   }
 
-  /** True for the configured token, in a time that says nothing of it. */
+  /** True for the configured token; takes the same time for any text. */
   isToken(text: string): boolean {
     return this.#token !== null && isSame(text, this.#token.reveal());
   }
 
-  /** Begins a session of somebody; the value of its cookie. @throws TypeError where there is no token */
+  /** Begins a session; returns the value of its cookie. @throws TypeError if no token is configured */
   newSession(name: string, now: number): string {
     if (this.#token === null) throw new TypeError('there are no sessions without a token');
     return this.#sessions.begin(name, now);
   }
 
-  /** Ends the caller's session, wherever its cookie is kept. */
+  /** Ends the caller's session; copies of its cookie become invalid. */
   endSession({ cookie }: Caller): void {
     this.#sessions.end(cookie);
   }
 
-  /** True for a request that shows a token, and not a right one. */
+  /** True for a request with a wrong token. */
   isWrong(caller: Caller): boolean {
     const isShown = caller.trigger !== undefined || bearerOf(caller) !== undefined;
     return isShown && !this.isTrigger(caller) && !this.#hasBearer(caller);
@@ -167,7 +164,7 @@ export class Access {
   #bearerToken(caller: Caller): 'http' | 'local' | null {
     const given = bearerOf(caller);
     if (given === undefined) return null;
-    // Both are compared, so that the time does not reveal which one nearly matched.
+    // Both are always compared, so that the time reveals nothing.
     const [isRemote, isLocal] = [
       this.isToken(given),
       this.#localToken !== '' && isSame(given, this.#localToken),
@@ -177,10 +174,9 @@ export class Access {
 }
 
 /**
- * Refuses what a page of another site sends. Browsers send the origin of a form: a different one is another site, and
- * so is a hidden one (`null`: a sandboxed frame, or a page without referrer), unless `Sec-Fetch-Site` says that the
- * request comes from here. A browser that sends neither header may say with `Referer` which page it was. Clients other than
- * browsers send none of them.
+ * Refuses requests from pages of other sites. Browsers send the origin of a form. It must be ours; a hidden one (`null`, from a sandboxed
+ * frame or a page without referrer) counts as another site, unless `Sec-Fetch-Site` says that the request comes from here. Browsers that
+ * send neither header may send `Referer`. Other clients send none of the three.
  * @throws Refusal 403
  */
 export function checkSameSite({ origin, fetchSite, referer, host }: Caller): void {
@@ -210,46 +206,45 @@ function bearerOf({ authorization }: Caller): string | undefined {
   return /^Bearer +(\S+)\s*$/i.exec(authorization ?? '')?.[1];
 }
 
-/** By digest, so that lengths may differ. */
+/** Compares digests, since the lengths may differ. */
 function isSame(one: string, other: string): boolean {
-  const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
-  return timingSafeEqual(digest(one), digest(other));
+  return timingSafeEqual(hash('sha256', one, 'buffer'), hash('sha256', other, 'buffer'));
 }
 
-// Sessions of people who logged in. A session ends at logout, after a week, and with this process.
+// Sessions. A session ends at logout, after a week, and with this process.
 
-/** Who logged in with the token and gave no name. */
+/** The name of a person who gave none at the login. */
 export const TOKEN_USER = 'token@dashboard';
 
 export const SESSION_COOKIE = 'tidemark_session';
 /** How long a login lasts: a week. */
 export const SESSION_SECONDS = 7 * 24 * 60 * 60;
-/** More people than look at one daemon: the oldest sessions give way. */
+/** More than a daemon has users; the oldest sessions end first. */
 const MOST_SESSIONS = 1_000;
 
 class Sessions {
-  /** Whose each is and when it ends (milliseconds since the epoch), by a digest: what is kept opens nothing. */
+  /** By the digest of the cookie, which opens nothing: the user, and the end in milliseconds since the epoch. */
   readonly #open = new Map<string, { readonly name: string; readonly endsAt: number }>();
 
-  /** Begins one; returns the value of its cookie. */
+  /** Returns the value of the cookie. */
   begin(name: string, now: number): string {
     const value = randomBytes(32).toString('hex');
-    this.#open.set(digest(value), { name, endsAt: now + SESSION_SECONDS * 1000 });
+    this.#open.set(hash('sha256', value), { name, endsAt: now + SESSION_SECONDS * 1000 });
     const [oldest] = this.#open.keys();
     if (this.#open.size > MOST_SESSIONS && oldest !== undefined) this.#open.delete(oldest);
     return value;
   }
 
-  /** Whose the valid session of a `Cookie` header is; null for none. */
+  /** The user of the session in a `Cookie` header; null without a valid one. */
   nameOf(cookie: string | undefined, now: number): string | null {
     const value = sessionIn(cookie);
-    const session = value === null ? undefined : this.#open.get(digest(value));
+    const session = value === null ? undefined : this.#open.get(hash('sha256', value));
     return session !== undefined && session.endsAt > now ? session.name : null;
   }
 
   end(cookie: string | undefined): void {
     const value = sessionIn(cookie);
-    if (value !== null) this.#open.delete(digest(value));
+    if (value !== null) this.#open.delete(hash('sha256', value));
   }
 }
 
@@ -261,26 +256,22 @@ function sessionIn(cookie: string | undefined): string | null {
   return part?.slice(SESSION_COOKIE.length + 1) ?? null;
 }
 
-function digest(value: string): string {
-  return createHash('sha256').update(value).digest('hex');
-}
+// Wrong tokens, counted by address. A wrong token is answered with a delay. After a few of them the address is refused for a while, so
+// that guessing is noticed, and a client with an old token does not keep the daemon busy. The right token is always accepted.
 
-// Counts wrong tokens by address. The right token is always accepted. A wrong one is answered with a delay, and after a
-// few of them the address is refused for a while, so that guessing is noticed and a client with an old token does not
-// keep the daemon busy.
-/** From one address within a minute: typing mistakes, or a scraper that was forgotten. */
+/** Wrong tokens from one address within a minute: typing mistakes, or a forgotten scraper. */
 const MOST = 5;
 const WINDOW_MS = 60_000;
-/** Before a wrong token is answered. */
+/** The delay of the answer to a wrong token. */
 const DELAY_MS = 400;
-/** Answers that wait at the same time, of one address and of all: what waits holds its connection. */
+/** Answers delayed at the same time, for one address and for all; each holds a connection. */
 const MOST_DELAYED_PER_ADDRESS = 5;
 const MOST_DELAYED = 50;
-/** Addresses that are remembered; the one that was quiet for longest is forgotten. */
+/** Addresses that are remembered; the one that was quiet for longest is forgotten first. */
 const MOST_ADDRESSES = 10_000;
 
 interface Tries {
-  /** The latest ones, at most `MOST`; milliseconds of a clock that only goes forward. */
+  /** Times of the latest ones, at most `MOST`; monotonic milliseconds. */
   at: number[];
   delayed: number;
   loggedAt: number | null;
@@ -298,14 +289,14 @@ export class WrongTokens {
   }
 
   /**
-   * Records a wrong token, and waits as long as its response is to be delayed.
-   * @returns seconds until another wrong one is looked at; 0 where it was one of the first
+   * Counts a wrong token, and waits for the delay of its answer.
+   * @returns seconds for which the address is refused; 0 for one of the first wrong tokens
    */
   async add(address: string): Promise<number> {
     const now = this.#clock.monotonicMs();
     const group = addressGroup(address);
     const tries = this.#tries.get(group) ?? { at: [], delayed: 0, loggedAt: null };
-    // The end of the map is what was heard of last.
+    // The end of the map is the latest address.
     this.#tries.delete(group);
     this.#tries.set(group, tries);
     const [quietest] = this.#tries.keys();

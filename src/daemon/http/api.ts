@@ -1,4 +1,4 @@
-/** `/api/v1`: what the command line prints as JSON, from the living daemon (docs/http.md). */
+/** `/api/v1`: the JSON documents of the command line, served by the daemon (docs/http.md). */
 import type { HttpBindings } from '@hono/node-server';
 import { Hono, type Context } from 'hono';
 import { type Clock, realPause } from '../../core/clock.ts';
@@ -46,7 +46,7 @@ import {
 } from './request.ts';
 import { queueJobs, triggerBody, triggerSync, TriggerRate } from './run-requests.ts';
 
-/** One mirror, with what was computed of it before. */
+/** A mirror, and what was computed from it before. */
 export interface MirrorPages {
   readonly view: DaemonView;
   readonly drift: DriftNow;
@@ -58,13 +58,13 @@ interface ApiParts {
   readonly pagesOf: (view: DaemonView) => MirrorPages;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Refuses who may not set something going. */
+  /** Refuses a request that may not start something. */
   readonly checkMayAct: (context: Context) => ActingToken;
   readonly events: EventStreams;
 }
 
 const MOST_ROWS = 1_000;
-/** If no mirror of many is named: the number of mirrors that are opened at most. */
+/** The same for all of many mirrors: no more of them are opened than there are rows. */
 const MOST_ROWS_OF_ALL = 100;
 
 /** The routes below `/api/v1`. */
@@ -81,7 +81,7 @@ export function createApi(parts: ApiParts): Hono {
     const isOfAll = isOfAllMirrors(cells, query);
     const limit = numberIn(query, 'limit', 20, isOfAll ? MOST_ROWS_OF_ALL : MOST_ROWS);
     const before = numberIn(query, 'before', Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
-    // Each mirror has numbers of its own.
+    // Numbers of runs are those of one mirror.
     const views = query.has('before') ? [viewIn(cells, query)] : viewsIn(cells, query);
     const { rows, errors } = await rowsOf(
       isOfAll ? withNewestRuns(cells, limit, clock.now()) : views,
@@ -186,7 +186,7 @@ export function viewIn(cells: DaemonCells, query: URLSearchParams): DaemonView {
   });
 }
 
-/** True for a request that is about many mirrors and names none of them: it is answered without opening them all. */
+/** True for a request about many mirrors that names none of them: it is answered without opening them all. */
 function isOfAllMirrors(cells: DaemonCells, query: URLSearchParams): boolean {
   return (
     cells.isPerSource() && cells.cells().length > 1 && query.getAll('source').every((each) => each === '')
@@ -197,7 +197,7 @@ function sourceNameOf(view: DaemonView): string {
   return view.config().sources[0]?.name ?? '';
 }
 
-/** Those mirrors in which the newest rows are, by what is known of each: as many as there are rows at most. */
+/** The mirrors that may have the newest rows, by what is known of each: at most as many as there are rows. */
 function newestOf(
   cells: DaemonCells,
   limit: number,
@@ -234,22 +234,16 @@ function withNewestJobs(
   return newestOf(cells, limit, (source) => newest.get(source) ?? null);
 }
 
-/** Mirrors that are read without a pause. */
+/** Mirrors that are read between two turns of the event loop. */
 const READ_AT_ONCE = 5;
 
-interface SourceError {
-  readonly source: string;
-  readonly code: string;
-  readonly message: string;
-}
-
-/** Rows of several mirrors, and which of them could not be read. @throws TidemarkError where it is the only one */
+/** Rows of several mirrors, and which of them could not be read. @throws TidemarkError if the only one could not */
 async function rowsOf<Row>(
   views: readonly DaemonView[],
   read: (view: DaemonView) => readonly Row[],
-): Promise<{ readonly rows: Row[]; readonly errors: readonly SourceError[] }> {
+): Promise<{ readonly rows: Row[]; readonly errors: readonly object[] }> {
   const rows: Row[] = [];
-  const errors: SourceError[] = [];
+  const errors: object[] = [];
   for (const [index, view] of views.entries()) {
     if (index % READ_AT_ONCE === READ_AT_ONCE - 1) await realPause(0);
     try {
@@ -257,9 +251,9 @@ async function rowsOf<Row>(
     } catch (thrown) {
       if (views.length === 1) throw thrown;
       const { code, message, httpStatus } = asRefusal(thrown, view.config().knownSecrets);
-      // What was asked wrongly is wrong for all of them.
+      // A wrong request is wrong for all of them.
       if (httpStatus < 500) throw thrown;
-      // One that was never mirrored has none yet.
+      // A source that was never mirrored has no rows yet.
       if (asTidemarkError(thrown).code !== 'mirror_missing')
         errors.push({ source: sourceNameOf(view), code, message });
     }
@@ -267,7 +261,7 @@ async function rowsOf<Row>(
   return { rows, errors };
 }
 
-function withErrors(errors: readonly SourceError[]): object {
+function withErrors(errors: readonly object[]): object {
   return errors.length === 0 ? {} : { errors };
 }
 
@@ -285,7 +279,7 @@ async function statusShown(
   if (view !== undefined && views.length === 1) {
     await readBackups(view);
     const { drift } = pagesOf(view);
-    // Before the snapshot, which has the damage that it finds.
+    // Before the snapshot, which has the damage that this finds.
     const found = await drift.ofView(view, now);
     const snapshot = readHealthSnapshot(view, now, { finder: drift });
     const { mirror, sourceStatuses, lastJobs } = snapshot;
@@ -351,15 +345,16 @@ async function statusShown(
   );
 }
 
-/** @throws TidemarkError `reference_unknown` */
+/** The run with a number. @throws TidemarkError `reference_unknown` */
 export function runNamed(mirror: Mirror, text: string): RunRow {
-  const run = /^\d{1,9}$/.test(text) ? mirror.runs.get(Number(text)) : undefined;
-  const [now] = run === undefined ? [] : withInterrupted(mirror, [run]);
-  if (now !== undefined) return now;
-  if (/^\d{1,9}$/.test(text)) throw missingRun(mirror, Number(text));
-  throw new TidemarkError('reference_unknown', `there is no run ${nameText(text)}`, {
-    hint: '/runs lists the latest ones, /api/v1/runs does so as JSON',
-  });
+  if (!/^\d{1,9}$/.test(text))
+    throw new TidemarkError('reference_unknown', `there is no run ${nameText(text)}`, {
+      hint: '/runs lists the latest ones, /api/v1/runs does so as JSON',
+    });
+  const run = mirror.runs.get(Number(text));
+  const [shown] = run === undefined ? [] : withInterrupted(mirror, [run]);
+  if (shown === undefined) throw missingRun(mirror, Number(text));
+  return shown;
 }
 
 /** @throws TidemarkError `usage` for an unknown job */
@@ -372,7 +367,7 @@ function jobNameIn(query: URLSearchParams): JobName | undefined {
   });
 }
 
-/** @param isPerSource the jobs of a mirror as a whole are its source's */
+/** @param isPerSource true gives jobs about the entire mirror to its one source */
 function jobsAsked(
   view: DaemonView,
   query: URLSearchParams,
@@ -398,7 +393,7 @@ interface FoundDocuments {
   hasBaseline: boolean;
 }
 
-/** A document per source of the mirror, as the command line gives them. */
+/** Adds a document for each source of the mirror, as on the command line. */
 async function addDrift(
   found: FoundDocuments,
   { view, drift }: MirrorPages,
@@ -433,8 +428,8 @@ async function addDrift(
 }
 
 /**
- * Of many mirrors: how many findings are open in each, from memory, and the documents of some of those that have any.
- * `next` is the value of `after` for the following ones.
+ * The drift of many mirrors: from memory, how many findings are open in each, and the documents of the first `limit` that have any. `next`
+ * is the value of `after` for the following ones.
  */
 async function driftOfAll(
   cells: DaemonCells,
@@ -456,7 +451,7 @@ async function driftOfAll(
     .slice(after === '' ? 0 : names.indexOf(after) + 1)
     .filter(({ open }) => (open ?? 0) > 0);
   const shown = following.slice(0, limit);
-  // Of a mirror that cannot be read, nobody knows whether it has one.
+  // A mirror that cannot be read may have one.
   const hasBaseline = unreadable > 0 || cells.snapshot(clock.now()).withBaseline.size > 0;
   const found: FoundDocuments = { documents: [], errors: [], failures: [], hasBaseline };
   for (const { source } of shown) {
@@ -468,7 +463,6 @@ async function driftOfAll(
   return { schema: 'tidemark.reports/1', documents: found.documents, errors: found.errors, sources, next };
 }
 
-/** Without a baseline there is nothing to measure from. */
 function driftShown({ documents, errors, failures, hasBaseline }: FoundDocuments): object {
   const [only] = documents;
   const [failure] = failures;
@@ -479,11 +473,8 @@ function driftShown({ documents, errors, failures, hasBaseline }: FoundDocuments
 }
 
 function noBaseline(): TidemarkError {
-  return new TidemarkError(
-    'reference_unknown',
-    'no baseline is set: there is nothing to measure drift from',
-    {
-      hint: 'pin a state and set it: `tidemark snapshots pin NAME`, `tidemark snapshots baseline NAME`',
-    },
-  );
+  const message = 'no baseline is set: there is nothing to measure drift from';
+  return new TidemarkError('reference_unknown', message, {
+    hint: 'pin a state and set it: `tidemark snapshots pin NAME`, `tidemark snapshots baseline NAME`',
+  });
 }

@@ -1,8 +1,7 @@
-/** The entries of the audit log that were asked for, as `tidemark audit` and the dashboard show them: secrets are masked. */
+/** Searches the audit log for `tidemark audit` and the dashboard. Secrets in the entries are masked. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { scopeKey } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
-import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
@@ -23,11 +22,11 @@ import { maskedMeasured } from '../../report/drift-document.ts';
 import { maskedBody, maskedId, maskedPlace } from '../../report/mask.ts';
 import { isWithin, type Period } from '../../state/period.ts';
 
-/** What is left out narrows nothing. */
+/** A filter that is left out narrows nothing. */
 export interface AuditFilter {
   readonly period: Period;
   readonly actions?: readonly AuditAction[] | undefined;
-  /** As `isMeantBy` reads them. */
+  /** Read by `isMeantBy`. */
   readonly by?: readonly string[] | undefined;
   readonly sources?: readonly string[] | undefined;
   /** Entries returned at most. */
@@ -37,22 +36,23 @@ export interface AuditFilter {
 interface FoundEntries {
   /** Newest first. */
   readonly entries: readonly NamedEntry[];
-  /** How many the filter lets through, and how many there are. */
+  /** How many entries match the filter. */
   readonly count: number;
+  /** How many entries there are. */
   readonly of: number;
-  /** Numbers of the entries that are not as they were written, whatever the filter; newest first. */
+  /** Numbers of all altered entries, whatever the filter; newest first. */
   readonly altered: readonly number[];
-  /** Why the name of a record could not be read; null where all could. */
+  /** Why the name of a record could not be read; null if all could be. */
   readonly damage: TidemarkError | null;
 }
 
-/** Entries between two turns of the event loop: a look-up takes up to some milliseconds. */
+/** Entries between two turns of the event loop: to look up a name may take some milliseconds. */
 const SLICE = 10;
-/** The same of entries that are passed over. */
+/** The same for entries that do not match. */
 const PASSED_SLICE = 500;
 
 /**
- * Lets other work continue in between.
+ * Yields to other work in between.
  * @internal
  * @throws TidemarkError `mirror_corrupt` for an entry that cannot be read
  */
@@ -71,9 +71,9 @@ export async function findAuditEntries(
   return { entries, count, of, altered, damage };
 }
 
-/** What is found is shown so long while nothing writes the mirror: what changes a file and leaves no trace on it is seen then. */
+/** How long a result is kept while the file of the mirror looks unchanged: a change may leave its size and times as they were. */
 const KEPT_MS = 10 * 60_000;
-/** Questions of which it is remembered. */
+/** Searches whose results are kept. */
 const QUESTIONS_KEPT = 8;
 
 interface KeptEntries {
@@ -83,16 +83,13 @@ interface KeptEntries {
   readonly found: Promise<FoundEntries>;
 }
 
-/**
- * What was found last: a page that is looked at again has the log read and checked again only where any program wrote the
- * mirror's file since, or after some minutes.
- */
+/** Keeps the results of searches, so that an open page reads and checks the log again only after the mirror was written, or some minutes. */
 export class AuditSearchCache {
-  /** By question; the oldest first. */
+  /** By question, the oldest first. */
   readonly #kept = new Map<string, KeptEntries>();
 
   /**
-   * @param question what `filter` was made of: a period that ends now is another one at each look
+   * @param question identifies the search: the filter does not, as a period that ends now is different each time
    * @throws as `findAuditEntries`
    */
   async find(
@@ -121,8 +118,8 @@ export class AuditSearchCache {
 }
 
 /**
- * The entries that were asked for, newest first, in as many walks of the log as are begun: however many there are, few are in memory.
- * What is written after `survey` is in none.
+ * The entries that match a filter, newest first. Each iteration reads the log, so that few entries are in memory; entries that are
+ * written after `survey` are left out.
  */
 export class AuditWalk implements Iterable<NamedEntry> {
   readonly #mirror: Mirror;
@@ -130,10 +127,10 @@ export class AuditWalk implements Iterable<NamedEntry> {
   /** The newest entry that `survey` found. */
   #newest = Infinity;
   readonly #shown: (entry: AuditLogEntry) => NamedEntry;
-  /** Of the latest walk, as far as it got: how many entries the filter let through, and how many there were. */
+  /** In the latest iteration so far: how many entries matched, and how many there were. */
   count = 0;
   of = 0;
-  /** Numbers of the entries that are not as they were written, also of those that were not asked for; newest first. */
+  /** Numbers of the altered entries, also of those that did not match; newest first. */
   altered: number[] = [];
   /** Why the name of a record could not be read. */
   damage: TidemarkError | null = null;
@@ -150,7 +147,7 @@ export class AuditWalk implements Iterable<NamedEntry> {
     return undefined;
   }
 
-  /** One for each entry of the log; null where it is passed over. */
+  /** A step for each entry of the log; null for one that does not match or is beyond the limit. */
   *steps(): Generator<NamedEntry | null, undefined> {
     const { limit = Infinity } = this.#filter;
     this.damage = null;
@@ -162,7 +159,7 @@ export class AuditWalk implements Iterable<NamedEntry> {
     return undefined;
   }
 
-  /** A walk that looks up no names of records: how many there are, which sources they are about, and who did it (`whoText`). */
+  /** Reads the log without looking up names of records: how many entries there are, of which sources, and by whom (`whoText`). */
   survey(): {
     readonly count: number;
     readonly of: number;
@@ -199,7 +196,7 @@ function isAskedFor(
   { at, action, by, via, subject }: AuditLogEntry,
   { period, actions, by: people, sources }: AuditFilter,
 ): boolean {
-  // What it was about, and when, is not known.
+  // What an unreadable entry was about, and when, is unknown.
   if (subject.about === 'unreadable') return true;
   return (
     isWithin(period, at) &&
@@ -211,13 +208,13 @@ function isAskedFor(
 
 type Readable = Exclude<AuditSubject, { readonly about: 'unreadable' }>;
 
-/** A snapshot is a state of every source. */
+/** True for an entry about the source; a snapshot is about all sources. */
 function isAbout(subject: Readable, source: string): boolean {
   if (subject.about === 'snapshot') return true;
   return 'sources' in subject ? subject.sources.includes(source) : subject.source === source;
 }
 
-/** An entry, and why the name of its record cannot be read; null where it can, or there is none. */
+/** An entry, and why the name of its record could not be read; null if it could be, or has no record. */
 type NamedEntry = ShownEntry & { readonly damage: TidemarkError | null };
 
 type RecordName = Pick<NamedEntry, 'recordName' | 'damage'>;
@@ -225,25 +222,45 @@ type RecordName = Pick<NamedEntry, 'recordName' | 'damage'>;
 /** Names of records that are kept in memory. */
 const NAMES_KEPT = 10_000;
 
-/** Looks up a source's definitions and runs, and a record's name of a time, once, however many entries are about them. */
+/** Prepares entries. The definitions and runs of a source, and a name at a time, are looked up once, however many entries need them. */
 function prepareShown(mirror: Mirror, config: Config): (entry: AuditLogEntry) => NamedEntry {
-  const definitions = remembered((source) => definitionsFor(config, source));
+  const definitionsOf = remembered((source) => definitionsFor(config, source));
   const runsOf = remembered((source) => mirror.runs.list({ source, isPublished: true }));
   const names = new Map<string, RecordName>();
-  const nameOf: LookUps['nameOf'] = (subject, definition, at) => {
-    const { source, kind, scope, id, measured } = subject;
+  const nameOf = (
+    record: AcceptedRecord & { readonly measured: Measured | null },
+    definition: ResourceDefinition,
+    at: string,
+  ): RecordName => {
+    const { source, kind, scope, id, measured } = record;
     const then = runsOf(source).find(({ finishedAt }) => finishedAt !== null && finishedAt <= at)?.run;
     const runs = [then, measured?.baseline.run].filter((run) => run !== undefined);
     const key = JSON.stringify([source, kind, scopeKey(scope), id, runs]);
-    const name = names.get(key) ?? nameOrDamage(mirror, subject, definition, runs);
+    const name = names.get(key) ?? nameOrDamage(mirror, record, definition, runs);
     if (names.size >= NAMES_KEPT) names.clear();
     names.set(key, name);
     return name;
   };
-  return (entry) => shownEntry(mirror, entry, { definitions, nameOf });
+  return (entry) => {
+    const { subject } = entry;
+    const source = sourceOf(mirror, subject);
+    const definitions = definitionsOf(source ?? '');
+    const shown = { ...entry, recordName: null, fromRun: null, damage: null, source, definitions };
+    if (subject.about === 'acceptance') {
+      const definition = definitions(subject.kind);
+      const masked = {
+        ...subject,
+        id: maskedId(subject.id, definition),
+        path: maskedPlace(subject.path, definition),
+        measured: maskedMeasured(subject.measured, subject.path, definition),
+      };
+      return { ...shown, ...nameOf(subject, definition, entry.at), subject: masked };
+    }
+    if (subject.about === 'restore' && !subject.isRenumbered)
+      return { ...shown, fromRun: mirror.restores.plannedRun(subject.restore) };
+    return shown;
+  };
 }
-
-type DefinitionOf = (kind: Kind) => ResourceDefinition;
 
 function remembered<T>(look: (source: string) => T): (source: string) => T {
   const known = new Map<string, T>();
@@ -254,56 +271,16 @@ function remembered<T>(look: (source: string) => T): (source: string) => T {
   };
 }
 
-interface LookUps {
-  readonly definitions: (source: string) => DefinitionOf;
-  /** @param at of the entry */
-  readonly nameOf: (
-    record: AcceptedRecord & { readonly measured: Measured | null },
-    definition: ResourceDefinition,
-    at: string,
-  ) => RecordName;
-}
-
-function shownEntry(
-  mirror: Mirror,
-  entry: AuditLogEntry,
-  { definitions: definitionsOf, nameOf }: LookUps,
-): NamedEntry {
-  const { subject } = entry;
-  const source = sourceOf(mirror, subject);
-  const definitions = definitionsOf(source ?? '');
-  const shown = { ...entry, recordName: null, fromRun: null, damage: null, source, definitions };
-  switch (subject.about) {
-    case 'acceptance': {
-      const definition = definitions(subject.kind);
-      const masked = {
-        ...subject,
-        id: maskedId(subject.id, definition),
-        path: maskedPlace(subject.path, definition),
-        measured: maskedMeasured(subject.measured, subject.path, definition),
-      };
-      return { ...shown, ...nameOf(subject, definition, entry.at), subject: masked };
-    }
-    case 'restore':
-      return {
-        ...shown,
-        fromRun: subject.isRenumbered ? null : mirror.restores.plannedRun(subject.restore),
-      };
-    default:
-      return shown;
-  }
-}
-
 /** The one source that an entry is about; null for several. */
 function sourceOf(mirror: Mirror, subject: AuditSubject): string | null {
   if (subject.about === 'unreadable') return null;
   if ('source' in subject) return subject.source;
-  // A snapshot is the state of every source as of its run, whosever that run was.
+  // A snapshot has the state of every source, whichever source its run was of.
   const [only = null, ...others] = subject.about === 'snapshot' ? mirror.runs.sources() : subject.sources;
   return others.length > 0 ? null : only;
 }
 
-/** The audit log is read most where the mirror is damaged: a record without a sound body goes by its id. */
+/** In a damaged mirror, where the audit log matters most, a record with a damaged body goes by its id. */
 function nameOrDamage(...of: Parameters<typeof acceptedName>): RecordName {
   try {
     return { recordName: acceptedName(...of), damage: null };
@@ -313,17 +290,17 @@ function nameOrDamage(...of: Parameters<typeof acceptedName>): RecordName {
   }
 }
 
-/** Entries that a line names, or that have a line. */
+/** Entries, runs and rows that are named; more are counted. */
 const NAMED = 5;
 
 /**
- * What is wrong with the log or with the runs whose root hash is given with it, a line each; empty where nothing is. Where each entry is as it was written, its end may be gone: what
- * the last ones were about has none then.
- * @param altered entries that are not as they were written, newest first
+ * What is wrong with the log and with runs, whose root hashes are printed with it, a line each; empty if nothing is. If no entry was altered,
+ * the last entries may have been deleted: then the rows that they were about have no entry, and are listed.
+ * @param altered numbers of the altered entries, newest first
  */
 export function contradictedLines(altered: readonly number[], mirror: Mirror): string[] {
   const unlike = mirror.auditEntriesUnlikeSealed();
-  // Many runs may have sealed the same entry.
+  // Several runs may have sealed the same entry.
   const sealed = [...Map.groupBy(unlike, ({ entry }) => entry).values()].flatMap(([first]) => first ?? []);
   const more = sealed.length - NAMED;
   const isWhole = altered.length + sealed.length === 0;
@@ -342,7 +319,7 @@ export function contradictedLines(altered: readonly number[], mirror: Mirror): s
   ];
 }
 
-/** Such lines without what sets them apart on a terminal. */
+/** Such lines without the indentation and arrows of a terminal. */
 export function plainLines(lines: readonly string[]): string[] {
   return lines.map((line) => line.replace(/^ +(?:→ )?/, ''));
 }
@@ -359,7 +336,7 @@ function alteredText(entries: readonly number[]): string[] {
   ];
 }
 
-/** Why some records go by their ids, and what to do about it; empty if all have names. */
+/** Says why records go by their ids, and what to do about it; empty for null. */
 export function damageNotes(damage: TidemarkError | null): string[] {
   if (damage === null) return [];
   return [
@@ -368,12 +345,12 @@ export function damageNotes(damage: TidemarkError | null): string[] {
   ];
 }
 
-/** The record of an acceptance, or of an entry on one. */
+/** The record of an acceptance, or of its entry in the audit log. */
 type AcceptedRecord = Pick<DriftAcceptance, 'source' | 'kind' | 'scope' | 'id'>;
 
 /**
- * The record as of these runs, as it was last seen, and as the baseline has it (an element that is gone goes by its index there); in each
- * under the id of the acceptance, then under those that a restore gave it since, or replaced.
+ * The bodies of a record as of these runs, then of the latest run, then of the baseline (which still has elements that are gone since). In
+ * each, it is looked for by the id of the acceptance, then by the ids that restores mapped to or from it.
  */
 export function* acceptedBodies(
   mirror: Mirror,
@@ -381,7 +358,7 @@ export function* acceptedBodies(
   runs: readonly number[] = [],
 ): Generator<JsonValue> {
   let others: readonly { readonly scope: Scope; readonly id: string }[] | undefined;
-  // The baseline is looked for, and checked, only where the latest run has not what is asked for.
+  // The baseline is read, and checked, only if the other states did not suffice.
   const states = [() => mirror.runs.latest(source)?.run, () => mirror.snapshots.baseline()?.run];
   for (const state of [...runs.map((run) => () => run), ...states]) {
     const run = state();
@@ -400,7 +377,7 @@ export function* acceptedBodies(
   }
 }
 
-/** What the record of an acceptance is called, in the first state that has it; its id where it has no name; secrets masked. */
+/** The name of the record of an acceptance, in the first state that has it, else its id; secrets masked. */
 export function acceptedName(
   mirror: Mirror,
   record: AcceptedRecord,

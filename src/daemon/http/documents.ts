@@ -72,7 +72,7 @@ export function requestDocument(request: number, status: RequestStatus): object 
   };
 }
 
-/** `tidemark.health/1`, as `/readyz` answers it; with `cells`, and many mirrors, their slots and rate groups. */
+/** `tidemark.health/1`, the answer of `/readyz`. @param cells adds their slots and rate groups, if each source has its own mirror */
 export function healthDocument(health: Health, at: string, cells: DaemonCells | null = null): object {
   return {
     schema: 'tidemark.health/1',
@@ -90,11 +90,11 @@ export function healthDocument(health: Health, at: string, cells: DaemonCells | 
   };
 }
 
-/** The same for people, a line each. */
+/** The same as text for people. */
 export function healthText(health: Health, cells: DaemonCells): string {
-  const told = withoutRepeatedReasons([health, ...health.sources].flatMap(({ reasons }) => reasons));
+  const shown = withoutRepeatedReasons([health, ...health.sources].flatMap(({ reasons }) => reasons));
   const lines = (reasons: readonly HealthReason[]): string[] =>
-    reasons.filter((reason) => told.includes(reason)).map(line);
+    reasons.filter((reason) => shown.includes(reason)).map(line);
   const line = (reason: HealthReason): string =>
     `  ${reason.state}: ${reason.message}${failedAt(reason)}${reason.hint === null ? '' : ` → ${reason.hint}`}`;
   const sources = health.sources
@@ -103,17 +103,17 @@ export function healthText(health: Health, cells: DaemonCells): string {
   return `${[health.state, ...lines(health.reasons), ...sources, ...slotLines(cells)].join('\n')}\n`;
 }
 
-/** The worst first, and else as configured. */
+/** The worst first. */
 function byState(a: { readonly state: HealthState }, b: { readonly state: HealthState }): number {
   return HEALTH_STATES.indexOf(b.state) - HEALTH_STATES.indexOf(a.state);
 }
 
-/** The error of a job is of that time, whatever it says in the present tense. */
+/** When a job failed, since its error may no longer be true. */
 function failedAt({ code, since }: HealthReason): string {
   return code === 'job_failed' && since !== null ? ` (at ${localTime(since)})` : '';
 }
 
-/** With many mirrors: how many jobs run, and which sources wait for each other. */
+/** If each source has its own mirror: how many jobs run, and which sources wait for each other. */
 function slotLines(cells: DaemonCells): string[] {
   if (!cells.isPerSource()) return [];
   const { count, used } = cells.slots();
@@ -127,18 +127,18 @@ function reasonDocument({ code, state, message, since, hint }: HealthReason): ob
   return { code, state, message, since, hint };
 }
 
-/** What a status shows beside health. */
+/** What a status shows in addition to health. */
 interface StatusView extends Pick<DaemonView, 'startedAt' | 'schedules' | 'running' | 'queued' | 'stats'> {
-  /** With many mirrors, as the configuration has it. */
+  /** If each source has its own mirror, the pattern of the configuration. */
   readonly mirrorPath: string;
-  /** Of `sourceDocuments`. */
+  /** Made by `sourceDocuments` or `sourceSummary`. */
   readonly sources: readonly object[];
   configProblem(): TidemarkError | null;
 }
 
 /**
- * `tidemark.status/1` as `tidemark status --json` prints it, with what only the running daemon knows. Keys may be added within the
- * version, never renamed. Times are ISO 8601 UTC.
+ * `tidemark.status/1` as `tidemark status --json` prints it, and what only the running daemon knows. Within the version, keys may be added,
+ * but not renamed. Times are ISO 8601 UTC.
  */
 export function statusDocument(view: StatusView, snapshot: HealthSnapshot): object {
   const { health, now } = snapshot;
@@ -165,13 +165,13 @@ export function statusDocument(view: StatusView, snapshot: HealthSnapshot): obje
       })),
       running: view.running().map((job) => ({
         ...runningDocument(job),
-        // Not in the stream of events, which has one for each change.
+        // Not in `runningDocument`: the stream of events would send it every second.
         silent_seconds: job.silentMs === undefined || job.silentMs === null ? null : job.silentMs / 1000,
         paused_until: job.pausedUntil === undefined ? null : isoTime(job.pausedUntil),
         waits_for: job.waitsFor ?? null,
       })),
       queued: view.queued().map((job) => ({
-        ...queuedJobDocument(job),
+        ...queuedDocument(job),
         ...{ waits_for: job.waitsFor ?? null, since: job.since ?? null },
       })),
       requests: view.stats().map((stats) => ({
@@ -187,14 +187,14 @@ export function statusDocument(view: StatusView, snapshot: HealthSnapshot): obje
   };
 }
 
-/** What the sync of a source that is under way has read so far; null for none. */
+/** What the running sync of a source has read so far; null if none is running. */
 export function progressOf(view: Pick<DaemonView, 'running'>, source: string): RunProgress | null {
   return view.running().find((job) => job.name === 'sync' && job.source === source)?.progress ?? null;
 }
 
-/** What is running and waiting. */
+/** The running and waiting jobs. */
 export function activityDocument(view: Pick<DaemonView, 'running' | 'queued'>): object {
-  return { running: view.running().map(runningDocument), queued: queuedDocument(view) };
+  return { running: view.running().map(runningDocument), queued: view.queued().map(queuedDocument) };
 }
 
 function runningDocument({ job, name, source, trigger, startedAt, progress }: RunningJob): object {
@@ -208,11 +208,7 @@ function runningDocument({ job, name, source, trigger, startedAt, progress }: Ru
   };
 }
 
-function queuedDocument(view: Pick<DaemonView, 'queued'>): object[] {
-  return view.queued().map(queuedJobDocument);
-}
-
-function queuedJobDocument({ name, source, trigger }: ReturnType<DaemonView['queued']>[number]): object {
+function queuedDocument({ name, source, trigger }: ReturnType<DaemonView['queued']>[number]): object {
   return { name, source, trigger };
 }
 

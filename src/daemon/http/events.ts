@@ -1,6 +1,6 @@
 /**
- * `GET /api/v1/events`: the current activity of the daemon as server-sent events. One timer computes it for all
- * subscribers, and runs only while there are any.
+ * `GET /api/v1/events`: the activity of the daemon as server-sent events. One timer computes it for all subscribers; without any, it
+ * does not run.
  */
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
@@ -9,14 +9,14 @@ import type { DaemonCells } from '../cells.ts';
 import { activityDocument } from './documents.ts';
 import { Refusal } from './request.ts';
 
-/** Each holds a connection: more pages than are open on the walls of an office. */
+/** Each holds a connection; enough for the pages that an office has open. */
 const MOST_SUBSCRIBERS = 40;
 const POLL_MS = 1_000;
 /** Well below the time after which a connection without traffic is closed (`server/http-server.ts`). */
 const HEARTBEAT_MS = 10_000;
-/** A stream ends after that, and the client connects again: then it is checked again who asks. */
+/** How long a stream lasts. Then the client connects again, and its access is checked again. */
 const LONGEST_MS = 15 * 60_000;
-/** How long ending a stream may take until its connection is closed anyway. */
+/** How long a stream may take to end before its connection is closed. */
 const END_MS = 1_000;
 
 interface Subscriber {
@@ -40,7 +40,7 @@ export class EventStreams {
     this.#clock = clock;
   }
 
-  /** The open stream of a new subscriber. @throws Refusal 503 if there are as many as may be, or the server closes */
+  /** The stream of a new subscriber. @throws Refusal 503 if there are too many, or the server closes */
   open(outgoing: ServerResponse): ReadableStream<Uint8Array> {
     if (this.#subscribers.size >= MOST_SUBSCRIBERS || this.#end.signal.aborted) {
       const hint = 'GET /api/v1/status has the same at one moment';
@@ -61,7 +61,7 @@ export class EventStreams {
     });
   }
 
-  /** Ends every stream; resolves when the clients have the end, or after a second. */
+  /** Ends all streams; resolves once the clients have received the end, or after a second. */
   async close(): Promise<void> {
     this.#end.abort();
     const ended = [...this.#subscribers].map(async (subscriber) => {
@@ -79,7 +79,7 @@ export class EventStreams {
       try {
         await this.#clock.sleep(POLL_MS, this.#end.signal);
       } catch {
-        // Closed: the sleep ends only by its signal.
+        // Closed: only the signal rejects the sleep.
         break;
       }
       const text = activityText(this.#cells);
@@ -88,7 +88,7 @@ export class EventStreams {
     this.#isTicking = false;
   }
 
-  /** The text where it is new, a heartbeat where nothing was sent for a while; nothing to who has not read the last. */
+  /** Sends a new text, or a heartbeat after a while without one; nothing to a client that has not read the last. */
   #send(subscriber: Subscriber, text: string): void {
     const { controller, since } = subscriber;
     const now = this.#clock.monotonicMs();

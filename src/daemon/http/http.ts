@@ -1,4 +1,4 @@
-/** The daemon's HTTP side: health, metrics, JSON, dashboard and replica behind one address (docs/http.md). */
+/** The HTTP server of the daemon: health, metrics, JSON, dashboard and replica (docs/http.md). */
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { type HttpBindings, getRequestListener } from '@hono/node-server';
@@ -16,12 +16,12 @@ import type { Application, ShellOptions } from './shell.ts';
 
 export interface RunningHttpServer {
   readonly url: string;
-  /** Stops: what is being answered is answered, connections end. */
+  /** Finishes the answers under way, and closes all connections. */
   close(): Promise<void>;
 }
 
 /**
- * Starts to listen.
+ * Starts the server.
  * @throws TidemarkError `config_invalid` for an address that is not loopback without a token, `port_in_use`, `usage` for
  * an address that is not of this machine
  */
@@ -49,7 +49,7 @@ export async function startHttp(cells: DaemonCells, options: HttpOptions): Promi
 }
 
 /**
- * Listens for an application, and closes after `beforeLast`, which waits for what is being answered.
+ * Listens for an application. Before `close` closes the last connections, it calls `beforeLast`, which waits for the answers under way.
  * @throws TidemarkError as `startHttp`
  */
 export async function listen(
@@ -60,9 +60,7 @@ export async function listen(
     throw new TidemarkError(
       'config_invalid',
       `${host} is not a loopback address: everybody who reaches it could read the mirror`,
-      {
-        hint: 'set http.token or http.tokenFile, or listen on 127.0.0.1',
-      },
+      { hint: 'set http.token or http.tokenFile, or listen on 127.0.0.1' },
     );
   }
   const path = publicPathOf(publicUrl);
@@ -70,7 +68,7 @@ export async function listen(
     async (request: Request, bindings: unknown) =>
       withPublicPath(await application.fetch(request, bindings as HttpBindings), path),
     {
-      // Node's own Request and Response stay as they are: a client runs in this process.
+      // Node's own Request and Response must stay as they are: a client runs in this process too.
       overrideGlobalObjects: false,
       errorHandler: (error) => {
         log.debug({ err: error }, 'a request could not be read');
@@ -81,12 +79,12 @@ export async function listen(
   const server = createBoundedServer((incoming, outgoing, isCrowded) => {
     const { host: asked } = incoming.headers;
     incoming.url = withoutPublicPath(incoming.url ?? '/', path);
-    // Whoever decides whether this process lives is answered at any time.
+    // The check that decides whether this process is restarted is always answered.
     if (isCrowded && incoming.url !== '/healthz') {
       refuse(outgoing, CROWDED);
       return;
     }
-    // Before anything makes a URL of it.
+    // Checked before a URL is made of it.
     if (asked !== undefined && !isHost(asked)) {
       refuse(outgoing, MALFORMED);
       return;

@@ -1,6 +1,6 @@
 /**
- * The path of `http.publicUrl`, below which people see the server. Requests come with it or without it, as the proxy in front keeps or
- * strips it; whatever an answer leads to has it. Both are done at the socket, so that nothing behind it knows of the path.
+ * The path of `http.publicUrl`, below which people see the server. Requests have it or not, as the proxy in front keeps or strips it; the
+ * links of answers always get it. It is removed and added next to the socket, so that no other code knows of it.
  */
 
 /** `/tidemark` of `https://ops.example.com/tidemark`; empty without a path. */
@@ -8,7 +8,7 @@ export function publicPathOf(publicUrl: string | null | undefined): string {
   return URL.parse(publicUrl ?? '')?.pathname.replace(/\/+$/, '') ?? '';
 }
 
-/** The target of a request, as the server has it. */
+/** The target of a request without the path. */
 export function withoutPublicPath(target: string, path: string): string {
   if (path === '' || !target.startsWith(path)) return target;
   const rest = target.slice(path.length);
@@ -16,13 +16,13 @@ export function withoutPublicPath(target: string, path: string): string {
   return rest === '' || rest.startsWith('?') ? `/${rest}` : target;
 }
 
-/** In tags alone: what records hold is escaped, and cannot be one. */
+/** Links in tags; the contents of records are escaped, and contain no tags. */
 const LINKS = /(<(?:a|form|link)\b[^>]*? (?:href|action)=")(\/[^"]*)/g;
 
-/** An answer as it is sent: its links, forms, redirects and cookies are those of the path. */
+/** The answer with the path in its links, forms, redirects and cookies. */
 export async function withPublicPath(answer: Response, path: string): Promise<Response> {
   if (path === '') return answer;
-  // One that is there already is of a page that the browser named (`Referer`).
+  // A link back to the page in `Referer` has the path already.
   const below = (place: string): string => (place.startsWith(`${path}/`) ? place : `${path}${place}`);
   const headers = new Headers(answer.headers);
   const location = headers.get('Location');

@@ -1,7 +1,7 @@
 /**
- * Restores that are planned and applied in the dashboard (`http.allowRestore`). Both are commands of this very program in a
- * process of its own: `restore --out FILE` plans, `daemon-apply FILE` sends exactly that plan, as `apply` does: journals it, and
- * refuses it if the service has changed since. Only that process opens a client that writes.
+ * Restores that are planned and applied in the dashboard (`http.allowRestore`), by two commands of this program, each in a process of its
+ * own: `restore --out FILE` makes the plan; `daemon-apply FILE` applies exactly that plan, as `apply` does: it refuses a plan if the service
+ * has changed since, and keeps the journal. Only that process opens a client that writes.
  */
 import { randomBytes } from 'node:crypto';
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
@@ -15,8 +15,8 @@ import { type Plan, isExecutable, planDocument, readPlan } from '../../restore/p
 import { planDirectory } from '../plan-directory.ts';
 
 /**
- * Runs this program with these arguments, beside the options that say where the configuration is.
- * @param order sent to the command over its channel: nobody can give it on a command line
+ * Runs this program with these arguments and the options for its configuration.
+ * @param order sent over the channel of the process, so that it cannot be given on a command line
  */
 export type RunCommand = (
   args: readonly string[],
@@ -24,14 +24,14 @@ export type RunCommand = (
   order?: ApplyOrder,
 ) => Promise<{ readonly code: number | null; readonly stderr: string }>;
 
-/** Whom `daemon-apply` applies a plan for, and how the dashboard knew them: it is journaled as theirs. */
+/** The user for whom `daemon-apply` applies a plan, who is named in the journal. */
 export interface ApplyOrder {
   readonly actor: Actor;
 }
 
-/** Plans that are kept; the oldest that is not being applied gives way. */
+/** Plans that are kept; the oldest is dropped first, unless it is being applied. */
 const KEPT = 20;
-/** How long the steps under way may take to end when the daemon stops; the journal knows the rest. */
+/** How long the daemon, when it stops, waits for the steps under way; `restore --resume` continues from the journal. */
 const END_MS = 5_000;
 const MOST_OUTPUT = 4_000;
 
@@ -43,21 +43,21 @@ export interface RestoreCommand {
 
 export interface PageRestore extends RestoreCommand, Actor {
   readonly id: string;
-  /** Of the page that it was made from. */
+  /** The query of the page on which it was made. */
   readonly query: string;
   readonly madeAt: string;
   state: 'planning' | 'planned' | 'applying' | 'ended';
-  /** Null while it is made, and where that failed. */
+  /** Null while it is being made, and if that failed. */
   plan: Plan | null;
-  /** What went wrong, or what the command had to say. */
+  /** What the command printed for people, or what went wrong. */
   message: string;
-  /** Of `apply`. */
+  /** Of the command that failed to make the plan, or that applied it; null before. */
   exitCode: number | null;
-  /** When `apply` began, ISO 8601; null before. Plans that do the same have the same hash: the restore of this one began later. */
+  /** When `apply` began, ISO 8601; null before. Equal plans have the same hash: their restores began at other times. */
   appliedAt: string | null;
 }
 
-/** A text that does not confirm the plan: nothing was sent, and it can be typed again. */
+/** The text that was typed does not confirm the plan. Nothing was sent, and it can be typed again. */
 export class WrongConfirmation extends TidemarkError {
   readonly restore: PageRestore;
 
@@ -91,7 +91,7 @@ export class PageRestores {
       clock: Clock;
       log: Logger;
       mirrorPath: () => string;
-      /** Called when a plan was applied, whatever came of it. */
+      /** Called after a plan was applied, whatever the result. */
       onApplied: (source: string, actor: Actor) => void;
     },
   ) {
@@ -113,8 +113,7 @@ export class PageRestores {
 
   /**
    * Begins to make a plan.
-   * @param args of `tidemark restore`, without `--apply`
-   * @throws TidemarkError `throttled` while another one is made or applied
+   * @throws TidemarkError `throttled` while another one is being made or applied
    */
   plan(
     { source, args, query }: Pick<PageRestore, 'source' | 'args' | 'query'>,
@@ -179,12 +178,12 @@ export class PageRestores {
     return restore;
   }
 
-  /** True where somebody may come back to a plan or a restore. */
+  /** True where a user may come back to a plan or a restore. */
   isInUse(): boolean {
     return this.#known.size > 0;
   }
 
-  /** Ends what runs: the command finishes the steps under way, and the journal knows the rest. */
+  /** Ends the command that runs, which finishes the steps under way. */
   async close(): Promise<void> {
     this.#end.abort();
     if (this.#work !== null) await settlesWithin(this.#work, END_MS, this.#clock);
@@ -197,7 +196,7 @@ export class PageRestores {
     });
   }
 
-  /** The state that `work` ends with is shown once the next one may begin. */
+  /** Runs `work`, which returns the next state. That is set only when another plan may begin. */
   #begin(restore: PageRestore, work: (file: string) => Promise<PageRestore['state']>): void {
     const done = async (): Promise<PageRestore['state']> => {
       const directory = planDirectory(this.#mirrorPath());
@@ -224,7 +223,7 @@ export class PageRestores {
   }
 }
 
-/** What a command said to people, without its log and what it says of the file, which is gone when this is read. */
+/** What a command printed for people: without its log, and lines about the file, which is deleted by then. */
 function saidIn(stderr: string, file: string): string {
   const lines = stderr.split('\n').filter((line) => !line.includes(file) && !line.startsWith('{"level":'));
   return lines.join('\n');

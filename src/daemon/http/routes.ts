@@ -1,4 +1,4 @@
-/** All routes, and the checks that every request passes before. */
+/** All routes of the daemon. */
 import type { HttpBindings } from '@hono/node-server';
 import { type Context, Hono } from 'hono';
 import type { LoadedConfig } from '../../config/mirrors.ts';
@@ -138,7 +138,7 @@ export function createRoutes(
       return viewIn(cells, query);
     } catch (error) {
       const refusal = asRefusal(error);
-      // Defects go where all of them go.
+      // The application logs defects.
       if (refusal.httpStatus === 500) throw error;
       return refusal;
     }
@@ -146,10 +146,10 @@ export function createRoutes(
   const [only] = cells.cells();
   if (!cells.isPerSource() && only !== undefined) application.route('/', pagesOf(only));
   else {
-    // The pages of one mirror, chosen by `?source=NAME`; without it the page of all.
+    // `?source=NAME` chooses the mirror; without it, the page of all sources is shown.
     application.use('*', async (context: Context<{ Bindings: HttpBindings }>) => {
       const { pathname, searchParams } = new URL(context.req.url);
-      // Whatever is accepted, `/` is a page.
+      // `/` is always a page, whatever the request accepts.
       const isPage = pathname === '/' || wantsPage(context);
       if (!searchParams.has('source') && cells.cells().length !== 1 && isPage) {
         if (pathname === '/') return allSourcesPage(pages, context, cells.summaries());
@@ -179,20 +179,16 @@ function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw new Refusal(
-      400,
-      'usage',
-      'the request is not JSON',
-      'send a message of the Model Context Protocol',
-    );
+    const hint = 'send a message of the Model Context Protocol';
+    throw new Refusal(400, 'usage', 'the request is not JSON', hint);
   }
 }
 
-// What is kept for the pages of a mirror: of the latest ones that were looked at.
+// What is kept in memory for the pages of the mirrors that were used last.
 
 interface KeptPages extends MirrorPages {
   readonly dayCounts: DayCounts;
-  /** Null without a program to run. */
+  /** Null if the program cannot be run. */
   readonly pageRestores: PageRestores | null;
   application: Application | null;
 }
@@ -214,7 +210,7 @@ class PagesByMirror {
     this.#kept.set(view, found);
     for (const [other, { pageRestores }] of this.#kept) {
       if (this.#kept.size <= MOST_KEPT) break;
-      // Plans and restores under way are found again.
+      // Plans and running restores must be found again.
       if (pageRestores?.isInUse() === true) continue;
       this.#kept.delete(other);
     }
@@ -227,23 +223,18 @@ class PagesByMirror {
   }
 }
 
-// The replicas below `/replica`: one of each source, and of the only one without its name.
-
-interface Mounted {
-  readonly replica: Replica;
-  readonly application: Hono<{ Bindings: HttpBindings }>;
-}
+// The replicas, at `/replica/SOURCE/api/`; the only source also at `/replica/api/`.
 
 class Replicas {
-  readonly #create: (source: string, pathPrefix: string) => Replica | null;
+  readonly #create: NonNullable<HttpOptions['replica']>;
   readonly #config: () => LoadedConfig;
   readonly #proxies: TrustedProxies;
   readonly #closing = new AbortController();
-  readonly #mounted = new Map<string, Mounted>();
+  readonly #mounted = new Map<string, { readonly replica: Replica; readonly application: Application }>();
   #madeFor: LoadedConfig | null = null;
 
   constructor(
-    create: (source: string, pathPrefix: string) => Replica | null,
+    create: NonNullable<HttpOptions['replica']>,
     config: () => LoadedConfig,
     proxies: TrustedProxies,
   ) {
@@ -253,10 +244,10 @@ class Replicas {
   }
 
   /**
-   * What answers a path below `/replica`.
+   * The application for a path below `/replica`.
    * @throws Refusal 404 for a source that does not exist, and where the replica has no token
    */
-  at(path: string): Hono<{ Bindings: HttpBindings }> {
+  at(path: string): Application {
     const config = this.#config();
     if (this.#madeFor !== config) this.#discard();
     this.#madeFor = config;
@@ -303,13 +294,13 @@ function closed({ replica: { tokenFile } }: LoadedConfig): Refusal {
 }
 
 export interface HttpOptions extends ShellOptions {
-  /** The tools at `/mcp`; none when absent. */
+  /** The MCP server at `/mcp`; none when absent. */
   readonly mcp?: { answer(request: Request, body: unknown): Promise<Response>; close(): void };
   /**
-   * Makes the replica of a source, with `pathPrefix` before its `/api/`; called at the first request, and again after a
-   * new configuration. Null where there is no token of its own: nothing is read unmasked without it. Left out, there is none.
+   * Makes the replica of a source, with `pathPrefix` before its `/api/`; called at the first request, and again with a new configuration.
+   * Null without a token for it, as a replica returns unmasked records. Left out, there are no replicas.
    */
   readonly replica?: (source: string, pathPrefix: string) => Replica | null;
-  /** Runs this program, for restores in the dashboard; left out, there are none. */
+  /** Runs this program for restores in the dashboard; left out, there are none. */
   readonly runCommand?: RunCommand;
 }

@@ -1,4 +1,4 @@
-/** `POST /api/v1/runs`: what is asked for, proper or refused by name. */
+/** `POST /api/v1/runs`: parses and checks requests for jobs, and queues them. */
 import type { Context } from 'hono';
 import type { Kind } from '../../catalog/kinds.ts';
 import { MASK, withoutUrlSecrets } from '../../catalog/masks.ts';
@@ -23,12 +23,12 @@ interface RunRequest {
   readonly ignoresPause: boolean;
   /** Null for all. */
   readonly kinds: readonly Kind[] | null;
-  /** Who asks, as they say, and the token by which they may. */
+  /** Who sends the request, by their own account or by their token. */
   readonly actor: Actor;
 }
 
 const MEMBERS = ['job', 'sources', 'full', 'kinds'];
-/** What a request may have, and who asks where it does not say: only the command line is believed how it knows its user. */
+/** By token: the members that a request may have, and its sender if it names none. Only the command line may set `via`. */
 const ACCEPTED: Readonly<
   Record<ActingToken, { readonly members: readonly string[]; readonly usual: string }>
 > = {
@@ -68,8 +68,8 @@ function parseRunRequest(text: string, token: ActingToken, usualJob?: JobName): 
 }
 
 /**
- * How a webhook narrows the sync. Many senders have a fixed body: then the query string says it,
- * `?kind=members&kind=roles&source=production`, and the body is not read.
+ * The request of a webhook. Many senders have a fixed body: with a query string, such as `?kind=members&kind=roles&source=production`, that
+ * says what to sync, and the body is ignored.
  * @throws Refusal 400 for another parameter
  */
 export async function triggerBody(context: Context): Promise<string> {
@@ -81,7 +81,7 @@ export async function triggerBody(context: Context): Promise<string> {
   return JSON.stringify({ kinds: all('kind'), sources: all('source') });
 }
 
-/** What queues jobs that somebody asks for. */
+/** What is needed to queue jobs. */
 interface Queueing {
   readonly cells: DaemonCells;
   readonly clock: Clock;
@@ -89,9 +89,9 @@ interface Queueing {
 }
 
 /**
- * Queues a sync for a webhook; an empty body means all. It joins a sync that is queued already, so that a burst of
- * webhooks causes one. The response names no source that the webhook does not name, because the token may not read.
- * @throws Refusal 400 for any other request, 403 for anything but a sync; TidemarkError `throttled` where no source may be asked now
+ * Queues a sync for a webhook; an empty body means all sources. It joins a queued sync, so that a burst of webhooks causes only one. As the
+ * token may not read, the response names only sources that the request names.
+ * @throws Refusal 400 for an invalid request, 403 for anything but a sync; TidemarkError `throttled` if no source may be read now
  */
 export function triggerSync(queueing: Queueing, text: string): object {
   const { job, sources, full, kinds, actor } = parseRunRequest(
@@ -120,7 +120,7 @@ export function triggerSync(queueing: Queueing, text: string): object {
   return { schema: 'tidemark.triggered/1', requests, errors: shown };
 }
 
-/** Queues what is asked for. @throws Refusal 400 for any other request; TidemarkError `throttled` where no source may be asked now */
+/** Queues the job of a request. @throws Refusal 400 for an invalid request; TidemarkError `throttled` if no source may be read now */
 export function queueJobs(queueing: Queueing, text: string, token: ActingToken): object {
   const { cells } = queueing;
   const { job, sources, ignoresPause, ...rest } = parseRunRequest(text, token);
@@ -136,25 +136,16 @@ export function queueJobs(queueing: Queueing, text: string, token: ActingToken):
   return { schema: 'tidemark.queued/1', queued, ...(errors.length === 0 ? {} : { errors }) };
 }
 
-interface RefusedSource {
-  readonly source: string;
-  readonly code: string;
-  readonly message: string;
-  readonly hint: string | null;
-  /** ISO 8601. */
-  readonly until: string;
-}
-
 /**
- * Which of the sources may be asked now, and why the others may not, which is logged.
- * @throws TidemarkError `throttled` for all of them, if no source may be asked
+ * Which of the sources may be read now, and why the others may not, which is logged.
+ * @throws TidemarkError `throttled` if none may be read
  */
 function freeIn(
   { cells, clock, log }: Queueing,
   names: readonly string[] | null,
   { by, via }: Actor,
   how: RefusalHow = {},
-): { readonly free: readonly string[] | null; readonly errors: readonly RefusedSource[] } {
+): { readonly free: readonly string[] | null; readonly errors: readonly object[] } {
   const config = cells.config();
   const place = { ...config, rateLogBeside: rateLogBesideOf(config) };
   const { free, refused } = freeSources(place, names, clock, how);
@@ -177,11 +168,11 @@ function freeIn(
   return { free, errors };
 }
 
-/** Webhooks that are looked at within a minute; each is cheap, and a sender in a loop gets a 429. */
+/** Webhooks accepted within a minute; a sender in a loop gets a 429. */
 const TRIGGERS_PER_MINUTE = 120;
 const MINUTE_MS = 60_000;
 
-/** Of one API. */
+/** Limits the webhooks of an API. */
 export class TriggerRate {
   readonly #clock: Clock;
   #at: number[] = [];

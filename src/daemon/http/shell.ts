@@ -1,4 +1,4 @@
-/** What every server for people and programs has, the daemon's and a fleet's: who may come in, the login, refusals, headers. */
+/** What the servers of the daemon and of a fleet have in common: access, the login, refusals, headers. */
 import type { HttpBindings } from '@hono/node-server';
 import { Hono, type Context, type Next } from 'hono';
 import { METHOD_NAME_ALL } from 'hono/router';
@@ -8,57 +8,57 @@ import type { Logger } from '../../core/logger.ts';
 import { holdsSecret, type Secret } from '../../core/secret.ts';
 import { TrustedProxies } from '../../server/client-address.ts';
 import { ICON, type Navigation, type PageParts, refusalPage } from '../dashboard/layout.ts';
-import { createLogin } from '../dashboard/login.ts';
+import { createLogin, type LoginParts } from '../dashboard/login.ts';
 import { type Caller, Access, checkSameSite, TRIGGER_HEADER, unauthorized, WrongTokens } from './access.ts';
 import { publicPathOf } from './public-path.ts';
 import { withStrictHeaders, asRefusal, json, Refusal, refusalDocument } from './request.ts';
 
 export type Application = Hono<{ Bindings: HttpBindings }>;
 
-/** The methods that any of our routes has. */
+/** The methods of our routes. */
 const ROUTED = ['GET', 'POST'] as const;
-/** Public: liveness, the login form, and the icon that browsers request on their own. */
+/** Public paths: liveness, the login form, and the icons that browsers request on their own. */
 const OPEN_PATHS: ReadonlySet<string> = new Set(['/healthz', '/login', '/icon.svg', '/favicon.ico']);
 
 export interface ShellOptions {
-  /** Any other than a loopback address needs a token. */
+  /** An address that is not loopback needs a token. */
   readonly host: string;
-  /** 0 picks a free one. */
+  /** 0 for any free port. */
   readonly port: number;
   readonly token: Secret | null;
-  /** Starts syncs by `POST /api/v1/runs`, and opens nothing else; none when absent. */
+  /** Only starts syncs, by `POST /api/v1/runs`; none when absent. */
   readonly triggerToken?: Secret | null;
   /** Made by the daemon for the command line on this machine: it always opens `POST /api/v1/runs`. */
   readonly localToken: string;
   /** IP addresses and CIDR ranges of trusted proxies; none when absent. */
   readonly trustedProxies?: readonly string[];
-  /** Under which people reach the server: pages and answers lead to its path; null or left out at the root. */
+  /** The URL by which people reach the server: links lead to its path. Null or left out: the root. */
   readonly publicUrl?: string | null;
-  /** Header in which these proxies name the user; null or left out where they do not. */
+  /** The header in which trusted proxies name the user; null or left out for none. */
   readonly userHeader?: string | null;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
 interface ShellParts {
-  /** Called for each request; what it returns is called once that is answered. */
+  /** Called for each request; the function that it returns is called once the request is answered. */
   readonly hold?: () => () => void;
-  /** What the name of nobody may hold. */
+  /** Secrets that no user name may contain. */
   readonly secrets?: () => readonly Secret[];
-  /** Of the pages; left out, the daemon's. */
+  /** Left out, that of the daemon. */
   readonly navigation?: Navigation;
-  /** True for a failure that is logged once, as it begins, and not with each request. */
+  /** True for a failure that is logged elsewhere, once: it is not logged for each request. */
   readonly isLoggedOnce?: (refusal: Refusal) => boolean;
 }
 
 interface Shell {
-  /** Answers `/healthz`, the login and the icon; whoever may not come in is refused. Further routes are added to it. */
+  /** Answers `/healthz`, the login and the icons, and refuses clients without access. Further routes are added to it. */
   readonly application: Application;
   readonly access: Access;
   readonly proxies: TrustedProxies;
   readonly callerOf: (context: Context) => Caller;
   readonly pages: PageParts;
-  /** Lets an application refuse as this one does. */
+  /** Makes an application refuse requests as this one does. */
   readonly withErrors: (of: Application) => Application;
   /** Resolves once all requests are answered. */
   settled(): Promise<void>;
@@ -109,13 +109,13 @@ export function createShell(
   application.use('*', async (context, next) => {
     const answered = next();
     inHand.add(answered);
-    // What reads a mirror over several turns keeps it open.
+    // Keeps mirrors open that are read over several turns of the event loop.
     const release = hold();
     await answered.finally(() => {
       release();
       inHand.delete(answered);
     });
-    // The replica has already sent its own error, in the format of the API.
+    // The replica sends its own answers, in the format of the API.
     if (!isReplica(context.req.path)) withStrictHeaders(context.res.headers);
   });
   const withErrors = (of: Application): Application => {
@@ -136,7 +136,7 @@ export function createShell(
     return of;
   };
   withErrors(application);
-  application.use('*', guard({ access, wrongTokens, callerOf, addressOf, now: () => clock.now() }));
+  application.use('*', guard({ access, clock, wrongTokens, addressOf }, callerOf));
   application.get('/healthz', (context) => context.text('ok\n'));
   application.get('/favicon.ico', (context) => context.body(null, 204));
   application.get('/icon.svg', (context) => context.body(ICON, 200, { 'Content-Type': 'image/svg+xml' }));
@@ -167,7 +167,7 @@ export function createShell(
   };
 }
 
-/** A path that is not there, or not there for this method. */
+/** The refusal of a path that does not exist, or not for this method. */
 function unanswered(application: Application, { method, path }: Context['req']): Refusal {
   const allowed = ROUTED.filter((each) =>
     application.router.match(each, path)[0].some(([[, route]]) => route.method !== METHOD_NAME_ALL),
@@ -186,17 +186,16 @@ function unanswered(application: Application, { method, path }: Context['req']):
   });
 }
 
-interface GuardParts {
-  readonly access: Access;
-  readonly wrongTokens: WrongTokens;
-  readonly callerOf: (context: Context) => Caller;
-  readonly addressOf: (context: Context) => string;
-  /** Milliseconds since the epoch. */
-  readonly now: () => number;
-}
-
-/** Lets through who may read; sends people to the login form, and programs away. */
-function guard({ access, wrongTokens, callerOf, addressOf, now }: GuardParts) {
+/** Lets clients through that may read; sends people to the login form, and refuses programs. */
+function guard(
+  {
+    access,
+    clock,
+    wrongTokens,
+    addressOf,
+  }: Pick<LoginParts, 'access' | 'clock' | 'wrongTokens' | 'addressOf'>,
+  callerOf: (context: Context) => Caller,
+) {
   return async (context: Context, next: Next): Promise<Response | undefined> => {
     const caller = callerOf(context);
     const { path, method } = context.req;
@@ -210,12 +209,12 @@ function guard({ access, wrongTokens, callerOf, addressOf, now }: GuardParts) {
         'send the token of http.token',
       );
     }
-    // Its own tokens open the replica, and only they.
+    // The replica has tokens of its own.
     if (isReplica(path)) return passed(next);
     if (path !== '/healthz') access.checkHost(caller);
     if (OPEN_PATHS.has(path)) return passed(next);
-    const mayRead = access.mayRead(caller, now());
-    // Where everybody may read, a token is still asked for by what sets something going.
+    const mayRead = access.mayRead(caller, clock.now());
+    // Where everybody may read, requests that start something still need a token.
     if ((!mayRead || method !== 'GET') && access.isWrong(caller)) {
       const waitSeconds = await wrongTokens.add(addressOf(context));
       if (waitSeconds > 0) throw tooManyWrong(waitSeconds);
@@ -249,7 +248,7 @@ function tooManyWrong(waitSeconds: number): Refusal {
   );
 }
 
-/** True for a person with a browser. */
+/** True for a browser that loads a page. */
 export function wantsPage({ req }: Context): boolean {
   return (
     (req.method === 'GET' || req.method === 'HEAD') && (req.header('accept') ?? '').includes('text/html')

@@ -1,6 +1,7 @@
-/** Short forms for people: ages, how long a job took. */
+/** Short texts for people: ages, durations, what started a run. */
 import { count, duration, elapsed, plural } from '../../core/wording.ts';
 import type { JobTrigger } from '../../mirror/daemon-store.ts';
+import type { RunRow } from '../../mirror/run-rows.ts';
 import type { RunningRestore } from '../../mirror/unfinished-restore.ts';
 import type { ScheduleView } from '../view.ts';
 
@@ -11,15 +12,15 @@ export function age(at: string, nowMs: number): string {
   return ms < 0 ? `in ${duration(-ms)}` : `${elapsed(ms)} ago`;
 }
 
-/** How long ahead a time is, at which something is due: `in 5 h`, `due now`. */
+/** How long ahead a due time is: `in 5 h`, `due now`. */
 export function ahead(at: string, nowMs: number): string {
   const ms = Date.parse(at) - nowMs;
   return ms < 10_000 ? 'due now' : `in ${duration(ms)}`;
 }
 
 /**
- * Precedes the due time of a schedule: the daemon compares drift after its syncs too, of a source with a baseline. Empty for
- * other schedules, and where it does not.
+ * Precedes the due time of the schedule of drift where the daemon also compares drift after syncs: that is, for a source with a
+ * baseline. Else empty.
  */
 export function dueTimePrefix(
   { schedule, sources }: Pick<ScheduleView, 'schedule' | 'sources'>,
@@ -32,18 +33,12 @@ export function dueTimePrefix(
 }
 
 /** How long a run or job took; null while it has not ended. */
-export function tookMs({
-  startedAt,
-  finishedAt,
-}: {
-  readonly startedAt: string;
-  readonly finishedAt: string | null;
-}): number | null {
-  // A clock that stepped back makes no run end before it began.
+export function tookMs({ startedAt, finishedAt }: Pick<RunRow, 'startedAt' | 'finishedAt'>): number | null {
+  // Not negative, although the clock may have stepped back.
   return finishedAt === null ? null : Math.max(Date.parse(finishedAt) - Date.parse(startedAt), 0);
 }
 
-/** How far a restore is that is being applied, and since when nothing was journaled: it may hang. */
+/** The progress of a restore that is being applied, and when its last request was: it may hang. */
 export function runningRestoreText(
   { restore, since, process, steps, ended, lastAt }: RunningRestore,
   nowMs: number,
