@@ -35,17 +35,17 @@ function pages(
   onTestFinished(() => mirror.close());
   const config = onlyMirrorConfig(loadConfig({ env: story.env, cwd: story.directory, keys: 'unused' }));
   const now = systemClock.now();
-  const facts = { mirror, config, now };
+  const facts = { mirror, config, now, sources: ['default'] };
   return {
     mirror,
     restores: () => restoresPage(facts, []).body.text,
     restore: () => journalPage(facts, '1').body.text,
     changes: () => {
       const found = { runs: [], isCut: false };
-      const asked = { days: 7, byDay: [], kind: null, hasOthers: false };
+      const asked = { days: 7, byDay: [], kind: null };
       return changesPage({ unread: [], ...facts, ...asked, found }).body.text;
     },
-    runs: () => runsPage(mirror, { before: null, sources: ['default'], now }).body.text,
+    runs: () => runsPage(facts, null).body.text,
     run: () => {
       const run = mirror.runs.get(2);
       if (run === undefined) throw new Error('there is no run 2');
@@ -219,9 +219,9 @@ it('warns of who made a change, where the row of that restore or the entry of it
   const now = systemClock.now();
   const shownPages = async (): Promise<string[]> => {
     const [row] = mirror.records.find('batch_exports', kept);
-    const [previous, run] = [mirror.runs.get(3), mirror.runs.get(4)];
-    if (row === undefined || previous === undefined || run === undefined) throw new Error('it is gone');
-    const facts = { mirror, config, now };
+    const run = mirror.runs.get(4);
+    if (row === undefined || run === undefined) throw new Error('it is gone');
+    const facts = { mirror, config, now, sources: ['default'] };
     const question = {
       period: { since: { at: '' }, until: { at: '2100' } },
       sources: ['default'],
@@ -229,11 +229,11 @@ it('warns of who made a change, where the row of that restore or the entry of it
       limit: 100,
     };
     const found = await findChanges(mirror, config, question, new ChangesCache());
-    const changes = await changesOf(mirror, config, { run, previous }, { kinds: null, limit: 100 });
+    const changes = await changesOf(mirror, config, run, { kinds: null, limit: 100 });
     return [
-      recordPage({ ...facts, row, hasOthers: false, query: new URLSearchParams() }),
+      recordPage({ ...facts, row, query: new URLSearchParams(), isPoll: false }),
       runPage({ ...facts, run, changes, canAct: false }),
-      changesPage({ unread: [], ...facts, found, days: 7, byDay: [], kind: null, hasOthers: false }),
+      changesPage({ unread: [], ...facts, found, days: 7, byDay: [], kind: null }),
     ].map(({ body }) => body.text);
   };
   for (const command of commands) await story.expectRun(0, ...command);
@@ -346,7 +346,7 @@ it('of a change that is taken out of the history are told first by what shows th
     const config = onlyMirrorConfig(loadConfig({ env: story.env, cwd: story.directory, keys: 'unused' }));
     const [row] = mirror.records.find('batch_exports', id);
     if (row === undefined) throw new Error('the record is gone');
-    const facts = { mirror, config, row, hasOthers: false, query: new URLSearchParams(), isPoll };
+    const facts = { mirror, config, row, sources: ['default'], query: new URLSearchParams(), isPoll };
     return recordPage({ ...facts, now: systemClock.now() }).body.text;
   };
   for (const command of shown)

@@ -332,8 +332,9 @@ describe('forget', () => {
         mirror,
         config,
         row: row!,
-        hasOthers: false,
+        sources: ['default'],
         query,
+        isPoll: false,
         now: systemClock.now(),
       });
       return body.text.replaceAll(/<[^>]*>/g, '');

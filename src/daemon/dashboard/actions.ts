@@ -1,6 +1,6 @@
 /**
- * Actions of a logged-in user: start jobs, accept drift, pin runs. Each is a POST form, goes through the job queue or
- * the functions that the commands use, and is logged with who did it.
+ * What a logged-in user can do: start jobs, accept drift, pin runs, restore. Each action is a POST form. It uses the job queue, or the
+ * functions that the commands use, and is logged with its user.
  */
 import { Hono, type Context } from 'hono';
 import type { Actor } from '../../core/actor.ts';
@@ -19,6 +19,7 @@ import { asRefusal, localPath, type Refusal, requestText } from '../http/request
 import { type PageRestores, type RestoreCommand, WrongConfirmation } from '../http/restores.ts';
 import { freeSources } from '../problems.ts';
 import type { DaemonView } from '../view.ts';
+import { hiddenInputs } from './components.ts';
 import { type Html, type HtmlPart, markup } from './html.ts';
 import { withSource } from './layout.ts';
 
@@ -27,16 +28,16 @@ interface ActionParts {
   readonly drift: DriftNow;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Who acts. @throws Refusal for anybody who may not, and for a form of another site */
+  /** Who acts. @throws Refusal for a user who may not, and for a form of another site */
   readonly actorOf: (context: Context) => Actor;
   readonly refused: (context: Context, refusal: Refusal) => Response;
-  /** The plan again, with what was wrong with its confirmation. */
+  /** Shows the plan again, and why it was not confirmed. */
   readonly confirmAgain: (context: Context, wrong: WrongConfirmation) => Response;
   /** Null where restores are not allowed in the dashboard. */
   readonly restores: () => PageRestores | null;
-  /** The source that the pages are about, if there are several. */
+  /** The source that the pages are about; null for all. */
   readonly source: () => string | null;
-  /** What `/restore` plans with this query. */
+  /** The command that `/restore` shows for a query. */
   readonly commandOf: (query: URLSearchParams) => Promise<RestoreCommand | null>;
 }
 
@@ -49,10 +50,11 @@ interface Action {
   readonly actor: Actor;
 }
 
-/** Does it; returns what the log says of it, and the page to go to, where the form does not name it. */
+/** What an action did, for the log. */
 interface Done {
+  /** The page that follows; left out, the one that the form names. */
   readonly to?: string;
-  /** Of a part of it: the answer, though the rest was done. */
+  /** Why a part of it was refused: shown in place of the next page, although the rest was done. */
   readonly refusal?: TidemarkError;
   readonly [fact: string]: unknown;
 }
@@ -62,10 +64,10 @@ const ACTIONS = {
   job: startJob,
   accept: acceptFindings,
   unaccept: withdrawAcceptance,
-  pin: changing('snapshots pin', (mirror, form) => mirror.snapshots.pin(textIn(form, 'name'), runIn(form))),
-  unpin: changing('snapshots unpin', (mirror, form) => mirror.snapshots.unpin(textIn(form, 'name'))),
-  baseline: changing('snapshots baseline', (mirror, form) =>
-    mirror.snapshots.setBaseline(textIn(form, 'name')),
+  pin: snapshotAction('snapshots pin', (snapshots, form) => snapshots.pin(textIn(form, 'name'), runIn(form))),
+  unpin: snapshotAction('snapshots unpin', (snapshots, form) => snapshots.unpin(textIn(form, 'name'))),
+  baseline: snapshotAction('snapshots baseline', (snapshots, form) =>
+    snapshots.setBaseline(textIn(form, 'name')),
   ),
   plan: planRestore,
   apply: applyRestore,
@@ -95,9 +97,12 @@ export function createActions(parts: ActionParts): Hono {
   return actions;
 }
 
-function changing(what: string, work: (mirror: Mirror, form: URLSearchParams) => object): Act {
+function snapshotAction(
+  command: string,
+  work: (snapshots: Mirror['snapshots'], form: URLSearchParams) => object,
+): Act {
   return async ({ view }, { form, actor }) => ({
-    ...(await view.change(what, actor, (mirror) => work(mirror, form))),
+    ...(await view.change(command, actor, ({ snapshots }) => work(snapshots, form))),
   });
 }
 
@@ -217,32 +222,19 @@ export function actionForm(
   hidden: readonly (readonly [string, string])[],
   ...content: readonly HtmlPart[]
 ): Html {
-  const inputs = hidden.map(([name, value]) => markup`<input type="hidden" name="${name}" value="${value}">`);
-  return markup`<form class="action" method="post" action="/actions/${action}">${inputs}${content}</form>`;
+  return markup`<form class="action" method="post" action="/actions/${action}">${hiddenInputs(hidden)}${content}</form>`;
 }
 
-/** The jobs to start, as buttons. */
-export function jobButtons(to: string): Html {
-  const buttons = (
-    [
-      ['sync', 'Sync now'],
-      ['verify', 'Verify'],
-      ['drill', 'Run a restore drill'],
-    ] as const
-  ).map(([job, text]) =>
-    actionForm(
-      'job',
-      [
-        ['job', job],
-        ['to', to],
-      ],
-      markup`<button>${text}</button>`,
-    ),
-  );
-  return markup`<div class="actions">${buttons}</div>`;
+/** A button that starts a job. @param to the page that follows */
+export function jobForm(job: (typeof JOBS)[number], to: string, label: string): Html {
+  const hidden = [
+    ['job', job],
+    ['to', to],
+  ] as const;
+  return actionForm('job', hidden, markup`<button>${label}</button>`);
 }
 
-/** Folded: asks for a reason and perhaps a date. `to`: the page that follows. */
+/** A folded form that accepts findings, with a reason and perhaps an end date. @param to the page that follows */
 export function acceptForm(source: string, fingerprints: readonly string[], to: string): Html {
   const hidden = fingerprints.map((each) => ['fingerprint', each] as const);
   const form = actionForm(

@@ -1,6 +1,5 @@
 /** The audit log: who did what, newest first, with the filters of `tidemark audit`. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { Config } from '../../config/config.ts';
 import { isoTime } from '../../core/clock.ts';
 import { plural } from '../../core/wording.ts';
 import { AUDIT_ACTIONS, type AuditAction } from '../../mirror/audit-actions.ts';
@@ -13,7 +12,7 @@ import {
   subjectText,
 } from '../../report/audit-report.ts';
 import { byText } from '../../report/value-text.ts';
-import { choosePeriod, type Period } from '../../state/period.ts';
+import { choosePeriod } from '../../state/period.ts';
 import { sourceIn, valuesIn } from '../http/request.ts';
 import {
   AuditWalk,
@@ -31,21 +30,21 @@ import {
   hintHtml,
   mismatchHtml,
   nameHtml,
-  selectHtml,
+  sourceSelect,
   tableHtml,
 } from './components.ts';
 import { clockTime, type Html, markup, NOTHING } from './html.ts';
-import type { PageContent } from './layout.ts';
+import type { PageContent, PageFacts } from './layout.ts';
 
 const ENTRIES_SHOWN = 200;
-/** Entries between two turns of the event loop: a look-up takes up to some milliseconds. */
+/** Entries between two turns of the event loop: to look up the name of a record may take some milliseconds. */
 const STEPS_SLICE = 10;
-/** The same without look-ups. */
+/** The same where no names are looked up. */
 const READ_SLICE = 500;
-/** A name and how it was known, as they are shown, are shorter. */
+/** Longer than any name that can be searched. */
 const MOST_TEXT = 500;
 
-/** As it was typed; what is empty narrows nothing. */
+/** The filters as they were typed; an empty one narrows nothing. */
 interface AuditQuestion {
   readonly since: string;
   readonly until: string;
@@ -55,51 +54,50 @@ interface AuditQuestion {
   readonly source: string | null;
 }
 
-interface AuditFacts {
-  readonly mirror: Mirror;
-  readonly config: Config;
-  readonly sources: readonly string[];
-  readonly now: number;
-}
+type AuditFacts = Omit<PageFacts, 'canAct'>;
 
 /**
- * @param lately of this mirror, for all looks at the page
+ * The page of the audit log.
+ * @param searches what was found before in this mirror
  * @throws TidemarkError `usage` for an action or source that is unknown, as `choosePeriod` for a time or state that is, and
  * `mirror_corrupt`
  */
 export async function auditPage(
   { mirror, config, sources, now }: AuditFacts,
   query: URLSearchParams,
-  lately: AuditSearchCache,
+  searches: AuditSearchCache,
 ): Promise<PageContent> {
   const asked = questionOf(query, sources);
-  const { filter, period } = filterOf(mirror, asked, now);
-  const { entries, count, of, altered, damage, foundAt } = await lately.find(
+  const filter = filterOf(mirror, asked, now);
+  const { entries, count, of, altered, damage, foundAt } = await searches.find(
     mirror,
     config,
     { ...filter, limit: ENTRIES_SHOWN },
     { question: JSON.stringify(asked), now },
   );
-  // Its last line says what to do about those before it.
+  // The last line says what to do about the others.
   const contradicted = plainLines(contradictedLines(altered, mirror));
   const notes = [
     ...contradicted.slice(-1),
-    ...period.notes,
+    ...filter.period.notes,
     ...damageNotes(damage),
     ...(count > ENTRIES_SHOWN ? [cutText(count)] : []),
   ];
+  const download =
+    count === 0 ? NOTHING : markup`, <a href="${pathOf('/audit.csv', asked)}" download>as CSV</a>`;
+  const counted = markup`<p class="faint">${countText(count, of)}${download}. All ${plural(of, 'entry', 'entries')} checked ${clockTime(isoTime(foundAt), 19)}; again after ten minutes, or when the mirror is written.</p>`;
   const body = markup`<h1>Audit log</h1>
 <p class="faint">Who accepted, pinned, restored or forgot what, newest first.</p>
-${mismatchHtml(contradicted.slice(0, -1))}${chooser(asked, sources)}${of === 0 ? NOTHING : markup`<p class="faint">${countText(count, of)}${count === 0 ? NOTHING : markup`, <a href="${pathOf('/audit.csv', asked)}" download>as CSV</a>`}. All ${plural(of, 'entry', 'entries')} checked ${clockTime(isoTime(foundAt), 19)}; again after ten minutes, or when the mirror is written.</p>`}${notes.map(hintHtml)}
+${mismatchHtml(contradicted.slice(0, -1))}${chooser(asked, sources)}${of === 0 ? NOTHING : counted}${notes.map(hintHtml)}
 ${entries.length === 0 ? nothingHtml(of) : entriesHtml(entries, sources.length > 1)}`;
   return { title: 'Audit log', body };
 }
 
 /**
- * The entries of the page, all of them, as `tidemark audit --format csv` has them; what the page notes has no place in it.
- * Read once to see that each can be, and again as they are sent: they are never all in memory.
- * @param openReader for what is sent, since the request's own mirror may be closed before it ends
- * @param onFailure called where they cannot be read to the end: the stream ends then
+ * All entries that match the filters of the page, in the form of `tidemark audit --format csv`, without the notes. The log is read once to
+ * see that it can be read, and again as it is sent: the entries are never all in memory.
+ * @param openReader opens the mirror that is read for sending: that of the request may be closed before
+ * @param onFailure called if reading fails later on, which ends the stream
  * @throws as `auditPage`
  */
 export async function auditCsvStream(
@@ -110,7 +108,7 @@ export async function auditCsvStream(
     onFailure,
   }: { readonly openReader: () => Mirror; readonly onFailure: (error: unknown) => void },
 ): Promise<ReadableStream<Uint8Array>> {
-  const { filter } = filterOf(mirror, questionOf(query, sources), now);
+  const filter = filterOf(mirror, questionOf(query, sources), now);
   for (const { entry } of mirror.auditLog()) if (entry % READ_SLICE === 0) await nextTurn();
   async function* pieces(): AsyncGenerator<Uint8Array, undefined> {
     let reader: Mirror | undefined;
@@ -126,7 +124,6 @@ export async function auditCsvStream(
   return ReadableStream.from(pieces());
 }
 
-/** Lets other work continue in between. */
 async function* csvPieces(walk: AuditWalk): AsyncGenerator<Uint8Array, undefined> {
   let text = '';
   let steps = 0;
@@ -146,20 +143,15 @@ function filterOf(
   mirror: Mirror,
   { since, until, by, actions, source }: AuditQuestion,
   now: number,
-): { readonly filter: AuditFilter; readonly period: Period } {
+): AuditFilter {
   const given = (text: string): string | undefined => (text === '' ? undefined : text);
-  const period = choosePeriod(
-    mirror,
-    { since: given(since), until: given(until), sources: source === null ? undefined : [source] },
-    now,
-  );
-  const filter = {
-    period,
+  const sources = source === null ? undefined : [source];
+  return {
+    period: choosePeriod(mirror, { since: given(since), until: given(until), sources }, now),
     actions: actions.length === 0 ? undefined : actions,
     by: by === '' ? undefined : [by],
-    sources: source === null ? undefined : [source],
+    sources,
   };
-  return { filter, period };
 }
 
 function questionOf(query: URLSearchParams, sources: readonly string[]): AuditQuestion {
@@ -178,33 +170,24 @@ function chooser(asked: AuditQuestion, sources: readonly string[]): Html {
   const box = (label: string, name: string, value: string): Html =>
     markup`<label class="grow">${label}<input type="search" name="${name}" value="${value}" autocomplete="off"
 spellcheck="false" maxlength="${MOST_TEXT}"></label>`;
-  const ofSources =
-    sources.length < 2
-      ? NOTHING
-      : selectHtml(
-          'Source',
-          'source',
-          [['', 'all sources'], ...sources.map((each) => [each, each] as const)],
-          source ?? '',
-        );
   const chips = chipsHtml(
     'Action',
     'action',
     AUDIT_ACTIONS.map((each) => [each, auditActionText(each)]),
     actions,
   );
-  // Without a box that is checked, all are shown.
+  // With no box checked, all actions are shown anyway.
   const all =
     actions.length === 0
       ? NOTHING
       : markup`<a href="${pathOf('/audit', { ...asked, actions: [] })}">All actions</a>`;
   return markup`<form class="search" method="get" action="/audit" role="search">
 ${box('Since (time, age or state)', 'since', since)}${box('Until', 'until', until)}${box('By', 'by', by)}
-${ofSources}<button>Show</button>
+${sourceSelect(sources, source)}<button>Show</button>
 ${chips}${all}</form>`;
 }
 
-/** A path with this question. */
+/** The path with these filters. */
 function pathOf(path: string, { since, until, by, actions, source }: AuditQuestion): string {
   const given = Object.entries({ since, until, by, source: source ?? '' }).filter(([, text]) => text !== '');
   const chosen = actions.map((action) => ['action', action] as [string, string]);
@@ -246,7 +229,7 @@ function entriesHtml(entries: readonly ShownEntry[], namesSource: boolean): Html
   return tableHtml('Entries', columns, rows);
 }
 
-/** With a link to the journal of a restore, and to the run in which removals were accepted. */
+/** What the entry is about, with a link to the restore, or to the run whose removals were accepted. */
 function subjectHtml(entry: ShownEntry): Html {
   const { subject } = entry;
   const name = nameHtml(subjectText(entry));

@@ -1,50 +1,44 @@
-/** What changed lately, run by run, with the fields. */
+/** What changed in a period, run by run, with the fields. */
 import { definitionOf } from '../../catalog/catalog.ts';
 import { type Kind, KINDS } from '../../catalog/kinds.ts';
-import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
-import { count, plural } from '../../core/wording.ts';
-import type { Mirror } from '../../mirror/mirror.ts';
+import { plural } from '../../core/wording.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import { mayMissChanges, type UnreadOfSource, unreadNotes } from '../../report/unread-notes.ts';
 import { alteredAuthors, deletedRunsNote } from '../../state/intact.ts';
-import type { DayOfChanges, FoundChanges, RunChanges } from '../http/changes.ts';
+import { type DayOfChanges, type FoundChanges, type RunChanges, totalOf } from '../http/changes.ts';
 import { changeChart } from './charts.ts';
 import {
   ageHtml,
-  changeArticle,
+  allChangesText,
+  changeArticles,
   emptyHtml,
   hintHtml,
   nameHtml,
-  placeOf,
   selectHtml,
   mismatchHtml,
 } from './components.ts';
 import { type Html, markup, NOTHING } from './html.ts';
-import type { PageContent } from './layout.ts';
+import type { PageContent, PageFacts } from './layout.ts';
 
 /** Changes that the page shows. */
 export const CHANGES_SHOWN = 100;
 /** Periods to choose from, in days. */
 export const PERIODS = [1, 7, 30, 90] as const;
 
-interface ChangesFacts {
-  readonly mirror: Mirror;
-  readonly config: Config;
+interface ChangesFacts extends Omit<PageFacts, 'canAct'> {
   readonly found: Omit<FoundChanges, 'countAll'>;
   readonly unread: readonly UnreadOfSource[];
+  /** The period, up to now. */
   readonly days: number;
   readonly byDay: readonly DayOfChanges[];
+  /** Null for all but recordings. */
   readonly kind: Kind | null;
-  readonly hasOthers: boolean;
-  readonly now: number;
 }
 
 export function changesPage(facts: ChangesFacts): PageContent {
   const { found, byDay, kind } = facts;
-  const chart = byDay.some(({ added, changed, removed }) => added + changed + removed > 0)
-    ? changeChart(byDay)
-    : NOTHING;
+  const chart = byDay.some((day) => totalOf(day) > 0) ? changeChart(byDay) : NOTHING;
   const isCut = found.isCut
     ? hintHtml('and more: choose a kind or a shorter period, or `tidemark changes`')
     : NOTHING;
@@ -66,8 +60,8 @@ function periodText(days: number): string {
   return days === 1 ? 'the last day' : `the last ${days} days`;
 }
 
-/** Why changes may be missing; nothing where every list was read by now. */
-function unreadHtml({ config, unread }: ChangesFacts): Html {
+/** Why changes may be missing; nothing if every list was read. */
+function unreadHtml({ config, unread }: ChangesFacts): Html[] {
   const definitions = definitionsFor(config, unread.length === 1 ? (unread[0]?.source ?? '') : '');
   return mismatchHtml(unread.some(mayMissChanges) ? unreadNotes(unread, definitions) : []);
 }
@@ -90,8 +84,8 @@ ${selectHtml('Kind', 'kind', [['', 'all but recordings'], ...kinds], kind ?? '')
 }
 
 function runHtml(facts: ChangesFacts, { run, previous, changes, summary }: RunChanges): Html {
-  const { mirror, config, hasOthers, now } = facts;
-  const source = hasOthers ? markup` <span class="count">${nameHtml(run.source)}</span>` : NOTHING;
+  const { mirror, config, sources, now } = facts;
+  const source = sources.length > 1 ? markup` <span class="count">${nameHtml(run.source)}</span>` : NOTHING;
   const when = markup`<span class="aside faint">${ageHtml(run.finishedAt ?? run.startedAt, now)}</span>`;
   const link = markup`<span>Run <a href="/runs/${run.run}">${run.run}</a></span>`;
   const heading = markup`<h2>${link}${source}${when}</h2>`;
@@ -101,20 +95,10 @@ function runHtml(facts: ChangesFacts, { run, previous, changes, summary }: RunCh
     return markup`<section>${heading}${emptyHtml('The first run', text)}</section>`;
   }
   if (changes === null) {
-    const counts = (['added', 'changed', 'removed'] as const).map(
-      (each) => `${count(summary[each])} ${each}`,
-    );
-    const text = `${counts.join(', ')}. \`tidemark runs show ${run.run}\` lists them.`;
+    const text = `${allChangesText(summary)}. \`tidemark runs show ${run.run}\` lists them.`;
     return markup`<section>${heading}${emptyHtml('Too many to list here:', text)}</section>`;
   }
   const definitions = definitionsFor(config, run.source);
-  const parentName = parentNames(mirror, run.source, definitions, run.run);
-  const articles = changes.map((change) =>
-    changeArticle(change, {
-      definition: definitions(change.kind),
-      place: placeOf(change.scope, definitions, parentName),
-      severity: null,
-    }),
-  );
-  return markup`<section>${heading}${articles}</section>`;
+  const names = parentNames(mirror, run.source, definitions, run.run);
+  return markup`<section>${heading}${changeArticles(changes, definitions, names)}</section>`;
 }

@@ -1,28 +1,29 @@
-/** Charts over time as inline SVG: changes by day as columns, and the health of each day as a strip. */
+/** Charts as inline SVG: columns for the changes of each day, and a strip for the health of each day. */
 import { count, plural } from '../../core/wording.ts';
-import type { DayOfChanges } from '../http/changes.ts';
+import { CHANGES, type DayOfChanges, totalOf } from '../http/changes.ts';
+import { allChangesText } from './components.ts';
 import { type Html, markup, NOTHING, trusted } from './html.ts';
 
 interface ChartColumn {
   /** Below the axis; empty for none. */
   readonly label: string;
-  /** All of it in words. */
+  /** What the column shows, in words. */
   readonly title: string;
   /** From the axis up. */
   readonly parts: readonly { readonly name: string; readonly value: number }[];
-  /** A sign above the column, for who does not see its colour; empty for none. */
+  /** A sign above the column, for readers who do not see its colour; empty for none. */
   readonly sign: string;
 }
 
 interface ChartOptions {
-  /** What the chart shows, for those who cannot see it. */
+  /** What the chart shows, for screen readers. */
   readonly label: string;
   /** A value of the scale in words. */
   readonly show: (value: number) => string;
-  /** The scale ends at one of these, or above the last of them at the highest column. */
+  /** The scale ends at the first of these that the highest column fits below, else at that column. */
   readonly steps: readonly number[];
   readonly legend: readonly { readonly name: string; readonly text: string }[];
-  /** Columns shown on narrow pages: the newest. */
+  /** How many columns narrow pages show: the newest ones. */
   readonly narrow: number;
 }
 
@@ -30,16 +31,13 @@ const HEIGHT = 168;
 const TOP = 18; // room for signs
 const BASE = HEIGHT - 24; // room for labels
 const LEFT = 52; // room for the scale
-/**
- * Pixels of a character of a label, where the font is a wide one; and between two labels, so that each is readable.
- */
+/** Pixels of a character of a label in a wide font, and between two labels. */
 const CHARACTER = 7.5;
 const LABEL_GAP = 32;
-
-/** Wide columns stay columns. */
+/** Greatest width of a column, so that it still looks like one. */
 const WIDEST = 36;
 
-/** Drawn twice, for wide and for narrow pages. Each column has its facts as a title. @internal */
+/** A chart with columns, drawn for wide and for narrow pages; each column has a title. @internal */
 export function columnChart(columns: readonly ChartColumn[], options: ChartOptions): Html {
   const narrow = columns.slice(-options.narrow);
   return markup`<figure class="drawing">
@@ -73,7 +71,7 @@ function drawing(columns: readonly ChartColumn[], options: ChartOptions, width: 
     const sign = textAt(x + step / 2, y(sums[index] ?? 0) - 4, column.sign, ' class="sign"');
     const labelX = labels.get(index);
     const label = labelX === undefined ? NOTHING : textAt(labelX, HEIGHT - 6, column.label, '');
-    // The full height takes the pointer, also where the column is low or empty.
+    // The full height takes the pointer, however low the column is.
     const size = trusted(`x="${round(x)}" y="${TOP}" width="${round(step)}" height="${BASE - TOP}"`);
     const area = markup`<rect ${size} fill="transparent"/>`;
     return markup`<g><title>${column.title}</title>${area}${stack(column, x, step, y)}${sign}</g>${label}`;
@@ -88,13 +86,13 @@ function textAt(x: number, y: number, text: string, style: string): Html {
   return markup`<text${trusted(style)} x="${round(x)}" y="${round(y)}" text-anchor="middle">${text}</text>`;
 }
 
-/** Where the middle of each label is, by column: from the newest on, those that have room; the others are left out. */
+/** The middle of each label, by column. The newest labels come first; a label without room is left out. */
 function placedLabels(columns: readonly ChartColumn[], width: number, step: number): Map<number, number> {
   const placed = new Map<number, number>();
   let free = width;
   for (let index = columns.length - 1; index >= 0; index -= 1) {
     const half = ((columns[index]?.label.length ?? 0) * CHARACTER) / 2;
-    // The newest label would run out of the picture.
+    // Centred, the newest label might run out of the picture.
     const middle = Math.min(LEFT + (index + 0.5) * step, width - half);
     if (half === 0 || middle + half > free || middle - half < 0) continue;
     placed.set(index, middle);
@@ -110,7 +108,7 @@ function stack({ parts }: ChartColumn, x: number, step: number, y: (value: numbe
     if (value === 0) return [];
     const start = y(below);
     below += value;
-    // The smallest value is still to be seen.
+    // Even the smallest value is visible.
     const height = Math.max(start - y(below), 2);
     const left = round(x + (step - width) / 2);
     const size = trusted(
@@ -125,7 +123,6 @@ function round(value: number): number {
   return Math.round(value * 10) / 10;
 }
 
-const CHANGES = ['added', 'changed', 'removed'] as const;
 const CHANGE_STEPS = [
   1, 2, 4, 6, 8, 10, 20, 40, 60, 80, 100, 200, 400, 600, 800, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000,
   100_000, 200_000, 500_000, 1_000_000,
@@ -133,10 +130,10 @@ const CHANGE_STEPS = [
 
 /** Changes of configuration by day. */
 export function changeChart(days: readonly DayOfChanges[]): Html {
-  const total = days.reduce((sum, { added, changed, removed }) => sum + added + changed + removed, 0);
+  const total = days.reduce((sum, day) => sum + totalOf(day), 0);
   const columns = days.map((counts) => ({
     label: counts.day.slice(5),
-    title: `${counts.day}: ${CHANGES.map((each) => `${count(counts[each])} ${each}`).join(', ')}`,
+    title: `${counts.day}: ${allChangesText(counts)}`,
     parts: CHANGES.map((name) => ({ name, value: counts[name] })),
     sign: '',
   }));
@@ -161,10 +158,10 @@ export interface HealthDay {
 const DAY_MARKS = { complete: '', partial: '!', failed: '×', none: '' } as const;
 const CELL = 11;
 const STRIP_HEIGHT = 40;
-/** Days on a narrow page: a month. */
+/** Days shown on a narrow page. */
 const NARROW_DAYS = 30;
 
-/** A cell for each day, oldest first: coloured, and marked, by the worst outcome of its syncs. Of several strips, the last has the legend. */
+/** A cell for each day, oldest first, with the colour and mark of the worst outcome of its syncs. */
 export function healthStrip(days: readonly HealthDay[], sourceText: string, hasLegend: boolean): Html {
   const legend = (['complete', 'partial', 'failed', 'none'] as const).map((name) => ({
     name,

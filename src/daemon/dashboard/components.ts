@@ -1,54 +1,54 @@
 /** The components that pages are made of: times, badges, tables, facts, links, changes of records, forms. */
-import { type Scope, type Severity, SCOPE_KEYS } from '../../catalog/definition.ts';
+import type { Scope, Severity } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
-import { SCOPE_KIND } from '../../catalog/lineage.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { count, duration, plural } from '../../core/wording.ts';
 import type { RecordChange } from '../../diff/change.ts';
 import type { FieldChange } from '../../diff/compare.ts';
 import { fieldsForPeople } from '../../report/diff-report.ts';
-import { SEVERITY_SIGN, SIGN } from '../../report/document.ts';
+import { capital, SEVERITY_SIGN, SIGN } from '../../report/document.ts';
 import { fieldHtml } from '../../report/html-field.ts';
-import { recreatedText, writtenText } from '../../report/notes.ts';
+import { placeText, recreatedText, writtenText } from '../../report/notes.ts';
 import { nameText } from '../../report/value-text.ts';
 import { isMaskedId } from '../../report/mask.ts';
-import { age, ahead } from '../http/wording.ts';
+import type { ReportOptions } from '../../report/options.ts';
+import type { ChangeCounts } from '../../mirror/change-counts.ts';
+import { CHANGES } from '../http/changes.ts';
+import { age, ahead, tookMs } from '../http/wording.ts';
 import { clockTime, type Html, type HtmlPart, markup, NOTHING, trusted } from './html.ts';
 
 // Text.
 
-/** At the beginning of a line or cell. */
-export function capital(text: string): string {
-  return text.slice(0, 1).toUpperCase() + text.slice(1);
+/** `62 added, 1 removed`: zeros are left out; empty where nothing changed. */
+export function changesText(counts: ChangeCounts): string {
+  return CHANGES.flatMap((each) => (counts[each] === 0 ? [] : `${count(counts[each])} ${each}`)).join(', ');
 }
 
-/** `62 added, 1 removed`: zeros are left out; empty where nothing changed. */
-export function changesText(counts: Readonly<Record<RecordChange['change'], number>>): string {
-  return (['added', 'changed', 'removed'] as const)
-    .flatMap((each) => (counts[each] === 0 ? [] : `${count(counts[each])} ${each}`))
-    .join(', ');
+/** The same with zeros. */
+export function allChangesText(counts: ChangeCounts): string {
+  return CHANGES.map((each) => `${count(counts[each])} ${each}`).join(', ');
 }
 
 export function faint(...parts: readonly HtmlPart[]): Html {
   return markup`<span class="faint">${parts}</span>`;
 }
 
-/** A name that may hold anything, kept from changing the direction of the text around it. A short word is not broken behind a hyphen. */
+/** A name, isolated so that it cannot change the direction of the text around it. A short word is not broken behind a hyphen. */
 export function nameHtml(name: string): Html {
   const style = trusted(/^(?=.*-)\S{1,16}$/.test(name) ? ' class="unbroken"' : '');
   return markup`<bdi${style}>${breakable(name)}</bdi>`;
 }
 
-/** Words that do not fit on a line of a phone. */
+/** Words that may not fit on a line of a phone. */
 const LONG_WORD = /\S{17,}/g;
 
-/** Text whose long words, such as addresses, break behind a sign and not within a part. */
+/** Text in which long words, such as addresses, may break, but only behind a sign. */
 export function breakable(text: string): Html[] {
   const signs = text.replaceAll(LONG_WORD, (word) => word.replaceAll(/[@._/-]+(?=.)/g, '$&\n'));
   return signs.split('\n').map((part, index) => markup`${index === 0 ? NOTHING : trusted('<wbr>')}${part}`);
 }
 
-/** Text with commands between backquotes. */
+/** Text whose parts between backquotes are commands. */
 export function withCommands(text: string, style = ''): Html[] {
   return text
     .split('`')
@@ -57,20 +57,41 @@ export function withCommands(text: string, style = ''): Html[] {
     );
 }
 
-/** What a person can do. */
+/** What a person can do; nothing for an empty text. */
 export function hintHtml(hint: string | null): Html {
   if (hint === null || hint === '') return NOTHING;
   return markup`<p class="hint faint">${withCommands(hint)}</p>`;
 }
 
-/** What does not match the audit log or a seal: rows that another program altered, inserted or removed. */
-export function mismatchHtml(lines: readonly string[]): Html {
-  return markup`${lines.map((line) => markup`<div class="warning" role="note">${line}</div>`)}`;
+/** What the reader should not miss. */
+export function warningHtml(content: HtmlPart): Html {
+  return markup`<div class="warning" role="note">${content}</div>`;
 }
 
-/** Shown if there is nothing yet. */
+/** A warning with a list below its heading. */
+export function warningList(heading: string, items: readonly HtmlPart[]): Html {
+  const lines = items.map((item) => markup`<li>${item}</li>`);
+  return warningHtml(markup`<strong>! ${heading}</strong>:<ul>${lines}</ul>`);
+}
+
+/** What does not match the audit log or a seal: rows that another program altered, inserted or removed. */
+export function mismatchHtml(lines: readonly string[]): Html[] {
+  return lines.map(warningHtml);
+}
+
+/** Shown in place of an empty list: `strong` in bold, then `rest` with its commands. */
 export function emptyHtml(strong: string, rest: string): Html {
   return markup`<p class="plain"><strong>${strong}</strong> ${withCommands(rest, ' class="line"')}</p>`;
+}
+
+/** Shown before the first sync. */
+export function nothingCopiedHtml(): Html {
+  return emptyHtml('Nothing copied yet.', 'The first sync fills this; `tidemark sync` starts one now.');
+}
+
+/** Says how many are not listed; nothing where all are. */
+export function moreHtml(more: number, what: string): Html {
+  return more > 0 ? markup`<p class="faint">and ${plural(more, `more ${what}`)}</p>` : NOTHING;
 }
 
 // Times.
@@ -79,22 +100,24 @@ function timeElement(at: string, text: string): Html {
   return markup`<time datetime="${at}" title="${at}">${text}</time>`;
 }
 
-/** A time as its distance from now. */
+/** How long ago a time is; `never` for null. */
 export function ageHtml(at: string | null, now: number): Html {
   return at === null ? faint('never') : timeElement(at, age(at, now));
 }
 
-/** A time at which something is due, likewise. */
+/** How long ahead a due time is. */
 export function aheadHtml(at: string, now: number): Html {
   return timeElement(at, ahead(at, now));
 }
 
-/** A time to the minute in UTC, or in the browser's zone where the script runs. */
+/** A time to the minute: in UTC, or, where the script runs, in the browser's zone. */
 export function timeHtml(at: string): Html {
   return clockTime(at, 16);
 }
 
-export function durationHtml(ms: number | null): string {
+/** How long a run, job or restore took; empty while it is running. */
+export function tookText(work: Parameters<typeof tookMs>[0]): string {
+  const ms = tookMs(work);
   return ms === null ? '' : duration(ms);
 }
 
@@ -117,7 +140,11 @@ function outcomeTone(outcome: string): Tone {
   return outcome === 'failed' || outcome === 'refused' ? 'bad' : 'warn';
 }
 
-/** The state of collections: what was complete once is complete as of then, also where the last attempt failed. */
+/**
+ * The badge of a group of collections, `unread` of which were not complete at the last attempt.
+ * @param completeAt when all of them were complete last; null if one never was
+ * @param isSampled true where only some of the records have been read so far
+ */
 export function collectionState(
   collections: number,
   unread: number,
@@ -129,6 +156,11 @@ export function collectionState(
   return ['warn', unread === collections ? word : `${count(unread)} of ${count(collections)} ${word}`];
 }
 
+/** How the last attempt to read a collection ended. */
+export function attemptText(outcome: string | null, error: string | null): string {
+  return `${outcome ?? 'never read'}${error === null ? '' : `, ${error}`}`;
+}
+
 export function severityTag(severity: Severity): Html {
   const sign = markup`<i aria-hidden="true">${SEVERITY_SIGN[severity]}</i>`;
   return markup`<span class="tag ${severity}">${sign} ${severity}</span>`;
@@ -136,9 +168,9 @@ export function severityTag(severity: Severity): Html {
 
 // Sections, facts and tables.
 
-/** `id` names the section and is the target of links. */
-export function section(id: string, title: string, aside: HtmlPart, ...content: readonly HtmlPart[]): Html {
-  return markup`<section aria-labelledby="${id}"><h2 id="${id}">${title}${aside}</h2>${content}</section>
+/** A section with a heading; links lead to it by `id`. @param title perhaps with a link beside it */
+export function section(id: string, title: HtmlPart, ...content: readonly HtmlPart[]): Html {
+  return markup`<section aria-labelledby="${id}"><h2 id="${id}">${title}</h2>${content}</section>
 `;
 }
 
@@ -149,20 +181,20 @@ export function factsHtml(facts: readonly (readonly [string, HtmlPart])[], style
 
 interface Column {
   readonly head: HtmlPart;
-  /** Of the column that the table is sorted by. */
+  /** Set for the column that the table is sorted by. */
   readonly sort?: 'ascending' | 'descending' | undefined;
   /**
-   * `num` right-aligned, `wide` may wrap; on a phone `wraps` may too, `spare` is left out, and `below` is under the
-   * other cells of its row. `phone` is there only on a phone.
+   * `num`: right-aligned. `wide`: may wrap. On a phone, `wraps` may wrap too, `spare` is left out, and `below` is under the other
+   * cells of its row. `phone` is shown only on a phone.
    */
   readonly style?: string;
-  /** Where rows are laid out again on a phone and no heads are seen: the words before a value that does not explain itself. */
+  /** Put before the value on a phone, where stacked rows have no heads. */
   readonly label?: string;
 }
 
 /**
- * A table with a caption for screen readers; the first cell of each row names it. With a column `below`, rows are laid
- * out again on a phone: its parts then carry their roles, since browsers drop those with the layout.
+ * A table with a caption for screen readers; the first cell of each row names it. With a column `below`, rows are stacked on a phone.
+ * Browsers then drop the roles of a table with its layout, so its elements state them.
  */
 export function tableHtml(
   caption: string,
@@ -195,6 +227,29 @@ export function tableHtml(
 <tbody${role('rowgroup')}>${body}</tbody></table></div>`;
 }
 
+/** Links to the pages above this one, the outermost first. */
+export function crumbs(...links: readonly (readonly [path: string, text: HtmlPart])[]): Html {
+  const items = links.map(
+    ([path, text], index) => markup`${index === 0 ? '' : ' / '}<a href="${path}">${text}</a>`,
+  );
+  return markup`<p class="crumbs faint">${items}</p>`;
+}
+
+/** Links to the previous and next page of a list. @param page from 1 on */
+export function pageLinks(page: number, isLast: boolean, pathOf: (page: number) => string): Html {
+  const link = (to: number, text: string, rel: string): Html =>
+    markup`<a rel="${rel}" href="${pathOf(to)}">${text}</a>`;
+  return markup`<nav class="pages" aria-label="Pages">${page > 1 ? link(page - 1, 'Previous page', 'prev') : NOTHING}
+${isLast ? NOTHING : link(page + 1, 'Next page', 'next')}</nav>`;
+}
+
+// Forms.
+
+/** Values that a form sends without showing them. */
+export function hiddenInputs(values: Iterable<readonly [name: string, value: string]>): Html[] {
+  return [...values].map(([name, value]) => markup`<input type="hidden" name="${name}" value="${value}">`);
+}
+
 /** A box with options, as [value, text]. */
 export function selectHtml(
   label: string,
@@ -209,7 +264,14 @@ export function selectHtml(
   return markup`<label>${label}<select name="${name}">${items}</select></label>`;
 }
 
-/** Boxes of a filter, as [value, text]; none for a single value, which would narrow nothing, unless it is chosen or `isShown`. */
+/** A box to choose one of several sources; nothing for a single source. */
+export function sourceSelect(sources: readonly string[], chosen: string | null): Html {
+  if (sources.length < 2) return NOTHING;
+  const options = sources.map((source) => [source, source] as const);
+  return selectHtml('Source', 'source', [['', 'all sources'], ...options], chosen ?? '');
+}
+
+/** Check boxes of a filter, as [value, text]. A single value would narrow nothing: it is left out unless it is chosen or `isShown`. */
 export function chipsHtml<T extends string>(
   label: string,
   name: string,
@@ -227,17 +289,12 @@ export function chipsHtml<T extends string>(
 
 // Records.
 
-export type DefinitionOf = (kind: Kind) => ResourceDefinition;
-type ParentName = (kind: Kind, id: string) => string | undefined;
+export type DefinitionOf = ReportOptions['definitions'];
+type ParentName = NonNullable<ReportOptions['parentName']>;
 
 /** The parents of a record, e.g. `organization Harbor, role Analysts`; ids only where no name is known. */
 export function placeOf(scope: Scope, definitions: DefinitionOf, parentName: ParentName): string {
-  return SCOPE_KEYS.flatMap((key) => {
-    const id = scope[key];
-    if (id === undefined) return [];
-    const kind = SCOPE_KIND[key];
-    return [`${definitions(kind).title.one} ${nameText(parentName(kind, id) ?? id)}`];
-  }).join(', ');
+  return placeText(scope, { definitions, parentName }, { hasIds: false });
 }
 
 /**
@@ -245,12 +302,12 @@ export function placeOf(scope: Scope, definitions: DefinitionOf, parentName: Par
  * @param id masked where it is a secret
  */
 export function recordPath(kind: Kind, id: string, record: number | null = null): string {
-  // Browsers resolve these two anywhere in a path.
+  // Browsers resolve `.` and `..` anywhere in a path.
   const shown = id === '.' || id === '..' || id === '' ? '-' : encodeURIComponent(id.toWellFormed());
   return `/records/${kind}/${shown}${record === null ? '' : `?record=${record}`}`;
 }
 
-/** The first fields, and the others folded. `fields` are masked already. */
+/** The first `limit` fields, and the others folded. @param fields masked */
 export function fieldListHtml(fields: readonly FieldChange[], limit: number): Html {
   const rest = fields.slice(limit);
   const shown = trusted(fields.slice(0, limit).map(fieldHtml).join('\n'));
@@ -260,29 +317,43 @@ export function fieldListHtml(fields: readonly FieldChange[], limit: number): Ht
 <details class="rest"><summary>${plural(rest.length, limit === 0 ? 'field' : 'more field')}</summary>${folded}</details>`;
 }
 
-/** Fields of a changed record that are seen at once. Those of one that was added or removed are folded: all are new, or gone. */
+/** Fields of a changed record that are not folded. Those of an added or removed record all are: each is new, or gone. */
 const CHANGED_SHOWN = 12;
 
 interface ArticleFacts {
   readonly definition: ResourceDefinition;
   /** The record's parents as text; empty for root records. */
   readonly place: string;
-  readonly severity: Severity | null;
+  readonly severity?: Severity;
   /** What can be done about the change. */
   readonly actions?: HtmlPart;
-  /** By which the script recognizes the article in a newer page, wherever it is. */
+  /** By it, the script recognizes the article in a newer page, wherever it is there. */
   readonly id?: string;
 }
 
-/** One changed record with its fields. `change` is masked already. */
+/** The changes of a run, a changed record each. @param changes masked */
+export function changeArticles(
+  changes: readonly RecordChange[],
+  definitions: DefinitionOf,
+  parentName: ParentName,
+): Html[] {
+  return changes.map((change) =>
+    changeArticle(change, {
+      definition: definitions(change.kind),
+      place: placeOf(change.scope, definitions, parentName),
+    }),
+  );
+}
+
+/** One changed record with its fields. @param change masked */
 export function changeArticle(change: RecordChange, facts: ArticleFacts): Html {
-  const { definition, place, severity, actions = null, id: anchor } = facts;
+  const { definition, place, severity = null, actions = null, id: anchor } = facts;
   const { created_again: again, changed_by: by } = change;
   const fields = fieldsForPeople(change, definition);
   const style = trusted(severity === null ? 'record' : `record is-${severity}`);
   const name = markup`<h3>${nameHtml(nameText(change.name))}</h3>`;
   const id = change.name === change.id ? NOTHING : markup`<span class="id">${nameText(change.id)}</span> `;
-  // A record is not looked up by the mask of its id: that would read every record of the kind.
+  // No link for a masked id: to look it up, every record of the kind would have to be read.
   const link = isMaskedId(change.id)
     ? name
     : markup`<a href="${recordPath(change.kind, change.id)}">${name}</a>`;

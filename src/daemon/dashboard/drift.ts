@@ -13,7 +13,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import { RecreatedIds } from '../../mirror/recreated-ids.ts';
 import { CONTRADICTED, contradictionText, maskedFinding } from '../../report/drift-document.ts';
 import { comparedText, type ReportChange, sectionsOf, skippedNotice } from '../../report/diff-report.ts';
-import { SEVERITY_SIGN, SIGN } from '../../report/document.ts';
+import { capital, SEVERITY_SIGN, SIGN } from '../../report/document.ts';
 import { formLine, FORMS_HEADING, groupedNotes, uncomparedCollections } from '../../report/notes.ts';
 import { isSecretId, maskedPlace } from '../../report/mask.ts';
 import type { ReportOptions } from '../../report/options.ts';
@@ -27,20 +27,22 @@ import { kindsIn, sourceIn, valuesIn } from '../http/request.ts';
 import { age } from '../http/wording.ts';
 import { acceptForm, actionForm } from './actions.ts';
 import {
-  capital,
   changeArticle,
   chipsHtml,
   emptyHtml,
   faint,
+  hiddenInputs,
   nameHtml,
   placeOf,
-  selectHtml,
+  sourceSelect,
   tableHtml,
   timeHtml,
+  warningHtml,
+  warningList,
   withCommands,
 } from './components.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
-import type { PageContent } from './layout.ts';
+import type { PageContent, PageFacts } from './layout.ts';
 
 const RECORDS_SHOWN = 200;
 const ACCEPTED_SHOWN = 200;
@@ -48,28 +50,28 @@ const SKIPPED_SHOWN = 20;
 /** Kinds to filter by that are seen at once; more are folded. */
 const KINDS_SHOWN = 6;
 
-/** What the page is narrowed to. A list without entries, an empty text and no source narrow nothing. */
+/** What the page is narrowed to. An empty list, an empty text and no source narrow nothing. */
 interface DriftFilter {
   readonly severities: readonly Severity[];
   readonly changes: readonly RecordChange['change'][];
   readonly kinds: readonly Kind[];
-  /** Lower case; each has to occur in the record's name, kind, id, place, fields or values. */
+  /** In lower case; each has to occur in the record's name, kind, id, place, fields or values. */
   readonly words: readonly string[];
-  /** As it was typed. */
+  /** The text that was typed. */
   readonly text: string;
   readonly source: string | null;
-  /** The same as a path of this page. */
+  /** The path of this page with this filter. */
   readonly path: string;
-  /** How many findings were accepted by the form that led here; 0 for none. */
+  /** How many findings the form that led here accepted; 0 without one. */
   readonly accepted: number;
 }
 
 const CHANGES = ['added', 'removed', 'changed'] as const;
 const MOST_TEXT = 200;
-/** Characters of a value that the text is looked for in: as many as a page shows unfolded at most. */
+/** Characters of a value that are searched: as many as a page shows of it at most. */
 const SEARCHED_CHARACTERS = 10_000;
 
-/** Name of the number of accepted findings, in the query of the page that follows. */
+/** The parameter with the number of findings that a form accepted. */
 const ACCEPTED = 'accepted';
 
 /** The filter of a query. @throws TidemarkError `usage` */
@@ -98,10 +100,10 @@ export function driftFilter(query: URLSearchParams, sources: readonly string[]):
   };
 }
 
-/** A changed record of a source, ready to be shown: secrets are masked in all but `original`. */
+/** A changed record of a source as it is shown: all but `original` is masked. */
 interface DriftRecord extends ReportChange {
   readonly definition: ResourceDefinition;
-  /** The severity of each open finding: one for each field of a changed record, one in all for another. */
+  /** The severity of each open finding: a changed record has one for each field, an added or removed one has one. */
   readonly findings: readonly Severity[];
   /** Findings of the record that the filter leaves out. */
   readonly hiddenCount: number;
@@ -119,12 +121,11 @@ function hasWords(
   return words.every((word) => text.includes(word));
 }
 
-/** What the record shows with these boxes of the filter checked: of a changed one, the findings that match; null for nothing. */
-function narrowed(
-  record: DriftRecord,
-  { severities, changes, kinds }: Pick<DriftFilter, 'severities' | 'changes' | 'kinds'>,
-): DriftRecord | null {
-  const isIn = <T>(chosen: readonly T[], value: T): boolean => chosen.length === 0 || chosen.includes(value);
+/** The check boxes of the filter. */
+type Boxes = Pick<DriftFilter, 'severities' | 'changes' | 'kinds'>;
+
+/** The record with those of its findings that match the check boxes; null if none does. */
+function narrowed(record: DriftRecord, { severities, changes, kinds }: Boxes): DriftRecord | null {
   const { change, original, findings } = record;
   if (!isIn(changes, change.change) || !isIn(kinds, change.kind)) return null;
   const left = findings.filter((each) => isIn(severities, each));
@@ -141,9 +142,18 @@ function narrowed(
   };
 }
 
+/** True where nothing is chosen, or this is. */
+function isIn<T>(chosen: readonly T[], value: T): boolean {
+  return chosen.length === 0 || chosen.includes(value);
+}
+
+function isOfSource({ source }: DriftFilter, name: string): boolean {
+  return source === null || source === name;
+}
+
 /**
- * Names a changed record of a source in a form, in few characters: an address that names every record of a page stays
- * within the 8 kB that common reverse proxies accept.
+ * Names a changed record of a source in a form. It is short, so that an address that names every record of a page stays within the
+ * 8 kB that common reverse proxies accept.
  */
 export function selectionOf({ kind, scope, id }: Pick<RecordChange, 'kind' | 'scope' | 'id'>): string {
   return hash('sha256', JSON.stringify([kind, scopeKey(scope), id]), 'base64url').slice(0, 16);
@@ -173,19 +183,15 @@ function findingsOf(records: readonly DriftRecord[]): Severity[] {
   return records.flatMap(({ findings }) => findings);
 }
 
-/** One article for each record, worst first. `only`: values of `selectionOf`. */
-export function driftArticles(
-  mirror: Mirror,
-  drift: SourceDrift,
-  { only }: { readonly only?: readonly string[] } = {},
-): Html[] {
-  const records = driftRecords(mirror, drift).filter(
-    ({ original }) => only?.includes(selectionOf(original)) !== false,
+/** An article for each selected record, worst first. @param selected values of `selectionOf` */
+export function driftArticles(mirror: Mirror, drift: SourceDrift, selected: readonly string[]): Html[] {
+  const records = driftRecords(mirror, drift).filter(({ original }) =>
+    selected.includes(selectionOf(original)),
   );
   return articlesOf(mirror, drift, records.slice(0, RECORDS_SHOWN));
 }
 
-/** As many articles as `most`, worst first: of all sources together, with its name if several are compared. */
+/** The articles of the worst records of all sources together, `most` at most; with several sources, each names its own. */
 export function worstArticles(mirror: Mirror, drifts: readonly SourceDrift[], most: number): Html[] {
   return drifts
     .flatMap((drift) =>
@@ -220,24 +226,30 @@ function articlesOf(
   });
 }
 
-interface SourceOptions {
-  readonly hasOthers: boolean;
-  readonly now: number;
-  /** True for a person who is logged in. */
-  readonly canAct: boolean;
-  readonly filter: DriftFilter;
-}
-
 interface ShownSource {
   readonly drift: SourceDrift;
   readonly all: readonly DriftRecord[];
-  /** Those of the filter's source that have its words, whatever boxes are checked. */
+  /** The records with the words of the filter, whatever boxes are checked; none of another source. */
   readonly found: readonly DriftRecord[];
-  /** Those that match the entire filter. */
+  /** The records that match the entire filter. */
   readonly records: readonly DriftRecord[];
+  /** Accepted findings that match the filter. */
+  readonly accepted: SourceDrift['accepted'];
+  /** What could not be compared of the filter's kinds; null for nothing. */
+  readonly unknown: ReturnType<typeof unknownNotice>;
 }
 
-/** What no open finding says of a source, and as of when. */
+function shownSource(mirror: Mirror, drift: SourceDrift, filter: DriftFilter): ShownSource {
+  const all = driftRecords(mirror, drift);
+  const found = isOfSource(filter, drift.source)
+    ? all.filter((record) => hasWords(record, filter.words))
+    : [];
+  const records = shownOf(found, filter);
+  const accepted = acceptedOf(drift, filter);
+  return { drift, all, found, records, accepted, unknown: unknownNotice(mirror, drift, filter) };
+}
+
+/** Says that a source has no drift, and as of when. @param held records whose removal is held */
 export function noDriftHtml({ document }: SourceDrift, now: number, held = 0): Html {
   const { run, at } = document.to;
   const when = at === undefined ? '' : `, ${age(at, now)}`;
@@ -257,44 +269,42 @@ export function noDriftHtml({ document }: SourceDrift, now: number, held = 0): H
   return emptyHtml('No drift', run === undefined ? 'as of the latest run.' : `as of run ${run}${when}.`);
 }
 
-/** What was left out of the comparison; of activity data, which always is, nothing. */
+/** What was left out of the comparison, without activity data, which always is. */
 export function leftOutHtml({ document, definitions }: SourceDrift): Html[] {
   const usual = kindsOutsideDrift({});
   const notes = (document.left_out ?? []).filter(({ kind }) => !usual.includes(kind));
   return groupedNotes('Left out', notes, definitions).map((line) => markup`<p class="faint">${line}.</p>`);
 }
 
-/** What is compared is older than the last restore; nothing where it is not. */
+/** Warns that the last restore is newer than what is compared; nothing for null. */
 export function unreadRestoreHtml(restored: UnreadRestore | null | undefined): HtmlPart {
   if (restored === undefined || restored === null) return NOTHING;
   const text = capital(unreadRestoreText(restored));
-  return markup`<p class="warning" role="note">${withCommands(text)}.</p>`;
+  return warningHtml([withCommands(text), '.']);
 }
 
-/** Names the sources of which no run was published: what is not shown of them is not known. */
+/** Names the sources of which no run was published: whether they drifted is unknown. */
 export function neverReadHtml(mirror: Mirror, sources: readonly string[]): Html[] {
   return sources
     .filter((source) => mirror.runs.latest(source) === undefined)
-    .map(
-      (source) =>
-        markup`<p class="warning" role="note">Nothing of ${nameHtml(source)} was read yet: <code>tidemark sync --source ${source}</code> reads it.</p>`,
+    .map((source) =>
+      warningHtml(
+        markup`Nothing of ${nameHtml(source)} was read yet: <code>tidemark sync --source ${source}</code> reads it.`,
+      ),
     );
 }
 
 export const NO_BASELINE =
   'Pin a state and measure drift from it: `tidemark snapshots pin NAME`, `tidemark snapshots baseline NAME`.';
 
+/** @param held the section about held removals */
 export function driftPage(
-  mirror: Mirror,
+  facts: PageFacts,
   { drifts, problems: unknown }: FoundDrifts,
-  {
-    now,
-    canAct,
-    filter,
-    held,
-    sources: names,
-  }: Omit<SourceOptions, 'hasOthers'> & { readonly held: HtmlPart; readonly sources: readonly string[] },
+  filter: DriftFilter,
+  held: HtmlPart,
 ): PageContent {
+  const { mirror } = facts;
   const baseline = mirror.snapshots.baseline();
   const open = drifts.reduce((sum, drift) => sum + drift.open.length, 0);
   const line =
@@ -311,59 +321,45 @@ export function driftPage(
   const contradictions = drifts.flatMap(({ contradicted, source, definitions }) =>
     contradicted.flatMap((acceptance) => contradictionText(acceptance, source, definitions) ?? []),
   );
-  const problems = [...contradictions, ...unknown.map(({ line: text }) => withCommands(text))].map(
-    (text) => markup`<div class="warning" role="note">${text}</div>`,
-  );
+  const problems = [...contradictions, ...unknown.map((problem) => withCommands(problem.line))];
   const never = neverReadHtml(
     mirror,
-    names.filter((name) => filter.source === null || filter.source === name),
+    facts.sources.filter((name) => isOfSource(filter, name)),
   );
   const nothing =
     drifts.length === 0 && unknown.length === 0
       ? emptyHtml('Nothing to compare yet.', 'No source has been copied.')
       : NOTHING;
-  const shown = drifts.map((drift): ShownSource => {
-    const all = driftRecords(mirror, drift);
-    const isShown = filter.source === null || filter.source === drift.source;
-    const found = isShown ? all.filter((record) => hasWords(record, filter.words)) : [];
-    return { drift, all, found, records: shownOf(found, filter) };
-  });
-  const hasOthers = names.length > 1;
-  // Where there are no findings, there is no filter to be seen either.
+  const shown = drifts.map((drift) => shownSource(mirror, drift, filter));
+  // Without findings, there is no filter on the page either.
   const isNarrowed = filter.path !== '/drift' && shown.some(({ all }) => all.length > 0);
   const sources = shown
-    .filter(({ drift, records }) =>
+    .filter(({ drift, records, accepted, unknown: notice }) =>
       filter.source === null
-        ? !isNarrowed ||
-          records.length > 0 ||
-          acceptedOf(drift, filter).length > 0 ||
-          unknownNotice(mirror, drift, filter) !== null
+        ? !isNarrowed || records.length > 0 || accepted.length > 0 || notice !== null
         : drift.source === filter.source,
     )
-    .map((each) => sourceHtml(mirror, each, { hasOthers, now, canAct, filter }));
+    .map((each) => sourceHtml(facts, each, filter));
   return {
     title,
-    body: markup`${heading}${acceptedNote(filter)}${problems}${never}${held}${nothing}${filterHtml(mirror, shown, filter)}${sources}`,
+    body: markup`${heading}${acceptedNote(filter)}${problems.map(warningHtml)}${never}${held}${nothing}${filterHtml(shown, filter)}${sources}`,
   };
 }
 
-function shownOf(
-  found: readonly DriftRecord[],
-  boxes: Pick<DriftFilter, 'severities' | 'changes' | 'kinds'>,
-): DriftRecord[] {
+function shownOf(found: readonly DriftRecord[], boxes: Boxes): DriftRecord[] {
   return found
     .flatMap((record) => narrowed(record, boxes) ?? [])
     .sort((a, b) => compareSeverities(a.severity, b.severity));
 }
 
 /** A form that the server answers; the script sends it while it is being filled in. */
-function filterHtml(mirror: Mirror, shown: readonly ShownSource[], filter: DriftFilter): Html {
+function filterHtml(shown: readonly ShownSource[], filter: DriftFilter): Html {
   const all = shown.flatMap((each) => each.all);
   if (all.length === 0) return NOTHING;
   const isNarrowed = filter.path !== '/drift';
   const found = shown.flatMap((each) => each.found);
   const records = shown.flatMap((each) => each.records);
-  // The number beside a box is that of the findings which it shows, the rest of the filter being as it is.
+  // Beside each box is the number of findings that it shows with the rest of the filter as it is.
   const bySeverity = Map.groupBy(findingsOf(shownOf(found, { ...filter, severities: [] })), (each) => each);
   const byChange = Map.groupBy(shownOf(found, { ...filter, changes: [] }), ({ change }) => change.change);
   const byKind = Map.groupBy(shownOf(found, { ...filter, kinds: [] }), ({ change }) => change.kind);
@@ -386,15 +382,10 @@ function filterHtml(mirror: Mirror, shown: readonly ShownSource[], filter: Drift
       ? ofKinds
       : markup`<details class="kinds"${open}><summary>${plural(kinds.length, 'kind')}</summary>${ofKinds}</details>`;
   const sign = (text: string): Html => markup`<i aria-hidden="true">${text}</i>`;
-  const sources = [['', 'all'] as const, ...shown.map(({ drift: { source } }) => [source, source] as const)];
   const status = isNarrowed
     ? markup`${findingsText(records, filter.severities)}, of ${findingsText(all)}. <a href="/drift">Show all</a>`
     : findingsText(all);
-  const isInDoubt = shown.some(
-    ({ drift }) =>
-      (filter.source === null || filter.source === drift.source) &&
-      unknownNotice(mirror, drift, filter) !== null,
-  );
+  const isInDoubt = shown.some(({ drift, unknown }) => isOfSource(filter, drift.source) && unknown !== null);
   const none =
     !isNarrowed || records.length > 0
       ? NOTHING
@@ -404,7 +395,10 @@ function filterHtml(mirror: Mirror, shown: readonly ShownSource[], filter: Drift
   return markup`<form class="search" id="filter" method="get" action="/drift" role="search" data-filter>
 <label class="grow">Filter<input type="search" name="q" value="${filter.text}" autocomplete="off" spellcheck="false"
  maxlength="${MOST_TEXT}" placeholder="Name, kind, id, field or value" aria-keyshortcuts="/"></label>
-${shown.length > 1 ? selectHtml('Source', 'source', sources, filter.source ?? '') : NOTHING}
+${sourceSelect(
+  shown.map(({ drift }) => drift.source),
+  filter.source,
+)}
 <button>Filter</button>
 ${chipsHtml(
   'Severity',
@@ -429,10 +423,12 @@ function findingCount(records: readonly DriftRecord[] = []): Html {
   return faint(count(findingsOf(records).length));
 }
 
-function sourceHtml(mirror: Mirror, { drift, records }: ShownSource, options: SourceOptions): Html {
-  const { hasOthers, now, canAct, filter } = options;
+function sourceHtml(facts: PageFacts, shown: ShownSource, filter: DriftFilter): Html {
+  const { mirror, sources, now, canAct } = facts;
+  const { drift, records } = shown;
   const { document, ignored, source } = drift;
-  const heading = hasOthers ? markup`<h2>${nameHtml(source)}</h2>` : markup`<h2 class="side">Findings</h2>`;
+  const heading =
+    sources.length > 1 ? markup`<h2>${nameHtml(source)}</h2>` : markup`<h2 class="side">Findings</h2>`;
   const more = records.length - RECORDS_SHOWN;
   const ignoredText = ignored.length === 0 ? '' : `; ${plural(ignored.length, 'finding')} ignored by rule`;
   const rest =
@@ -443,9 +439,9 @@ function sourceHtml(mirror: Mirror, { drift, records }: ShownSource, options: So
   const articles = articlesOf(mirror, drift, records.slice(0, RECORDS_SHOWN), {
     more: ({ original, hiddenCount }) => {
       const all = findings.get(selectionOf(original)) ?? [];
-      const shown = new Set(original.fields.map(({ path }) => path));
-      // Only what is seen is accepted.
-      const own = all.filter(({ path }) => hiddenCount === 0 || shown.has(path));
+      const paths = new Set(original.fields.map(({ path }) => path));
+      // Findings that the filter hides are not accepted with the others.
+      const own = all.filter(({ path }) => hiddenCount === 0 || paths.has(path));
       const [first] = all;
       const hidden =
         hiddenCount === 0
@@ -459,12 +455,12 @@ function sourceHtml(mirror: Mirror, { drift, records }: ShownSource, options: So
     },
   });
   return markup`<section id="of-${encodeURIComponent(source)}">${heading}<p class="faint">${comparedText(document)}${ignoredText}</p>
-${unreadRestoreHtml(unreadRestores(mirror, source)[0])}${severitiesHtml(records)}${resultHtml(mirror, drift, options)}${leftOutHtml(drift)}${planForm(mirror, drift, now, more > 0 ? records.slice(0, RECORDS_SHOWN) : null)}
+${unreadRestoreHtml(unreadRestores(mirror, source)[0])}${severitiesHtml(records)}${resultHtml(facts, shown, filter)}${leftOutHtml(drift)}${planForm(mirror, drift, now, more > 0 ? records.slice(0, RECORDS_SHOWN) : null)}
 ${articles}
-${rest}${formsHtml(drift)}${acceptedHtml(drift, options)}</section>`;
+${rest}${formsHtml(drift)}${acceptedHtml(facts, shown, filter)}</section>`;
 }
 
-/** Findings that are open though the mirror has acceptances of them. */
+/** Says which findings are open although the mirror has acceptances of them. */
 function contradictedHtml({ definitions }: SourceDrift, findings: readonly OpenFinding[]): Html[] {
   return findings
     .filter(({ reopened }) => reopened?.because === 'contradicted')
@@ -474,7 +470,7 @@ function contradictedHtml({ definitions }: SourceDrift, findings: readonly OpenF
     });
 }
 
-/** Takes the records that are selected below; without one it says what to do. The script shows the box that selects all. */
+/** Plans a restore of the selected records of the source. */
 function planForm(
   mirror: Mirror,
   drift: SourceDrift,
@@ -486,17 +482,34 @@ function planForm(
   if (open.length === 0) return NOTHING;
   const keep = accepted.length > 0 || hasAcceptedOfRemoved(mirror, drift, now) ? keepHtml(true) : NOTHING;
   const offered = shown?.filter(({ original }) => !isSecretId(drift.definitions(original.kind))).length ?? 0;
-  return markup`<form class="search" id="${planId(source)}" method="get" action="/restore">
-<input type="hidden" name="source" value="${source}">${keep}<label class="pick" data-all hidden><input type="checkbox">${selectAllText(offered, shown !== null)}</label>
-<button>Plan a restore of the selected records</button></form>`;
+  const selectAll = selectAllText(offered, shown !== null);
+  return selectionForm(planId(source), { hidden: [hiddenInputs([['source', source]]), keep], selectAll });
 }
 
-/** Beside the box that selects what the page shows. */
+/**
+ * A form that plans a restore of the records whose `selectBox` is checked. Only the script shows the box that selects all.
+ * @param of after the text of the button
+ */
+export function selectionForm(
+  id: string,
+  { hidden, selectAll, of = NOTHING }: { hidden: HtmlPart; selectAll: string; of?: HtmlPart },
+): Html {
+  return markup`<form class="search" id="${id}" method="get" action="/restore">
+${hidden}<label class="pick" data-all hidden><input type="checkbox">${selectAll}</label>
+<button>Plan a restore of the selected records${of}</button></form>`;
+}
+
+/** Selects a record for the `selectionForm` with that id. */
+export function selectBox(form: string, record: Parameters<typeof selectionOf>[0]): Html {
+  return markup`<label class="pick"><input type="checkbox" name="record" form="${form}" value="${selectionOf(record)}">Select</label>`;
+}
+
+/** The label of the box that selects all records on the page. */
 export function selectAllText(shown: number, hasMore: boolean): string {
   return hasMore ? `Select all ${count(shown)} shown` : 'Select all';
 }
 
-/** Whether fields were accepted of a record that is removed: a restore creates it again with or without them. */
+/** True where fields of a record that is now removed were accepted: a restore creates it again, with or without them. */
 function hasAcceptedOfRemoved(mirror: Mirror, { source, open, stale }: SourceDrift, now: number): boolean {
   const ofFields = stale.filter(
     ({ path, until }) => path !== '' && (until === undefined || Date.parse(until) > now),
@@ -510,7 +523,7 @@ function hasAcceptedOfRemoved(mirror: Mirror, { source, open, stale }: SourceDri
   });
 }
 
-/** Name of the box, in a query, that leaves accepted drift out of a restore. */
+/** The parameter that leaves accepted drift out of a restore. */
 export const KEEP_ACCEPTED = 'keep_accepted';
 
 export function keepHtml(isChecked: boolean): Html {
@@ -522,7 +535,7 @@ function planId(source: string): string {
   return `plan-${encodeURIComponent(source)}`;
 }
 
-/** @param acceptTo the page after findings were accepted; null for somebody who may not accept any */
+/** @param acceptTo the page to show once the findings are accepted; null for a user who may not accept any */
 function actionsHtml(
   drift: SourceDrift,
   change: RecordChange,
@@ -530,11 +543,10 @@ function actionsHtml(
   acceptTo: string | null,
 ): Html {
   const definition = drift.definitions(change.kind);
-  // A secret id is never written out: such a record is restored by its kind, on the command line.
+  // A secret id is never shown: such a record is restored on the command line, by its kind.
   const select = isSecretId(definition)
     ? markup`<span class="hint faint">not to be selected here: its id is a secret; use <code>tidemark restore baseline${drift.accepted.length === 0 ? '' : ' --keep-accepted'} --source ${drift.source} --kind ${change.kind}${change.change === 'added' ? ' --prune --max-removals 1' : ''}</code></span>`
-    : markup`<label class="pick"><input type="checkbox" name="record" form="${planId(drift.source)}"
- value="${selectionOf(change)}">Select</label>`;
+    : selectBox(planId(drift.source), change);
   const accept = acceptTo === null ? NOTHING : acceptForm(drift.source, fingerprints, acceptTo);
   return markup`<div class="actions">${select}${accept}</div>`;
 }
@@ -549,11 +561,11 @@ function severitiesHtml(records: readonly DriftRecord[]): Html {
   return markup`<div class="stats"><ul aria-label="Findings by severity">${items}</ul></div>`;
 }
 
-/** What could not be compared of the filter's kinds, and of the lists that lead to them; null for nothing. */
+/** What could not be compared of the filter's kinds, or of the kinds above them; null for nothing. */
 function unknownNotice(
   mirror: Mirror,
   drift: SourceDrift,
-  { kinds }: Pick<DriftFilter, 'kinds'>,
+  { kinds }: DriftFilter,
 ): ReturnType<typeof skippedNotice> {
   const { skipped, stale } = drift.document;
   const about = new Set([...kinds, ...kindsAbove(kinds)]);
@@ -564,13 +576,12 @@ function unknownNotice(
   );
 }
 
-/** What could not be compared, and that nothing drifted. */
+/** What could not be compared; and where nothing drifted, that. */
 function resultHtml(
-  mirror: Mirror,
-  drift: SourceDrift,
-  { now, filter }: Pick<SourceOptions, 'now' | 'filter'>,
+  { mirror, now }: PageFacts,
+  { drift, unknown: notice }: ShownSource,
+  filter: DriftFilter,
 ): Html {
-  const notice = unknownNotice(mirror, drift, filter);
   const nothing = drift.open.length === 0;
   const asked = filter.kinds.length === 0 ? {} : { kinds: filter.kinds };
   const held = heldOnce(mirror, drift.source, asked).reduce((sum, { records }) => sum + records, 0);
@@ -583,12 +594,11 @@ function resultHtml(
   if (notice === null && nothing && uncompared.length > 0)
     return emptyHtml('No drift in what could be compared.', 'Not all of these kinds were.');
   if (notice === null) return nothing ? noDriftHtml(drift, now, held) : NOTHING;
-  const lines = notice.items.slice(0, SKIPPED_SHOWN).map((line) => markup`<li>${line}</li>`);
   const empty = emptyHtml(
     held > 0 ? 'No other drift in what could be compared.' : 'No drift in what could be compared.',
     'The rest is unknown.',
   );
-  return markup`<div class="warning" role="note"><strong>! ${notice.text}</strong>:<ul>${lines}</ul></div>${nothing ? empty : NOTHING}`;
+  return markup`${warningList(notice.text, notice.items.slice(0, SKIPPED_SHOWN))}${nothing ? empty : NOTHING}`;
 }
 
 function formsHtml({ forms }: SourceDrift): Html {
@@ -597,15 +607,13 @@ function formsHtml({ forms }: SourceDrift): Html {
   return markup`<h2>Changes of form</h2><p class="faint">${FORMS_HEADING}</p><ul>${lines}</ul>`;
 }
 
-/** What a form that led here did, since a filter may leave nothing else of it. */
+/** Says what the form that led here accepted: the filter may hide it. */
 function acceptedNote({ accepted }: DriftFilter): Html {
   if (accepted === 0) return NOTHING;
   return markup`<p role="status"><strong>${plural(accepted, 'finding')} accepted</strong>: <a href="#accepted">below</a>, where it can be withdrawn.</p>`;
 }
 
-/** Accepted findings that match the filter. */
 function acceptedOf(drift: SourceDrift, filter: DriftFilter): SourceDrift['accepted'] {
-  const isIn = <T>(chosen: readonly T[], value: T): boolean => chosen.length === 0 || chosen.includes(value);
   return drift.accepted.filter(({ finding, acceptance }) => {
     const { kind, name, id, path, change, severity } = maskedFinding(drift, finding);
     const facts = [kind, drift.definitions(kind).title.one, name, id, change, severity, path];
@@ -619,8 +627,11 @@ function acceptedOf(drift: SourceDrift, filter: DriftFilter): SourceDrift['accep
   });
 }
 
-function acceptedHtml(drift: SourceDrift, { now, canAct, filter }: SourceOptions): Html {
-  const accepted = acceptedOf(drift, filter);
+function acceptedHtml(
+  { now, canAct }: PageFacts,
+  { drift, accepted }: ShownSource,
+  filter: DriftFilter,
+): Html {
   if (accepted.length === 0) return NOTHING;
   const rows = accepted.slice(0, ACCEPTED_SHOWN).map(({ finding, acceptance }): HtmlPart[] => {
     const { kind, name, path } = maskedFinding(drift, finding);

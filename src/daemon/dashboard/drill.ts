@@ -1,61 +1,45 @@
-/** What the latest restore drill of each source would bring back: one bar, kind by kind, and what is left to do. */
+/** The latest restore drill of each source: how much would come back, kind by kind, and what is left to do. */
 import { isKind } from '../../catalog/catalog.ts';
-import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
+import { shellWord } from '../../core/hints.ts';
 import { count, duration, percent, plural } from '../../core/wording.ts';
 import { DRILL_VERDICTS, type DrillVerdict } from '../../diff/drill-document.ts';
 import type { JobRow } from '../../mirror/daemon-store.ts';
-import type { Mirror } from '../../mirror/mirror.ts';
 import { pluralVerdict, verdictBar } from '../../report/drill-report.ts';
 import { type DrillSummary, summaryOf } from '../jobs/summaries.ts';
 import type { RunningJob } from '../view.ts';
-import { actionForm } from './actions.ts';
+import { jobForm } from './actions.ts';
+import { capital } from '../../report/document.ts';
 import {
   ageHtml,
   badge,
-  capital,
   emptyHtml,
   faint,
   nameHtml,
   outcomeBadge,
   section,
   tableHtml,
+  withCommands,
 } from './components.ts';
 import { type Html, type HtmlPart, markup, NOTHING, trusted } from './html.ts';
-import type { PageContent } from './layout.ts';
-import { shellWord } from '../../core/hints.ts';
+import type { PageContent, PageFacts } from './layout.ts';
 
 /** Earlier drills whose scores are listed. */
 const DRILLS_SHOWN = 12;
 
-interface DrillFacts {
-  /** Drills that run, and those that wait for their turn. */
+interface DrillFacts extends PageFacts {
+  /** Drills that are running, and drills that wait for their turn. */
   readonly work: {
     readonly running: readonly Pick<RunningJob, 'source' | 'startedAt'>[];
     readonly queued: readonly Pick<RunningJob, 'source'>[];
   };
-  readonly mirror: Mirror;
-  readonly config: Config;
-  readonly sources: readonly string[];
-  readonly now: number;
-  /** True for a person who is logged in. */
-  readonly canAct: boolean;
 }
 
 type KindSummary = DrillSummary['kinds'][number];
 
 export function drillPage(facts: DrillFacts): PageContent {
   const { sources, canAct } = facts;
-  const button = canAct
-    ? actionForm(
-        'job',
-        [
-          ['job', 'drill'],
-          ['to', '/drill'],
-        ],
-        markup`<button>Run a restore drill</button>`,
-      )
-    : NOTHING;
+  const button = canAct ? jobForm('drill', '/drill', 'Run a restore drill') : NOTHING;
   const body = markup`<h1>Restore drill</h1>
 <p class="faint">A drill restores the latest state into an empty sandbox and reports what came back. It sends nothing to the service.</p>
 ${button}${workHtml(facts)}${sources.map((source) => sourceHtml(facts, source))}`;
@@ -86,26 +70,20 @@ function sourceHtml(facts: DrillFacts, source: string): HtmlPart {
   const summary = done === undefined ? null : summaryOf('drill', done);
   const title = sources.length > 1 ? source : 'Latest drill';
   const id = `drill-${sources.indexOf(source)}`;
-  if (latest === undefined)
-    return section(
-      id,
-      title,
-      NOTHING,
-      emptyHtml(
-        'Not tried.',
-        `${facts.canAct ? 'Start one here, or' : 'Start one'} with \`tidemark drill --source ${shellWord(source)}\`.`,
-      ),
-    );
+  if (latest === undefined) {
+    const hint = `${facts.canAct ? 'Start one here, or' : 'Start one'} with \`tidemark drill --source ${shellWord(source)}\`.`;
+    return section(id, title, emptyHtml('Not tried.', hint));
+  }
   const failed =
     latest === done
       ? NOTHING
       : markup`<p>${outcomeBadge(latest.outcome)} ${ageHtml(latest.finishedAt ?? latest.startedAt, now)}${latest.error === null ? NOTHING : `: ${latest.error}`}</p>`;
-  if (done === undefined || summary === null) return section(id, title, NOTHING, failed);
+  if (done === undefined || summary === null) return section(id, title, failed);
   const from =
     summary.from === null ? NOTHING : markup`, with <a href="/runs/${summary.from}">run ${summary.from}</a>`;
   const head = markup`<p><strong>${percent(summary.score)}</strong> of the records that a restore writes come back.
 ${faint('Tried ', ageHtml(done.finishedAt ?? done.startedAt, now), from, `, in ${duration(summary.seconds * 1000)}`)}</p>`;
-  return section(id, title, NOTHING, failed, head, kindsHtml(facts, source, summary), scoresHtml(jobs, now));
+  return section(id, title, failed, head, kindsHtml(facts, source, summary), scoresHtml(jobs, now));
 }
 
 function verdictsOf(kind: KindSummary): Record<DrillVerdict, number> {
@@ -115,7 +93,7 @@ function verdictsOf(kind: KindSummary): Record<DrillVerdict, number> {
 
 function kindsHtml({ config, sources }: DrillFacts, source: string, { kinds }: DrillSummary): HtmlPart {
   const definitions = definitionsFor(config, source);
-  // A row of an earlier version may name a kind that is not in the catalog any more.
+  // The drill of an earlier version may have a kind that is no longer in the catalog.
   const written = kinds.filter(({ kind, restored }) => restored && isKind(kind));
   if (written.length === 0) return emptyHtml('No details.', 'The next drill records them.');
   const totals = { comes_back: 0, needs_secret: 0, needs_person: 0, cannot: 0, unknown: 0 };
@@ -147,7 +125,7 @@ function kindsHtml({ config, sources }: DrillFacts, source: string, { kinds }: D
   ];
 }
 
-/** What to do about a verdict, with the command that names the records. */
+/** What to do about the records with a verdict. */
 const TO_DO: Readonly<Partial<Record<DrillVerdict, string>>> = {
   needs_secret: 'add the values under `secrets` in the configuration',
   needs_person: 'the runbook lists the steps',
@@ -166,9 +144,7 @@ function checklistHtml(
     DRILL_VERDICTS.filter((verdict) => verdict !== 'comes_back' && verdictsOf(kind)[verdict] > 0).map(
       (verdict) => {
         const records = verdictsOf(kind)[verdict];
-        const [before, code, after] = (TO_DO[verdict] ?? '').split('`');
-        const what = code === undefined ? before : markup`${before ?? ''}<code>${code}</code>${after ?? ''}`;
-        return markup`<li class="open">${nameOf(kind)}: ${count(records)} ${pluralVerdict(verdict, records)}: ${what ?? ''}</li>`;
+        return markup`<li class="open">${nameOf(kind)}: ${count(records)} ${pluralVerdict(verdict, records)}: ${withCommands(TO_DO[verdict] ?? '')}</li>`;
       },
     ),
   );

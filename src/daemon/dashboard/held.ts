@@ -1,4 +1,4 @@
-/** Records that the service no longer shows, and whose removals are held: no drift, and no change of the mirror yet. */
+/** The records whose removals are held: the service no longer shows them, but they do not count as drift yet. */
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { count } from '../../core/wording.ts';
@@ -8,9 +8,10 @@ import { nameText } from '../../report/value-text.ts';
 import { firstHeld, heldAdvice, namedRemovals, sourceLookup } from '../../state/held-names.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import { heldUntilText, isCreatable, reviewCommands } from '../../sync/removals.ts';
+import { capital } from '../../report/document.ts';
 import {
-  capital,
   faint,
+  hiddenInputs,
   hintHtml,
   nameHtml,
   placeOf,
@@ -19,102 +20,96 @@ import {
   tableHtml,
   withCommands,
 } from './components.ts';
-import { selectAllText, selectionOf } from './drift.ts';
+import { selectAllText, selectBox, selectionForm } from './drift.ts';
 import { type HtmlPart, markup, NOTHING } from './html.ts';
 
 interface HeldOptions {
   readonly sources: readonly string[];
-  /** How many are listed. */
+  /** Records listed at most. */
   readonly most: number;
-  /** Beside the heading. */
+  /** Shown beside the heading. */
   readonly aside?: HtmlPart;
-  /** True where several can be selected for one plan. */
+  /** True adds boxes that select records for one plan. */
   readonly canSelect?: boolean;
 }
 
-/** Name of the mark, in the query of a plan, that held records are selected and no findings. */
+/** The parameter of a plan that says that held removals are selected, not findings. */
 export const HELD = 'held';
 
-/** Each with a link to its page, where its restore can be planned; nothing without held removals. */
+/** The held removals, each with a link to the record's page, where its restore can be planned; nothing without any. */
 export function heldSection(
   mirror: Mirror,
   config: Config,
   { sources, most, aside = NOTHING, canSelect = false }: HeldOptions,
 ): HtmlPart {
   const held = sources
-    .map((source) => ({
-      source,
-      removals: namedRemovals(mirror, source, sourceLookup(config)),
-    }))
+    .map((source) => ({ source, removals: namedRemovals(mirror, source, sourceLookup(config)) }))
     .filter(({ removals }) => removals.length > 0);
   if (held.length === 0) return NOTHING;
-  const all = held.flatMap(({ removals }) => removals).reduce((sum, { records }) => sum + records, 0);
-  /** By source, the records that are listed, and those of them that can be selected. */
-  const listed = new Map<string, number>();
-  const selectable = new Map<string, number>();
-  const rows = held
+  const hasOthers = sources.length > 1;
+  const ofSource = (source: string): HtmlPart => (hasOthers ? markup` of ${nameHtml(source)}` : NOTHING);
+  const all = held.reduce((sum, { removals }) => sum + countOf(removals), 0);
+  const listed = held
     .flatMap(({ source }) => {
       const definitions = definitionsFor(config, source);
       const parentName = parentNames(mirror, source, definitions);
-      return firstHeld(mirror, source, definitions, most).map((each) => ({
-        ...{ source, each, definitions, parentName },
+      return firstHeld(mirror, source, definitions, most).map((record) => ({
+        ...{ source, record, definition: definitions(record.kind) },
+        place: placeOf(record.scope, definitions, parentName),
       }));
     })
-    .slice(0, most)
-    .map(({ source, each, definitions, parentName }) => {
-      const definition = definitions(each.kind);
-      listed.set(source, (listed.get(source) ?? 0) + 1);
-      const { name } = withMaskedId(each, definition);
-      const path = recordPath(each.kind, maskedId(each.id, definition), each.record);
-      const isOffered = canSelect && isCreatable(definition) && !isSecretId(definition);
-      if (isOffered) selectable.set(source, (selectable.get(source) ?? 0) + 1);
-      const box = isOffered
-        ? markup`<label class="pick"><input type="checkbox" name="record" form="${formId(source)}" value="${selectionOf(each)}">Select</label>`
-        : NOTHING;
-      return [
-        markup`<a href="${path}">${nameHtml(nameText(name))}</a>`,
-        capital(definition.title.one),
-        faint(placeOf(each.scope, definitions, parentName)),
-        ...(sources.length > 1 ? [nameHtml(source)] : []),
-        markup`missing since <a href="/runs/${each.since}">run ${each.since}</a>, held`,
-        ...(canSelect ? [box] : []),
-      ];
-    });
-  const more = all - rows.length;
+    .slice(0, most);
+  const isSelectable = ({ definition }: (typeof listed)[number]): boolean =>
+    canSelect && isCreatable(definition) && !isSecretId(definition);
+  const rows = listed.map((each) => {
+    const { source, record, definition, place } = each;
+    const { name } = withMaskedId(record, definition);
+    const path = recordPath(record.kind, maskedId(record.id, definition), record.record);
+    return [
+      markup`<a href="${path}">${nameHtml(nameText(name))}</a>`,
+      capital(definition.title.one),
+      faint(place),
+      ...(hasOthers ? [nameHtml(source)] : []),
+      markup`missing since <a href="/runs/${record.since}">run ${record.since}</a>, held`,
+      ...(canSelect ? [isSelectable(each) ? selectBox(formId(source), record) : NOTHING] : []),
+    ];
+  });
   const columns = [
     { head: 'Record', style: 'wraps' },
     { head: 'Kind' },
     { head: 'In', style: 'spare' },
-    ...(sources.length > 1 ? [{ head: 'Source', style: 'below', label: 'Source' }] : []),
+    ...(hasOthers ? [{ head: 'Source', style: 'below', label: 'Source' }] : []),
     { head: 'State', style: 'below' },
     ...(canSelect ? [{ head: 'Plan', style: 'below' }] : []),
   ];
-  const forms = [...selectable].map(
-    ([source, offered]) => markup`<form class="search" id="${formId(source)}" method="get" action="/restore">
-<input type="hidden" name="source" value="${source}"><input type="hidden" name="${HELD}" value="1"><label class="pick" data-all hidden><input type="checkbox">${selectAllText(offered, more > 0)}</label>
-<button>Plan a restore of the selected records${sources.length > 1 ? markup` of ${nameHtml(source)}` : NOTHING}</button></form>`,
+  const forms = [...Map.groupBy(listed.filter(isSelectable), ({ source }) => source)].map(
+    ([source, { length }]) =>
+      selectionForm(formId(source), {
+        hidden: hiddenInputs([
+          ['source', source],
+          [HELD, '1'],
+        ]),
+        selectAll: selectAllText(length, all > rows.length),
+        of: ofSource(source),
+      }),
   );
   const rest = held.map(({ source, removals }) => {
-    const left = removals.reduce((sum, { records }) => sum + records, 0) - (listed.get(source) ?? 0);
+    const left = countOf(removals) - listed.filter((each) => each.source === source).length;
     if (left === 0) return NOTHING;
     const isMoved = removals.some(({ until }) => (until?.moved ?? null) !== null);
     const plans = isMoved ? '' : `: ${reviewCommands(removals, source).restoring('all').join('; ')}`;
-    return markup`<p class="faint">and ${count(left)} more${sources.length > 1 ? markup` of ${nameHtml(source)}` : NOTHING}${withCommands(plans)}</p>`;
+    return markup`<p class="faint">and ${count(left)} more${ofSource(source)}${withCommands(plans)}</p>`;
   });
-  const commands = held.map(({ source, removals }) => {
-    return hintHtml(
-      `${capital(`${heldUntilText(removals)}; ${heldAdvice(removals, sources.length > 1 ? source : null, 'them')}`)}.`,
-    );
+  const advice = held.map(({ source, removals }) => {
+    const text = heldAdvice(removals, hasOthers ? source : null, 'them');
+    return hintHtml(`${capital(`${heldUntilText(removals)}; ${text}`)}.`);
   });
-  return section(
-    'held',
-    'Missing, removal held',
-    aside,
-    forms,
-    tableHtml('Held removals', columns, rows),
-    rest,
-    commands,
-  );
+  const table = tableHtml('Held removals', columns, rows);
+  return section('held', ['Missing, removal held', aside], forms, table, rest, advice);
+}
+
+function countOf(removals: readonly { readonly records: number }[]): number {
+  return removals.reduce((sum, { records }) => sum + records, 0);
 }
 
 function formId(source: string): string {

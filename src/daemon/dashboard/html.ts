@@ -1,6 +1,6 @@
 /**
- * HTML as values: a template escapes whatever is put into it unless it is HTML already, so that no page can forget to. Unlike
- * hono's `html` it also writes out active characters (terminal sequences, marks that turn the reading direction).
+ * HTML as values: a template escapes what is put into it unless that is HTML already, so that no page can forget to. Unlike hono's `html`,
+ * it also escapes control characters and marks that change the direction of text.
  */
 import { escapeMarkup } from '../../report/markup.ts';
 
@@ -23,12 +23,12 @@ export function markup(texts: TemplateStringsArray, ...parts: readonly HtmlPart[
   return new Html(text);
 }
 
-/** HTML that a renderer of reports made: it has escaped what it was given. */
+/** Takes over HTML whose maker has escaped what it contains, such as a renderer of reports. */
 export function trusted(html: string): Html {
   return new Html(html);
 }
 
-/** A time in UTC to the given character of its ISO text; the script shows it in the browser's zone, UTC as its title. */
+/** A time in UTC, to the minute (16 characters) or second (19); the script shows it in the browser's zone. */
 export function clockTime(at: string, length: 16 | 19): Html {
   const text = `${at.slice(0, length).replace('T', ' ')} UTC`;
   return markup`<time datetime="${at}" title="${text}" data-clock="${length}">${text}</time>`;

@@ -1,11 +1,10 @@
 /** The latest job of each name, on the overview. */
 import { JOB_NAMES } from '../../mirror/daemon-store.ts';
-import { type HealthSnapshot } from '../health/health-facts.ts';
+import type { HealthSnapshot } from '../health/health-facts.ts';
 import { isUnreadable } from '../health/status-answers.ts';
-import { tookMs } from '../http/wording.ts';
 import {
   ageHtml,
-  durationHtml,
+  tookText,
   emptyHtml,
   faint,
   nameHtml,
@@ -13,20 +12,21 @@ import {
   section,
   tableHtml,
 } from './components.ts';
-import { type Html, markup, NOTHING } from './html.ts';
+import type { Html } from './html.ts';
 
 /** @param owner the source whose own mirror it is */
 export function jobsSection(snapshot: HealthSnapshot, owner: string | null): Html {
   const { lastJobs, now } = snapshot;
   const rows = JOB_NAMES.flatMap((name) =>
-    lastJobs
-      .of(name)
-      .map((job) => [
-        jobHtml(name, job.source ?? owner),
+    lastJobs.of(name).map((job) => {
+      const source = job.source ?? owner;
+      return [
+        source === null ? name : [name, ' ', faint(nameHtml(source))],
         outcomeBadge(job.outcome),
         ageHtml(job.finishedAt ?? job.startedAt, now),
-        durationHtml(tookMs(job)),
-      ]),
+        tookText(job),
+      ];
+    }),
   );
   const columns = [
     { head: 'What', style: 'wraps' },
@@ -38,9 +38,5 @@ export function jobsSection(snapshot: HealthSnapshot, owner: string | null): Htm
     ? emptyHtml('Not known.', 'The mirror, which records them, cannot be read.')
     : emptyHtml('Nothing done yet.', 'The latest jobs of the daemon appear here.');
   const content = rows.length === 0 ? empty : tableHtml('Latest jobs', columns, rows);
-  return section('done', 'Recent jobs', NOTHING, content);
-}
-
-function jobHtml(name: string, source: string | null): Html {
-  return markup`${name} ${source === null ? NOTHING : faint(nameHtml(source))}`;
+  return section('done', 'Recent jobs', content);
 }

@@ -3,55 +3,64 @@ import { hash } from 'node:crypto';
 import type { Context } from 'hono';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import { commandOf } from '../../core/hints.ts';
+import type { Config } from '../../config/config.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
 import { escapeMarkup, unbrokenWords } from '../../report/markup.ts';
 import { localPath, type Refusal } from '../http/request.ts';
-import { capital, hintHtml } from './components.ts';
+import { capital } from '../../report/document.ts';
+import { hintHtml } from './components.ts';
 import { clockTime, type Html, type HtmlPart, markup, NOTHING, trusted } from './html.ts';
 import { DASHBOARD_SCRIPT } from './script.ts';
 import { DASHBOARD_STYLE } from './style.ts';
 
 export interface PageContent {
-  /** For the tab, before "Tidemark". */
+  /** Title of the tab, before "Tidemark". */
   readonly title: string;
   /** The content of `main`, its `h1` first. */
   readonly body: Html;
   /** True for a page that changes soon: without a script the browser loads it again. */
   readonly isWorking?: boolean;
-  /** How often the page is loaded again, if not every `EVERY_SECONDS`. */
+  /** How often the page is loaded again; left out, every `EVERY_SECONDS`. */
   readonly everySeconds?: number;
   /** True for a page that takes the width of the window. */
   readonly isWide?: boolean;
 }
 
-/** What every page of a server has. */
+/** What the pages about a mirror are made from. */
+export interface PageFacts {
+  readonly mirror: Mirror;
+  readonly config: Config;
+  /** The configured sources, and those of which only the mirror has records. */
+  readonly sources: readonly string[];
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+  /** True for a person who is logged in. */
+  readonly canAct: boolean;
+}
+
+/** What all pages of a server have in common. */
 export interface PageParts {
   readonly clock: Clock;
   /** True where a session can be ended. */
   readonly needsLogin: boolean;
-  /** The user whom a proxy lets in, where there is no session to end, or who logged in. */
+  /** Who is logged in, or was let in by a proxy: then there is no session to end. Null for nobody. */
   readonly userOf: (context: Context) => { readonly name: string; readonly isSession: boolean } | null;
-  /** Paths and labels; left out, the daemon's. */
+  /** Left out, that of the daemon. */
   readonly navigation?: Navigation;
-  /** Where each of several sources has a mirror of its own: the source of this one. Left out, and null: all sources. */
+  /** The source that the pages are about, where each of several has its own mirror; left out or null, they are about all. */
   readonly source?: () => string | null;
 }
 
 export type Navigation = readonly (readonly [path: string, label: string])[];
 
-interface PageFrame {
-  /** Left out, the daemon's. */
-  readonly navigation?: Navigation;
+interface PageFrame extends Omit<PageAnswer, 'content'>, Pick<PageParts, 'navigation'> {
   /** Milliseconds since the epoch. */
   readonly now: number;
-  /** The source that the page is about; null where the pages are about all sources of the daemon. */
+  /** The source that the page is about; null for all. */
   readonly source: string | null;
-  /** True for the page of all sources, from which those of each are reached. */
-  readonly isOfAll?: boolean;
-  /** The path of the page in the navigation; null outside of it. */
-  readonly current: string | null;
   /** True where a session can be ended. */
   readonly hasSession: boolean;
-  /** Whom a proxy has let in, or who logged in; null for nobody. */
+  /** Who is logged in, or was let in by a proxy; null for nobody. */
   readonly user: string | null;
 }
 
@@ -67,14 +76,14 @@ const NAVIGATION = [
   ['/restores', 'Restores'],
 ] as const satisfies Navigation;
 
-/** The lines that a tide leaves, the newest one strongest. */
+/** The logo: the lines that a tide leaves, the newest one strongest. */
 const LINES = [
   '<path d="M2 8c3.3-2.6 6.7-2.6 10 0s6.7 2.6 10 0"/>',
   '<path opacity=".6" d="M2 14c3.3-2.6 6.7-2.6 10 0s6.7 2.6 10 0"/>',
   '<path opacity=".3" d="M2 20c3.3-2.6 6.7-2.6 10 0s6.7 2.6 10 0"/>',
 ].join('');
 
-/** As a file of its own, which needs a colour, and within a page. */
+/** The logo as a file, which needs a colour of its own. */
 export const ICON = iconSvg('#1a5ac8', 'xmlns="http://www.w3.org/2000/svg"');
 const BRAND_ICON = trusted(iconSvg('currentColor', 'aria-hidden="true"'));
 
@@ -83,7 +92,7 @@ function iconSvg(colour: string, attributes: string): string {
   return `<svg ${attributes} viewBox="0 0 24 24" fill="none" ${stroke}>${LINES}</svg>`;
 }
 
-/** Only this very style and script, by hash; nothing from elsewhere, no frame, no form to another place. */
+/** Allows only our style and script, by hash: nothing from elsewhere, no frame, no form to another site. */
 export const PAGE_POLICY = [
   `default-src 'none'`,
   `style-src '${digest(DASHBOARD_STYLE)}'`,
@@ -118,17 +127,17 @@ function navigationHtml({ source, current, isOfAll, navigation = NAVIGATION }: P
   return linksOf(markup`${navigation.map(([path, label]) => navigationLink(path, label, current))}`, source);
 }
 
-/** Says which source of several the page is about, and leads back to all. */
+/** Names the one source that the page is about, with a link to all. */
 function whereHtml({ source }: PageFrame): Html {
   if (source === null) return NOTHING;
   return markup`
 <div class="where"><p><a href="/">All sources</a> <span aria-hidden="true">/</span> <strong><bdi>${source}</bdi></strong></p></div>`;
 }
 
-/** Pages that are not about one source. */
+/** Paths that are not about a source. */
 const OF_NO_SOURCE: ReadonlySet<string> = new Set(['/logout', '/metrics', '/readyz']);
 
-/** A path of a page, of one source: `path` with `source` as a parameter, where it has none yet. */
+/** The path with `source` as a parameter, unless it has one; unchanged for null. */
 export function withSource(path: string, source: string | null): string {
   if (source === null) return path;
   const { pathname, searchParams, hash } = new URL(path, 'http://here.invalid');
@@ -138,8 +147,8 @@ export function withSource(path: string, source: string | null): string {
 }
 
 /**
- * The links and forms of a page lead to pages of its source. Done in one place, on the finished page, so that no link can
- * forget it: what records hold is escaped and cannot be a tag.
+ * Makes the links and forms of a page lead to pages of its source. Done on the finished HTML, so that no link is forgotten: a tag is
+ * always ours, as the contents of records are escaped.
  */
 function linksOf(html: Html, source: string | null): Html {
   if (source === null) return html;
@@ -159,7 +168,7 @@ function linksOf(html: Html, source: string | null): Html {
   );
 }
 
-/** The commands of a page run as they are: with a mirror per source some need its name. In one place, as `linksOf`. */
+/** Adds the source to the commands of a page that need it where each source has its own mirror. Done like `linksOf`. */
 function commandsOf(html: Html, source: string | null): Html {
   return trusted(
     html.text.replace(/(<code\b[^>]*>)(tidemark [^<]*)(?=<\/code>)/g, (_, tag: string, command: string) => {
@@ -174,7 +183,7 @@ function navigationLink(path: string, label: string, current: string | null): Ht
   return markup`<a href="${path}"${mark}>${label}</a>`;
 }
 
-/** Only the content, for a page that is open already. */
+/** The content alone: that is what an open page loads again. */
 function mainHtml(
   { title, body, isWide, everySeconds = EVERY_SECONDS }: PageContent,
   { now, source }: PageFrame,
@@ -203,7 +212,7 @@ export function refusalPage(
     parts,
     context,
     {
-      // Who looked for something can search for it; who acted goes back.
+      // After a search without a result, the page offers another search; after a form, a link back.
       content: problemPage(refusal, {
         back: context.req.method === 'POST' ? URL.parse(context.req.header('referer') ?? '') : null,
         hasRecords: parts.navigation === undefined && refusal.httpStatus === 404,
@@ -227,7 +236,7 @@ export function isFragment(context: Context): boolean {
   return context.req.header('x-tidemark-fragment') !== undefined;
 }
 
-/** A page complete, or only its content for one that is open already. */
+/** Answers with the complete page, or with its content alone for a page that is open. */
 export function answerPage(
   { clock, needsLogin, userOf, navigation = NAVIGATION, source }: PageParts,
   context: Context,
@@ -256,7 +265,7 @@ function problemPage(
   const search = markup`<form class="search" method="get" action="/records" role="search">
 <label class="grow">Name or id<input type="search" name="q" autocomplete="off" maxlength="200"></label>
 <button>Search</button></form>`;
-  // By which the problem is found in docs and alerts. Whoever asked for the wrong thing needs none.
+  // Docs and alerts name problems by this code. A wrong request needs none.
   const named = httpStatus >= 500 ? markup`<p class="faint">Error code <code>${code}</code></p>` : NOTHING;
   const reason = heading === null ? NOTHING : markup`<p>${capital(message)}</p>\n`;
   const path = back === null ? '/' : localPath(`${back.pathname}${back.search}`);
@@ -266,7 +275,7 @@ ${reason}${hintHtml(capital(hint))}${named}${backLink}${hasRecords ? search : NO
   return { title: 'Problem', body };
 }
 
-/** A page without navigation, e.g. the login form, headed by the logo and the name. */
+/** A page without navigation, such as the login form. */
 export function bareHtml(title: string, body: Html): string {
   const heading = markup`<h1 class="brand">${BRAND_ICON}Tidemark</h1>`;
   return documentHtml(titleOf(title, null), markup`<main id="main" class="login">${heading}${body}</main>`);
@@ -275,8 +284,7 @@ export function bareHtml(title: string, body: Html): string {
 const EVERY_SECONDS = 10;
 
 function refreshHtml({ everySeconds = EVERY_SECONDS }: PageContent): Html {
-  return markup`<noscript><meta http-equiv="refresh" content="${everySeconds}"></noscript>
-`;
+  return markup`<noscript><meta http-equiv="refresh" content="${everySeconds}"></noscript>\n`;
 }
 
 function documentHtml(title: string, body: Html, head = NOTHING): string {

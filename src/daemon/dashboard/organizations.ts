@@ -1,8 +1,7 @@
-/** Organizations as a tree, worst first: their projects, what is copied of each, what drifted, and how old it is. */
+/** Organizations, worst first, and their projects: what the mirror has of each, what drifted, and how old it is. */
 import { definitionOf } from '../../catalog/catalog.ts';
 import type { ScopeKey, Severity } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
-import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { count, plural } from '../../core/wording.ts';
@@ -14,22 +13,27 @@ import { nameText } from '../../report/value-text.ts';
 import type { SourceDrift } from '../../state/drift.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import { EXCLUDED, kindsNeverRead } from '../../state/unasked.ts';
+import { capital } from '../../report/document.ts';
 import {
   ageHtml,
+  attemptText,
   badge,
-  capital,
   collectionState,
+  crumbs,
   emptyHtml,
   factsHtml,
   faint,
   nameHtml,
+  nothingCopiedHtml,
+  pageLinks,
   recordPath,
   severityTag,
   tableHtml,
 } from './components.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 import { neverReadHtml } from './drift.ts';
-import type { PageContent } from './layout.ts';
+import type { PageContent, PageFacts } from './layout.ts';
+import { readOneByOneFrom } from './records.ts';
 
 const PAGE = 100;
 const PROJECTS_SHOWN = 300;
@@ -50,26 +54,24 @@ interface Organization extends Branch {
   readonly projects: ReadonlyMap<string, Branch>;
 }
 
-interface TreeFacts {
-  readonly mirror: Mirror;
-  readonly config: Config;
-  readonly sources: readonly string[];
+export interface TreeFacts extends Omit<PageFacts, 'canAct'> {
   /** Of each source with a baseline. */
   readonly drifts: readonly SourceDrift[];
   /** Sources that could not be compared. */
   readonly driftUnknown: ReadonlySet<string>;
   /** By source: the greatest allowed age of a complete run, milliseconds; none where no schedule syncs it. */
   readonly allowedMs: ReadonlyMap<string, number>;
-  readonly now: number;
 }
 
 // What is wrong, and how badly.
 
 interface Condition {
+  /** Collections that were not complete at the last attempt, and kinds that were never read. */
   readonly unread: number;
+  /** All collections, and kinds that were never read. */
   readonly collections: number;
   readonly records: number;
-  /** When the least recently completed collection was last complete; null if one never was. */
+  /** When the collection that was complete longest ago was; null if one never was. */
   readonly completeAt: string | null;
   readonly isOld: boolean;
   readonly findings: readonly Finding[];
@@ -99,6 +101,11 @@ function conditionOf(
   };
 }
 
+/** The condition of an organization with its projects. */
+function conditionOfAll(organization: Organization, facts: TreeFacts): Condition {
+  return conditionOf([organization, ...organization.projects.values()], facts, organization.source);
+}
+
 function isUnread({ lastOutcome }: CollectionRow): boolean {
   return lastOutcome !== 'complete';
 }
@@ -122,14 +129,15 @@ function hasNoProblem({ unread, findings, isOld, isDriftKnown }: Condition): boo
   return unread === 0 && findings.length === 0 && !isOld && isDriftKnown;
 }
 
-// The tree, from rows of collections and keys of projects: no body is read.
+// The tree: made from the rows of collections and the keys of projects, without reading a record.
 
+/** @param only the id of one organization; left out, all */
 function organizationsOf(
   { mirror, config, drifts }: TreeFacts,
   source: string,
   only?: string,
 ): Organization[] {
-  const made = new Map<string, Branch & { readonly projects: Map<string, Branch> }>();
+  const tree = new Map<string, Branch & { readonly projects: Map<string, Branch> }>();
   const never = [...kindsNeverRead(mirror, config, source)];
   const neverBelow = (key: ScopeKey): ReadonlyMap<Kind, string> =>
     new Map(
@@ -139,46 +147,60 @@ function organizationsOf(
       }),
     );
   const [ofOrganization, ofProject] = [neverBelow('organization_id'), neverBelow('project_id')];
-  const branch = (id: string, neverRead: Branch['neverRead']): Branch => ({
-    ...{ id, neverRead, collections: [], findings: [] },
-  });
-  const of = (id: string): Branch & { readonly projects: Map<string, Branch> } => {
-    const known = made.get(id) ?? { ...branch(id, ofOrganization), projects: new Map<string, Branch>() };
-    made.set(id, known);
-    return known;
-  };
-  for (const { id } of mirror.records.keys({ sources: [source], kinds: ['organizations'] })) of(id);
-  // A project is in one organization, or in the lists of several: the first one shows it.
-  const homes = new Map<string, string>();
-  for (const { id, scope } of mirror.records.keys({ sources: [source], kinds: ['projects'] }))
-    if (scope.organization_id !== undefined && !homes.has(id)) homes.set(id, scope.organization_id);
+  const organizationAt = (id: string): Branch & { readonly projects: Map<string, Branch> } =>
+    valueAt(tree, id, () => ({ ...emptyBranch(id, ofOrganization), projects: new Map() }));
   const collections = mirror.runs.collections(source).filter(({ retiredRun }) => retiredRun === null);
-  for (const { scope } of collections)
-    if (scope.project_id !== undefined && scope.organization_id !== undefined && !homes.has(scope.project_id))
-      homes.set(scope.project_id, scope.organization_id);
-  const place = ({
-    kind,
-    scope,
-    id,
-  }: Pick<Finding, 'kind' | 'scope'> & { readonly id?: string }): Branch | null => {
+  const homes = homesOfProjects(mirror, source, collections);
+  const branchOf = ({ kind, scope, id }: Place): Branch | null => {
     const project = scope.project_id ?? (kind === 'projects' ? id : undefined);
     const home = scope.organization_id ?? (project === undefined ? undefined : homes.get(project));
     const organization = home ?? (kind === 'organizations' ? id : undefined);
     if (organization === undefined) return null;
-    const own = of(organization);
-    if (project === undefined) return own;
-    const known = own.projects.get(project) ?? branch(project, ofProject);
-    own.projects.set(project, known);
-    return known;
+    const own = organizationAt(organization);
+    return project === undefined
+      ? own
+      : valueAt(own.projects, project, () => emptyBranch(project, ofProject));
   };
+  for (const { id } of mirror.records.keys({ sources: [source], kinds: ['organizations'] }))
+    organizationAt(id);
   for (const [project, home] of homes)
-    place({ kind: 'projects', scope: { organization_id: home }, id: project });
-  for (const row of collections) place({ kind: row.kind, scope: row.scope })?.collections.push(row);
+    branchOf({ kind: 'projects', scope: { organization_id: home }, id: project });
+  for (const row of collections) branchOf({ kind: row.kind, scope: row.scope })?.collections.push(row);
   for (const finding of drifts.find((each) => each.source === source)?.open ?? [])
-    place(finding)?.findings.push(finding);
-  return [...made.values()]
+    branchOf(finding)?.findings.push(finding);
+  return [...tree.values()]
     .filter(({ id }) => only === undefined || id === only)
-    .map((each) => ({ ...each, source }));
+    .map((organization) => ({ ...organization, source }));
+}
+
+/** A finding, or a collection, which has no id. */
+type Place = Pick<Finding, 'kind' | 'scope'> & { readonly id?: string };
+
+function emptyBranch(id: string, neverRead: Branch['neverRead']): Branch {
+  return { id, neverRead, collections: [], findings: [] };
+}
+
+function valueAt<Value>(map: Map<string, Value>, key: string, create: () => Value): Value {
+  const value = map.get(key) ?? create();
+  map.set(key, value);
+  return value;
+}
+
+/** The organization of each project: of one that is in the lists of several, the first. */
+function homesOfProjects(
+  mirror: Mirror,
+  source: string,
+  collections: readonly CollectionRow[],
+): ReadonlyMap<string, string> {
+  const homes = new Map<string, string>();
+  const add = (project: string | undefined, organization: string | undefined): void => {
+    if (project !== undefined && organization !== undefined && !homes.has(project))
+      homes.set(project, organization);
+  };
+  for (const { id, scope } of mirror.records.keys({ sources: [source], kinds: ['projects'] }))
+    add(id, scope.organization_id);
+  for (const { scope } of collections) add(scope.project_id, scope.organization_id);
+  return homes;
 }
 
 // The list of all organizations.
@@ -188,23 +210,19 @@ export function organizationsPage(facts: TreeFacts, page: number): PageContent {
   const { sources } = facts;
   const all = sources
     .flatMap((source) => organizationsOf(facts, source))
-    .map((organization) => ({
-      ...organization,
-      condition: conditionOf([organization, ...organization.projects.values()], facts, organization.source),
-    }))
+    .map((organization) => ({ ...organization, condition: conditionOfAll(organization, facts) }))
     .sort((a, b) => compareConditions(a.condition, b.condition) || a.id.localeCompare(b.id));
   const well = all.filter(({ condition }) => hasNoProblem(condition)).length;
   const title = 'Organizations';
   const never = all.length === 0 ? [] : neverReadHtml(facts.mirror, sources);
-  const lead = markup`<h1>${plural(all.length, 'organization')}</h1>
-<p class="faint">${well < all.length ? `${count(all.length - well)} with drift or problems, worst first.` : never.length > 0 ? 'What was read is well.' : 'All are well.'}</p>${never}`;
-  if (all.length === 0) {
-    const empty = emptyHtml(
-      'Nothing copied yet.',
-      'The first sync fills this; `tidemark sync` starts one now.',
-    );
-    return { title, body: markup`${lead}${empty}` };
-  }
+  const summary =
+    well < all.length
+      ? `${count(all.length - well)} with drift or problems, worst first.`
+      : never.length > 0
+        ? 'What was read is well.'
+        : 'All are well.';
+  const lead = markup`<h1>${plural(all.length, 'organization')}</h1><p class="faint">${summary}</p>${never}`;
+  if (all.length === 0) return { title, body: markup`${lead}${nothingCopiedHtml()}` };
   const shown = all.slice((page - 1) * PAGE, page * PAGE);
   const names = new Map(sources.map((source) => [source, namesOf(facts, source)]));
   const rows = shown.map(({ id, source, projects, condition }) => [
@@ -225,10 +243,7 @@ export function organizationsPage(facts: TreeFacts, page: number): PageContent {
     { head: 'Projects', style: 'num spare' },
     { head: 'Records', style: 'num', label: 'Records' },
   ];
-  const link = (to: number, text: string, rel: string): Html =>
-    markup`<a rel="${rel}" href="/organizations?page=${to}">${text}</a>`;
-  const pages = markup`<nav class="pages" aria-label="Pages">${page > 1 ? link(page - 1, 'Previous page', 'prev') : NOTHING}
-${page * PAGE < all.length ? link(page + 1, 'Next page', 'next') : NOTHING}</nav>`;
+  const pages = pageLinks(page, page * PAGE >= all.length, (to) => `/organizations?page=${to}`);
   return { title, body: markup`${lead}<div class="gap"></div>${tableHtml(title, columns, rows)}${pages}` };
 }
 
@@ -269,20 +284,19 @@ export function organizationPage(facts: TreeFacts, id: string, source: string | 
   const name = namesOf(facts, organization.source);
   const own = name('organizations', id);
   const projects = [...organization.projects.values()];
-  const all = conditionOf([organization, ...projects], facts, organization.source);
+  const all = conditionOfAll(organization, facts);
   const isThere = mirror.records.find('organizations', id, { sources: [organization.source] }).length > 0;
+  const drift =
+    all.findings.length > 0
+      ? markup`<a href="/drift">${plural(all.findings.length, 'finding')}</a>`
+      : all.isDriftKnown
+        ? 'none'
+        : 'not known';
   const summary = factsHtml([
     ['Id', markup`<span class="id">${nameText(id)}</span>`],
     ...(sources.length > 1 ? [['Source', nameHtml(organization.source)] as const] : []),
     ['State', stateHtml(all)],
-    [
-      'Drift',
-      all.findings.length === 0
-        ? all.isDriftKnown
-          ? 'none'
-          : 'not known'
-        : markup`<a href="/drift">${plural(all.findings.length, 'finding')}</a>`,
-    ],
+    ['Drift', drift],
     ['Oldest list', ageHtml(all.completeAt, now)],
     ['Records', count(all.records)],
   ]);
@@ -293,7 +307,7 @@ export function organizationPage(facts: TreeFacts, id: string, source: string | 
   const settings = isThere
     ? markup`<p><a href="${recordPath('organizations', id)}">Settings and history</a></p>`
     : NOTHING;
-  const body = markup`<p class="crumbs faint"><a href="/organizations">Organizations</a></p><h1>${nameHtml(own)}</h1>
+  const body = markup`${crumbs(['/organizations', 'Organizations'])}<h1>${nameHtml(own)}</h1>
 ${summary}${settings}
 <section><h2>Organization-wide</h2>${branchHtml(facts, organization, { organization: id }, organization.source)}</section>
 <section><h2>${plural(projects.length, 'project')}</h2>
@@ -307,7 +321,10 @@ ${more > 0 ? markup`<p class="faint">and ${plural(more, 'more project')}, all wi
   return { title: own, body };
 }
 
-/** The kinds of an organization or project, and what could not be read. */
+/**
+ * The kinds of an organization or project, and what could not be read.
+ * @param within the parameter of the record browser that limits it to the branch
+ */
 function branchHtml(
   facts: TreeFacts,
   branch: Branch,
@@ -327,8 +344,8 @@ function branchHtml(
       facts,
       source,
     );
-    const { reading, discovery } = definitionOf(kind);
-    const of = reading === 'each' && discovery.from !== 'root' ? recordsOf(discovery.from) : 0;
+    const from = readOneByOneFrom(kind);
+    const of = from === null ? 0 : recordsOf(from);
     const query = new URLSearchParams({ kind, ...within, ...(sources.length > 1 ? { source } : {}) });
     return [
       markup`<a href="/records?${query.toString()}">${capital(definitions(kind).title.many)}</a>`,
@@ -346,7 +363,7 @@ function branchHtml(
       NOTHING,
       NOTHING,
     ]);
-  // What differs of the organization or project itself is of a list above.
+  // Findings on the organization or project itself belong to the list that it is in, which is not in this branch.
   const own = branch.findings.filter(({ kind }) => !byKind.has(kind));
   const [first] = own;
   if (first !== undefined)
@@ -365,17 +382,15 @@ function branchHtml(
     { head: 'Records', style: 'num', label: 'Records' },
     { head: 'As of', style: 'spare' },
   ];
-  const byReason = Map.groupBy(
-    branch.collections.filter(isUnread),
-    ({ lastOutcome, lastError }) =>
-      `${lastOutcome ?? 'never read'}${lastError === null ? '' : `, ${lastError}`}`,
+  const byReason = Map.groupBy(branch.collections.filter(isUnread), ({ lastOutcome, lastError }) =>
+    attemptText(lastOutcome, lastError),
   );
   const neverByReason = Map.groupBy(
     [...branch.neverRead].map(([kind, why]) => ({ kind, why })),
     ({ why }) => why,
   );
-  const problems = [...byReason, ...neverByReason].map(([why, those]) => {
-    const kinds = [...new Set(those.map(({ kind }) => definitions(kind).title.many))];
+  const problems = [...byReason, ...neverByReason].map(([why, same]) => {
+    const kinds = [...new Set(same.map(({ kind }) => definitions(kind).title.many))];
     return markup`<li><strong>${kinds.join(', ')}</strong>: ${why}</li>`;
   });
   const more = problems.length - PROBLEMS_SHOWN;

@@ -12,7 +12,7 @@ import { byteSize, count, plural } from '../../core/wording.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { listedTwiceText, type SourceStatus } from '../../state/source-status.ts';
 import { unaskedLines } from '../../state/unasked.ts';
-import type { DayOfChanges } from '../http/changes.ts';
+import { type DayOfChanges, totalOf } from '../http/changes.ts';
 import { keptText, limitHolderText } from '../health/waits.ts';
 import { worst } from '../health/health.ts';
 import {
@@ -33,19 +33,21 @@ import {
 import type { HealthSnapshot } from '../health/health-facts.ts';
 import { ahead, backupInterval, dueTimePrefix, runningRestoreText } from '../http/wording.ts';
 import type { DaemonView, RunningJob } from '../view.ts';
-import { jobButtons } from './actions.ts';
+import { jobForm } from './actions.ts';
 import { changeChart } from './charts.ts';
+import { capital } from '../../report/document.ts';
 import {
   ageHtml,
+  attemptText,
   aheadHtml,
   badge,
-  capital,
   collectionState,
   emptyHtml,
   factsHtml,
   faint,
   hintHtml,
   nameHtml,
+  nothingCopiedHtml,
   outcomeBadge,
   section,
   tableHtml,
@@ -56,7 +58,7 @@ import { heldSection } from './held.ts';
 import { jobsSection } from './latest-jobs.ts';
 import { clockTime, type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
-import { runsSection } from './runs.ts';
+import { latestRuns } from './runs.ts';
 
 type JobProgress = NonNullable<RunningJob['progress']>;
 
@@ -69,7 +71,7 @@ interface OverviewFacts {
   readonly snapshot: HealthSnapshot;
   readonly found: FoundDrifts;
   readonly days: readonly DayOfChanges[];
-  /** Null if there are none to look for, and while no target has answered. */
+  /** Null without targets, and while no target has answered. */
   readonly backups: BackupsShown | null;
   /** True for a person who is logged in. */
   readonly canAct: boolean;
@@ -80,24 +82,11 @@ export function overviewPage(facts: OverviewFacts): PageContent {
   const { mirror, now } = snapshot;
   const needs = needsOf(snapshot);
   const counts = driftCounts(snapshot, facts.found);
-  const history =
-    mirror === null
-      ? NOTHING
-      : [
-          heldSection(mirror, view.config(), {
-            sources: configuredOf(snapshot).map(({ source }) => source),
-            most: FINDINGS_SHOWN,
-            aside: markup`<a href="/drift">all of them</a>`,
-          }),
-          driftSection(facts, mirror),
-          runsPart(mirror, snapshot),
-          changesSection(facts),
-        ];
   const body = markup`<div>${verdictHtml(snapshot, counts, needs.length)}
-<p class="faint">${summaryLine(view, snapshot)}</p>${canAct ? jobButtons('/') : NOTHING}</div>
+<p class="faint">${summaryLine(view, snapshot)}</p>${canAct ? buttonsHtml() : NOTHING}</div>
 ${answersHtml(snapshot, counts)}
 ${activitySection(view, snapshot)}${needsHtml(needs, now)}
-${history}
+${mirror === null ? NOTHING : historyHtml(facts, mirror)}
 <div class="two">${kindsSection(view, snapshot)}
 <div>${scheduleSection(view, snapshot)}${jobsSection(snapshot, ownerOf(view.config()))}
 ${backupsSection(view.config().backup, facts.backups, now)}</div></div>
@@ -105,6 +94,32 @@ ${noticesSection(snapshot)}`;
   const open = needs.length > 0 ? `(${needs.length}) Overview` : 'Overview';
   const isWorking = view.running().length + view.queued().length + snapshot.restoring.length > 0;
   return { title: snapshot.health.state === 'failing' ? '✕ Failing' : open, body, isWorking };
+}
+
+/** What needs the mirror: drift, runs and changes. */
+function historyHtml(facts: OverviewFacts, mirror: Mirror): HtmlPart {
+  const { view, snapshot } = facts;
+  const sources = snapshot.sourceStatuses.map(({ source }) => source);
+  const runs = latestRuns({ mirror, sources, now: snapshot.now }, TABLE_RUNS);
+  return [
+    heldSection(mirror, view.config(), {
+      sources: configuredOf(snapshot).map(({ source }) => source),
+      most: FINDINGS_SHOWN,
+      aside: markup`<a href="/drift">all of them</a>`,
+    }),
+    driftSection(facts, mirror),
+    section('runs', ['Runs', markup`<a href="/runs">all runs</a>`], runs),
+    changesSection(facts),
+  ];
+}
+
+function buttonsHtml(): Html {
+  const forms = [
+    jobForm('sync', '/', 'Sync now'),
+    jobForm('verify', '/', 'Verify'),
+    jobForm('drill', '/', 'Run a restore drill'),
+  ];
+  return markup`<div class="actions">${forms}</div>`;
 }
 
 function summaryLine(view: DaemonView, snapshot: HealthSnapshot): string {
@@ -131,7 +146,7 @@ function workText(view: DaemonView, now: number): string {
   return next === undefined ? 'no sync is scheduled' : `next sync ${ahead(next, now)}`;
 }
 
-/** The running job, kind by kind, and what waits; the script keeps the numbers current. */
+/** The running jobs, kind by kind, and the waiting ones; the script keeps the numbers current. */
 function activitySection(view: DaemonView, { restoring, now }: HealthSnapshot): HtmlPart {
   const restores = restoring.map((each) => {
     const of = view.config().sources.length > 1 ? markup` (${nameHtml(each.source)})` : NOTHING;
@@ -149,14 +164,7 @@ function activitySection(view: DaemonView, { restoring, now }: HealthSnapshot): 
     return markup`<li>${name}${of} is waiting${what}</li>`;
   });
   if (running.length === 0 && waiting.length === 0 && restores.length === 0) return NOTHING;
-  return section(
-    'activity',
-    'Running now',
-    NOTHING,
-    restores,
-    running,
-    markup`<ul class="faint">${waiting}</ul>`,
-  );
+  return section('activity', 'Running now', restores, running, markup`<ul class="faint">${waiting}</ul>`);
 }
 
 function progressHtml(
@@ -180,7 +188,7 @@ function progressHtml(
       value === null ? NOTHING : markup` value="${Math.min(read, value)}" max="${Math.max(value, 1)}"`;
     const isRead = pending === 0 && failed === 0;
     const more = failed === 0 ? '' : `, ${count(failed)} failed`;
-    // A phone has no room for the lists.
+    // On a phone, the column with the lists is left out.
     const warning = failed === 0 ? NOTHING : markup` <span class="phone">${badge('bad', 'failed')}</span>`;
     return [
       markup`${title}${warning}`,
@@ -205,7 +213,7 @@ function driftSection({ found, snapshot }: OverviewFacts, mirror: Mirror): Html 
   if (mirror.snapshots.baseline() === undefined) {
     const isFirst = configuredOf(snapshot).every(({ lastPublished }) => lastPublished === null);
     const hint = isFirst ? `After the first sync: ${NO_BASELINE}` : NO_BASELINE;
-    return section('drift', 'Drift', NOTHING, emptyHtml('No baseline yet.', hint));
+    return section('drift', 'Drift', emptyHtml('No baseline yet.', hint));
   }
   const open = drifts.reduce((sum, drift) => sum + drift.open.length, 0);
   const restored = configuredOf(snapshot).map((each) => unreadRestoreHtml(each.unreadRestore));
@@ -219,26 +227,20 @@ function driftSection({ found, snapshot }: OverviewFacts, mirror: Mirror): Html 
       drift === undefined || unknown.length > 0
         ? NOTHING
         : markup`${noDriftHtml(drift, snapshot.now, heldCount(snapshot))}${drifts.map(leftOutHtml)}`;
-    return section('drift', 'Drift', NOTHING, problems, none);
+    return section('drift', 'Drift', problems, none);
   }
   const link = markup`<a href="/drift">${open === 1 ? 'the finding' : `all ${count(open)} findings`}</a>`;
   const articles = worstArticles(mirror, drifts, FINDINGS_SHOWN);
-  return section('drift', 'Drift', link, problems, articles);
-}
-
-function runsPart(mirror: Mirror, { now, sourceStatuses }: HealthSnapshot): Html {
-  const sources = sourceStatuses.map(({ source }) => source);
-  const link = markup`<a href="/runs">all runs</a>`;
-  return section('runs', 'Runs', link, runsSection(mirror, sources, now, TABLE_RUNS));
+  return section('drift', ['Drift', link], problems, articles);
 }
 
 function changesSection({ days, snapshot }: OverviewFacts): Html {
   if (snapshot.sourceStatuses.every(({ lastPublished }) => lastPublished === null)) return NOTHING;
-  const isQuiet = days.every(({ added, changed, removed }) => added + changed + removed === 0);
+  const isQuiet = days.every((day) => totalOf(day) === 0);
   const content = isQuiet
     ? emptyHtml('Nothing changed', `in the last ${days.length} days, recordings aside.`)
     : changeChart(days);
-  return section('changes', 'Changes', markup`<a href="/changes">what changed</a>`, content);
+  return section('changes', ['Changes', markup`<a href="/changes">what changed</a>`], content);
 }
 
 function scheduleSection(view: DaemonView, { now, withBaseline }: HealthSnapshot): Html {
@@ -259,7 +261,7 @@ function scheduleSection(view: DaemonView, { now, withBaseline }: HealthSnapshot
     rows.length === 0
       ? emptyHtml('No schedule is on.', 'See `schedules` in the configuration.')
       : tableHtml('Schedules', columns, rows);
-  return section('plan', 'Scheduled', NOTHING, content);
+  return section('plan', 'Scheduled', content);
 }
 
 function noticesSection({ pending, now }: HealthSnapshot): Html {
@@ -281,7 +283,7 @@ function noticesSection({ pending, now }: HealthSnapshot): Html {
     { head: 'Problem', style: 'wide below' },
   ];
   const table = tableHtml('Notices that are not delivered yet', columns, rows);
-  return section('notices', 'Notices on their way', NOTHING, table);
+  return section('notices', 'Notices on their way', table);
 }
 
 function needsHtml(needs: readonly Need[], now: number): Html {
@@ -295,12 +297,10 @@ function needsHtml(needs: readonly Need[], now: number): Html {
     return markup`<li class="${state === 'failing' ? 'bad' : 'warn'}">
 <p><strong>${name}${message}</strong>${when}</p>${hintHtml(hint)}</li>`;
   });
-  return section('needs', 'Needs you', NOTHING, markup`<ul class="needs">${items}</ul>`);
+  return section('needs', 'Needs you', markup`<ul class="needs">${items}</ul>`);
 }
 
-// Backups: when the latest was made, its size and verification, and when the next one is due.
-
-/** @param shown null while no target has answered */
+/** The latest backup, its size and verification, and when the next one is due. @param shown null while no target has answered */
 function backupsSection(backup: BackupConfig | null, shown: BackupsShown | null, now: number): Html {
   const others = shown === null ? null : othersText(shown);
   const more =
@@ -312,7 +312,7 @@ function backupsSection(backup: BackupConfig | null, shown: BackupsShown | null,
     unlike === null
       ? NOTHING
       : markup`<p class="plain">${badge('bad', 'Not in the chain')}: ${withCommands(`${unlike}; ${CONTRADICTING_HINT}`)}</p>`;
-  return section('backups', 'Backups', NOTHING, markup`${backupsHtml(backup, shown, now)}${kept}${more}`);
+  return section('backups', 'Backups', backupsHtml(backup, shown, now), kept, more);
 }
 
 function backupsHtml(backup: BackupConfig | null, shown: BackupsShown | null, now: number): Html {
@@ -358,9 +358,9 @@ function backupsHtml(backup: BackupConfig | null, shown: BackupsShown | null, no
   return markup`${unread}${factsHtml(facts, 'facts plain')}${disk}`;
 }
 
-/** Backups are not read again regularly: what is known is of the time when they were made. */
+/** Backups are verified when they are made, and not regularly after that. */
 function verifiedHtml({ manifest }: BackupsShown['whole'][number]): Html {
-  // A manifest is read as far as backups need it.
+  // Manifests are parsed leniently: `checked` may be missing.
   const { checked }: Partial<BackupManifest> = manifest ?? {};
   const records =
     checked === undefined ? '' : `, ${plural(checked.records, 'record')} and every hash checked`;
@@ -370,7 +370,7 @@ function verifiedHtml({ manifest }: BackupsShown['whole'][number]): Html {
 
 // How current and complete each kind is, source by source.
 
-/** Incomplete collections that are named, of each source. */
+/** Incomplete collections that are named for each source. */
 const UNREAD_SHOWN = 8;
 
 function kindsSection(view: DaemonView, snapshot: HealthSnapshot): Html {
@@ -378,7 +378,7 @@ function kindsSection(view: DaemonView, snapshot: HealthSnapshot): Html {
   if (sourceStatuses.length === 0) return NOTHING;
   const hasOthers = sourceStatuses.length > 1;
   const sources = sourceStatuses.map((status) => sourceHtml(view, status, snapshot.now, hasOthers));
-  return section('copy', 'Contents', markup`<a href="/records">browse the records</a>`, sources);
+  return section('copy', ['Contents', markup`<a href="/records">browse the records</a>`], sources);
 }
 
 function sourceHtml(view: DaemonView, status: SourceStatus, now: number, hasOthers: boolean): Html {
@@ -391,13 +391,11 @@ ${faint(ageHtml(lastEnded.finishedAt ?? lastEnded.startedAt, now))}`;
   const name = hasOthers ? markup`<h3>${nameHtml(source)}</h3>` : NOTHING;
   const isOld = isConfigured ? NOTHING : faint('no longer configured');
   const heading = markup`<div class="source-name">${name}${isOld}<span>${last}</span></div>`;
-  if (kinds.length === 0) {
-    const hint = 'The first sync fills this; `tidemark sync` starts one now.';
-    return markup`${heading}${emptyHtml('Nothing copied yet.', hint)}`;
-  }
+  if (kinds.length === 0) return markup`${heading}${nothingCopiedHtml()}`;
   const twice = listedTwiceText(kinds);
   const note = twice === null ? NOTHING : markup`<p class="faint">${capital(twice)}.</p>`;
-  return markup`${heading}${kindsTable(view, status, now, hasOthers)}${note}${unaskedHtml(status)}${unreadHtml(view, status)}`;
+  const unasked = unaskedLines(status.unasked).map((line) => markup`<p class="faint">${line}.</p>`);
+  return markup`${heading}${kindsTable(view, status, now, hasOthers)}${note}${unasked}${unreadHtml(view, status)}`;
 }
 
 function kindsTable(view: DaemonView, status: SourceStatus, now: number, hasOthers: boolean): Html {
@@ -442,18 +440,13 @@ function kindsTable(view: DaemonView, status: SourceStatus, now: number, hasOthe
 ${table(`Kinds of ${source}`, well)}</details>`;
 }
 
-function unaskedHtml({ unasked }: SourceStatus): Html {
-  return markup`${unaskedLines(unasked).map((line) => markup`<p class="faint">${line}.</p>`)}`;
-}
-
 function unreadHtml(view: DaemonView, { source, unread, unreadCount, lastRun }: SourceStatus): Html {
   if (unread.length === 0) return NOTHING;
   const definitions = definitionsFor(view.config(), source);
   const names = unread.slice(0, UNREAD_SHOWN).map(({ kind, scope, outcome, error }) => {
     const where = Object.values(scope).join(', ');
     const place = where === '' ? NOTHING : markup` <span class="id">${where}</span>`;
-    const why = `${outcome ?? 'never read'}${error === null ? '' : `, ${error}`}`;
-    return markup`<li><strong>${definitions(kind).title.many}</strong>${place}: ${why}</li>`;
+    return markup`<li><strong>${definitions(kind).title.many}</strong>${place}: ${attemptText(outcome, error)}</li>`;
   });
   const more = unreadCount - names.length;
   const rest = more > 0 ? markup`<li>and ${plural(more, 'other')}</li>` : NOTHING;
@@ -462,13 +455,11 @@ function unreadHtml(view: DaemonView, { source, unread, unreadCount, lastRun }: 
 <ul class="faint">${names}${rest}</ul></details>`;
 }
 
-// The five answers at the top, each a word and a line, and the sentence above them.
-
-/** @param drift null without a baseline */
+/** The five answers at the top, each a word and a line. @param drift null without a baseline */
 function answersHtml(snapshot: HealthSnapshot, drift: DriftCounts | null): Html {
   const items = fiveAnswers(snapshot, drift).map(
     ({ question, tone, word, line }) =>
-      markup`<li class="${tone}"><h2>${linkOf(question)}</h2><div><b>${word}</b></div><p>${line}</p></li>`,
+      markup`<li class="${tone}"><h2><a href="${ANSWER_PAGES[question] ?? '/'}">${question}</a></h2><div><b>${word}</b></div><p>${line}</p></li>`,
   );
   return markup`<ul class="answers">${items}</ul>`;
 }
@@ -482,11 +473,7 @@ const ANSWER_PAGES: Readonly<Record<string, string>> = {
   Drift: '/drift',
 };
 
-function linkOf(question: string): Html {
-  return markup`<a href="${ANSWER_PAGES[question] ?? '/'}">${question}</a>`;
-}
-
-/** The sentence at the top. `needs`: the number of things that need manual work. */
+/** The sentence at the top. @param needs how many things need manual work */
 function verdictHtml(snapshot: HealthSnapshot, drift: DriftCounts | null, needs: number): Html {
   const isBad = fiveAnswers(snapshot, drift).some(({ tone }) => tone === 'bad');
   const shown = worst([snapshot.health, { state: needs > 0 || isBad ? 'degraded' : 'ok' }]);

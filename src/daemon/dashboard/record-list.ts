@@ -1,7 +1,7 @@
 /**
- * Pages and searches of the record browser. A page costs what it shows, however many records there are: it continues
- * from a record's key, by an index. A search for names has to read records; it does so in slices, yields to other
- * work in between, stops after a while, and reports how far it got.
+ * Pages and searches of the record browser. A page continues from the key of a record, by an index: it takes no longer with more
+ * records in the mirror. A search for names has to read records: it yields to other work after each slice, stops after a while, and
+ * reports how far it got.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Scope, SCOPE_KEYS } from '../../catalog/definition.ts';
@@ -12,9 +12,10 @@ import type { Clock } from '../../core/clock.ts';
 import { parseLossless } from '../../core/json.ts';
 import { recordName } from '../../diff/change.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
+import type { RecordFilter } from '../../mirror/record-filter.ts';
 import type { ListedCollection, ListRow, ListSelection, RecordLocation } from '../../mirror/record-lists.ts';
 import { RecreatedIds } from '../../mirror/recreated-ids.ts';
-import { isSecretId, maskedId, withMaskedId } from '../../report/mask.ts';
+import { isSecretId, withMaskedId } from '../../report/mask.ts';
 
 /** A record as a list shows it: masked. */
 export interface ListedRecord {
@@ -27,7 +28,7 @@ export interface ListedRecord {
   readonly name: string;
   /** The run of its newest revision: for a removed record, the run that removed it. */
   readonly run: number;
-  /** Where it was found by a name that it had before: that name, and the run in which it had it no longer. */
+  /** Of a record that was found by a former name: that name, and the run that replaced it. */
   readonly was?: { readonly name: string; readonly until: number };
 }
 
@@ -47,13 +48,13 @@ export interface ListPage {
   readonly next: number | null;
 }
 
-/** Longer bodies go by their ids in lists: reading fifty of them would take longer than the page may. */
+/** A record with a longer body goes by its id in lists: to read fifty of them would take too long. */
 const MOST_BODY = 200_000;
 const SLICE = 500;
-/** No record has this number: continuing after it starts at the beginning. */
+/** No record has this number: a page after it is the first. */
 const FROM_THE_FIRST = 0;
 
-/** Records in the order of their collections and ids, from after a record on. */
+/** Records in the order of their collections and ids, those after a record. */
 export function readListPage(place: RecordPlace, after: number | null, limit: number): ListPage {
   const from = locationOf(place, after);
   const records: ListedRecord[] = [];
@@ -75,91 +76,102 @@ export interface SearchResult extends ListPage {
 }
 
 /**
- * Removed records, by the beginning of an id or a part of the last name. Their history is read one by one: the search ends
- * after a while, and a record with a secret id is left out.
+ * Removed records, by the beginning of an id or a part of the last name; none with a secret id. Their history is read one by one, so the
+ * search ends after a while.
  */
 export async function searchRemoved(
-  place: RecordPlace,
+  { mirror, kind, source, within, definitionOf }: RecordPlace,
   search: Omit<Search, 'after'>,
 ): Promise<ListedRecord[]> {
-  const { mirror, kind, source, within, definitionOf } = place;
-  const { text, limit, clock, mostMs } = search;
-  const wanted = withoutUrlSecrets(text, MASK).toLowerCase();
-  const startedMs = clock.monotonicMs();
+  const { text, limit } = search;
+  const hasText = nameTest(search);
+  const isOver = timeLimit(search, 20);
   const found: ListedRecord[] = [];
   let read = 0;
-  const filter = { kinds: [kind], ...(source === null ? {} : { sources: [source] }) };
-  for (const { id, body, scope, source: own, run } of mirror.records.removedBodies(filter)) {
+  for (const removed of mirror.records.removedBodies(filterOf(kind, source))) {
+    const { id, body, scope, source: own, run } = removed;
     const definition = definitionOf(own);
     const name = recordName(definition, parseLossless(body), id);
-    const isFound = id.startsWith(text) || name.toLowerCase().includes(wanted);
-    if (isFound && !isSecretId(definition) && isWithin(scope, within)) {
-      // By its number, since another source may have a record with this id.
+    if ((id.startsWith(text) || hasText(name)) && !isSecretId(definition) && isWithin(scope, within)) {
+      // The source is given, since another one may have a record with this id.
       const [row] = mirror.records.find(kind, id, { sources: [own], scope });
       if (row !== undefined)
         found.push({ record: row.record, isRemoved: true, kind, source: own, scope, run, id, name });
     }
     read += 1;
-    if (found.length >= limit || (read % 20 === 0 && clock.monotonicMs() - startedMs > mostMs)) break;
+    if (found.length >= limit || isOver(read)) break;
     if (read % SLICE === 0) await nextTurn();
   }
   return found;
 }
 
 /**
- * Records, removed ones too, of which a name that they had before contains the text and the last one does not: each with the newest
- * such name. Ends after a while, as their history is read.
+ * Records, also removed ones, of which a former name contains the text and the last one does not, each with the newest such name. Their
+ * history is read, so the search ends after a while.
  */
 export async function searchFormer(
-  place: RecordPlace,
-  { text, limit, clock, mostMs }: Omit<Search, 'after'>,
+  { mirror, kind, source, within, definitionOf }: RecordPlace,
+  search: Omit<Search, 'after'>,
 ): Promise<ListedRecord[]> {
-  const { mirror, kind, source, within, definitionOf } = place;
-  const wanted = withoutUrlSecrets(text, MASK).toLowerCase();
-  const startedMs = clock.monotonicMs();
+  const hasText = nameTest(search);
+  const isOver = timeLimit(search, 20);
   const found: ListedRecord[] = [];
   let read = 0;
-  // A record's versions follow each other, the newest one first.
+  // The versions of a record follow each other, the newest one first.
   let record = '';
   let newest = '';
   let isDone = false;
-  for (const version of mirror.records.replaced({
-    kinds: [kind],
-    ...(source === null ? {} : { sources: [source] }),
-  })) {
+  for (const version of mirror.records.replaced(filterOf(kind, source))) {
     const { id, scope, source: own, until } = version;
     const key = JSON.stringify([own, scope, id]);
     if (key !== record) [newest, isDone] = [version.body, false];
     record = key;
     const definition = definitionOf(own);
     const nameOf = (body: string): string => recordName(definition, parseLossless(body), id);
-    if (!isDone && isWithin(scope, within)) {
-      const was = nameOf(version.body);
-      if (was !== id && was.toLowerCase().includes(wanted)) {
-        isDone = true;
-        const [row] = mirror.records.find(kind, id, { sources: [own], scope });
-        const name = nameOf(row?.body ?? newest);
-        // By its last name, the other searches find it.
-        if (row !== undefined && !name.toLowerCase().includes(wanted)) {
-          const shown = withMaskedId({ id, name }, definition);
-          const { record: number, run, isRemoved } = row;
-          found.push({
-            ...{ record: number, isRemoved, kind, source: own, scope, run, ...shown },
-            was: { name: was, until },
-          });
-        }
+    const was = isDone || !isWithin(scope, within) ? id : nameOf(version.body);
+    if (was !== id && hasText(was)) {
+      isDone = true;
+      const [row] = mirror.records.find(kind, id, { sources: [own], scope });
+      const name = nameOf(row?.body ?? newest);
+      // The other searches find a record by its last name.
+      if (row !== undefined && !hasText(name)) {
+        const shown = withMaskedId({ id, name }, definition);
+        const { record: number, run, isRemoved } = row;
+        found.push({
+          ...{ record: number, isRemoved, kind, source: own, scope, run, ...shown },
+          was: { name: was, until },
+        });
       }
     }
     read += 1;
-    if (found.length >= limit || (read % 20 === 0 && clock.monotonicMs() - startedMs > mostMs)) break;
+    if (found.length >= search.limit || isOver(read)) break;
     if (read % SLICE === 0) await nextTurn();
   }
   return found;
 }
 
+function filterOf(kind: Kind, source: string | null): RecordFilter {
+  return { kinds: [kind], ...(source === null ? {} : { sources: [source] }) };
+}
+
+/** Returns a test for names that contain the text of a search. */
+function nameTest({ text }: Pick<Search, 'text'>): (name: string) => boolean {
+  const wanted = withoutUrlSecrets(text, MASK).toLowerCase();
+  return (name) => name.toLowerCase().includes(wanted);
+}
+
+/** Returns a test for the end of a search that begins now. It reads the clock only after every `every` records. */
+function timeLimit(
+  { clock, mostMs }: Pick<Search, 'clock' | 'mostMs'>,
+  every: number,
+): (read: number) => boolean {
+  const startedMs = clock.monotonicMs();
+  return (read) => read % every === 0 && clock.monotonicMs() - startedMs > mostMs;
+}
+
 /**
- * Of what searches of one kind found, one row for each record: of one that restores gave several ids, what is there, else what was removed
- * last.
+ * What searches of one kind found, with one row for each record. A record that restores gave several ids has the row that is not removed,
+ * else the one that was removed last.
  */
 export function onePerRecord(mirror: Mirror, found: readonly ListedRecord[]): readonly ListedRecord[] {
   const idsOf = new Map<string, RecreatedIds>();
@@ -185,23 +197,23 @@ interface Search {
   readonly after: number | null;
   readonly limit: number;
   readonly clock: Clock;
-  /** How long names are looked at. */
+  /** How long names are searched. */
   readonly mostMs: number;
 }
 
-/** Ids with this prefix, by their index; if there is none, names that contain it. `next` is null once all were looked at. */
+/** Ids with this prefix, by their index; if there are none, names that contain it. `next` is null once all names were searched. */
 export async function searchRecords(place: RecordPlace, search: Search): Promise<SearchResult> {
-  const { text, after, limit, clock, mostMs } = search;
+  const { text, after, limit } = search;
   const found = new Map<number, ListedRecord>();
   if (after === null) {
     for (const record of byId(place, text, limit)) found.set(record.record, record);
-    // A search for an id means that record. Names are searched on request.
+    // Whoever searches an id means that record: names are searched only on request.
     if (found.size > 0)
       return { records: [...found.values()].slice(0, limit), next: FROM_THE_FIRST, read: 0 };
   }
-  const wanted = withoutUrlSecrets(text, MASK).toLowerCase();
+  const hasText = nameTest(search);
+  const isOver = timeLimit(search, 50);
   const from = locationOf(place, after);
-  const startedMs = clock.monotonicMs();
   let read = 0;
   for (const collection of collectionsFrom(place, from)) {
     let start = collection.id === from?.collection ? from.id : null;
@@ -210,9 +222,8 @@ export async function searchRecords(place: RecordPlace, search: Search): Promise
       for (const row of rows) {
         read += 1;
         const record = listed(place, collection, row);
-        if (record.name.toLowerCase().includes(wanted)) found.set(record.record, record);
-        const isLate = read % 50 === 0 && clock.monotonicMs() - startedMs > mostMs;
-        if (found.size >= limit || isLate)
+        if (hasText(record.name)) found.set(record.record, record);
+        if (found.size >= limit || isOver(read))
           return { records: [...found.values()].slice(0, limit), next: row.record, read };
         start = row.id;
       }
@@ -223,7 +234,7 @@ export async function searchRecords(place: RecordPlace, search: Search): Promise
   return { records: [...found.values()], next: null, read };
 }
 
-/** Where the record of that number is, or was; undefined for the beginning, and for a record that is not known. */
+/** Where the record of that number is, or was; undefined for null, and for a record that is not known. */
 function locationOf({ mirror, kind }: RecordPlace, record: number | null): RecordLocation | undefined {
   return record === null ? undefined : mirror.records.locate(kind, record);
 }
@@ -252,7 +263,7 @@ function rowsOf(
 function byId(place: RecordPlace, text: string, limit: number): ListedRecord[] {
   return collectionsFrom(place, undefined).flatMap((collection) => {
     const definition = place.definitionOf(collection.source);
-    // A secret id must not be found by its beginning; its mark is looked for among the names.
+    // A secret id must not be found by its beginning; the mask that stands for it is searched as a name.
     if (isSecretId(definition)) return [];
     const rows = rowsOf(place, collection, { prefix: text, limit });
     return rows.map((row) => listed(place, collection, row));
@@ -266,15 +277,5 @@ function listed(
 ): ListedRecord {
   const definition = definitionOf(source);
   const name = body === null ? id : recordName(definition, parseLossless(body), id);
-  const shown = withMaskedId({ id, name }, definition);
-  return {
-    record,
-    isRemoved: false,
-    kind,
-    source,
-    scope,
-    run,
-    id: maskedId(id, definition),
-    name: shown.name,
-  };
+  return { record, isRemoved: false, kind, source, scope, run, ...withMaskedId({ id, name }, definition) };
 }

@@ -1,7 +1,6 @@
 /** The page of one record: its fields and since when each has its value, its history, and its body. Secrets are masked. */
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
-import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { parseLossless, type JsonValue } from '../../core/json.ts';
 import { plural } from '../../core/wording.ts';
@@ -27,7 +26,7 @@ import {
   withMaskedId,
 } from '../../report/mask.ts';
 import { fieldsForPeople } from '../../report/diff-report.ts';
-import { SIGN } from '../../report/document.ts';
+import { capital, SIGN } from '../../report/document.ts';
 import {
   notReadText,
   otherIdText,
@@ -42,12 +41,14 @@ import { recordHistory } from '../../state/record-history.ts';
 import {
   ageHtml,
   breakable,
-  capital,
+  crumbs,
   emptyHtml,
   factsHtml,
   faint,
   fieldListHtml,
+  moreHtml,
   nameHtml,
+  placeOf,
   recordPath,
   section,
   tableHtml,
@@ -55,37 +56,33 @@ import {
   mismatchHtml,
 } from './components.ts';
 import { type Html, markup, NOTHING, trusted } from './html.ts';
-import type { PageContent } from './layout.ts';
+import type { PageContent, PageFacts } from './layout.ts';
 import { versionPlanPath } from './restore-plan.ts';
 import { comparisonPath, versionsHtml } from './versions.ts';
 
-interface RecordFacts {
-  readonly mirror: Mirror;
-  readonly config: Config;
+interface RecordFacts extends Omit<PageFacts, 'canAct'> {
   readonly row: RecordRow;
-  readonly hasOthers: boolean;
   /** `left` and `right` choose versions to compare. */
   readonly query: URLSearchParams;
-  readonly now: number;
-  /** True for a page that is open, and asks every few seconds. */
-  readonly isPoll?: boolean;
+  /** True for an open page, which is loaded again every few seconds. */
+  readonly isPoll: boolean;
 }
 
-/** Revisions that the page shows; the command line has all. */
+/** Revisions that the page shows; `tidemark log` shows all. */
 const REVISIONS_SHOWN = 30;
 const FIELDS_SHOWN = 8;
 const VALUE_LIMIT = 160; // characters of a value in the table of fields
-const BODY_LIMIT = 100_000; // characters of a body: longer ones would not open
+const BODY_LIMIT = 100_000; // characters of a body: with more, the page would not open
 
 /** @throws TidemarkError `mirror_corrupt` when a body of the record does not match its hash */
-export function recordPage(asked: RecordFacts): PageContent {
-  const { mirror, config, row, hasOthers, query, now, isPoll = false } = asked;
+export function recordPage(facts: RecordFacts): PageContent {
+  const { mirror, config, row, sources, query, now, isPoll } = facts;
   const definitions = definitionsFor(config, row.source);
   const definition = definitions(row.kind);
   const latest = mirror.runs.latest(row.source)?.run ?? 0;
   const history = recordHistory(mirror, row, latest, definitions);
   const { revisions, sightingBefore, seenBy, firstSeen, withRestores } = history;
-  // Of a record that continues under another id: what it was under this one. Its log has all of it.
+  // Of a record that continues under another id, the page shows what it was under this one; its log shows all.
   const own = revisions.slice(
     Math.max(
       0,
@@ -99,11 +96,11 @@ export function recordPage(asked: RecordFacts): PageContent {
   const place = placeText(row.scope, { definitions, parentName });
   const options = { mode: 'default', sightingBefore, seenBy } as const;
   const [newest] = revisions;
-  const facts = factsHtml([
+  const summary = factsHtml([
     ['Id', markup`<span class="id">${shownAs.id}</span>`],
     ...otherIds(history.idChanges, row.id).map((other) => otherIdFact(row, definition, other)),
     ...(place === '' ? [] : [['In', place] as const]),
-    ...(hasOthers ? [['Source', nameHtml(row.source)] as const] : []),
+    ...(sources.length > 1 ? [['Source', nameHtml(row.source)] as const] : []),
     ...(firstSeen === null ? [] : [['First seen', seenAtHtml(firstSeen)] as const]),
     ...(row.isRemoved
       ? [['Removed', seenAtHtml(row)] as const]
@@ -112,13 +109,16 @@ export function recordPage(asked: RecordFacts): PageContent {
         : [['Last changed', seenAtHtml(newest)] as const]),
   ]);
   const shown = revisions.slice(0, REVISIONS_SHOWN + 1);
-  // The changes of the oldest revision shown are unknown without the one before it.
+  // One more is read than is shown, to compare the oldest one with.
   const log = withRestores(recordLog(definition, shown, options)).filter(
     (entry) => shown.length <= REVISIONS_SHOWN || entry.run !== shown.at(-1)?.run,
   );
   const words = new Map(log.map((entry) => [entry.run, changeWord(entry)]));
   const blame = withWriters(recordBlame(definition, own, { ...options, isDeep: false }), log);
-  const kinds = markup`<a href="/records?kind=${row.kind}">${capital(definition.title.many)}</a>`;
+  const above = crumbs(
+    ['/records', 'Records'],
+    [`/records?kind=${row.kind}`, capital(definition.title.many)],
+  );
   const held = mirror.runs.heldSince(row);
   const unread = held === undefined ? history.notReadSince() : null;
   const state = row.isRemoved
@@ -129,19 +129,18 @@ export function recordPage(asked: RecordFacts): PageContent {
         : `, ${notReadText(unread)}`
       : markup`, <strong class="removed">missing since run ${held.run}</strong>, its removal is held`;
   const asOf = `${row.isRemoved || held !== undefined ? 'as last seen' : 'current values'}, and since when`;
-  const content = markup`<p class="crumbs faint"><a href="/records">Records</a> / ${kinds}</p>
+  const content = markup`${above}
 <h1>${nameHtml(shownAs.name)}</h1><p class="faint">${definition.title.one}${state}</p>
 ${mismatchHtml(alteredLines(mirror, row, isPoll, () => history.altered()))}
-${facts}
+${summary}
 <nav class="contents" aria-label="On this page">
 <a href="#fields">Fields</a><a href="#versions">Versions</a><a href="#history">History</a>
 <a href="#body">Body</a></nav>
-${section('fields', 'Fields', aside(asOf), fieldsHtml(blame, definition, now))}
-${section('versions', 'Versions', NOTHING, versionsHtml({ mirror, row, definition, revisions, words, query, now }))}
+${section('fields', ['Fields', aside(asOf)], fieldsHtml(blame, definition, now))}
+${section('versions', 'Versions', versionsHtml({ mirror, row, definition, revisions, words, query, now }))}
 ${section(
   'history',
   'History',
-  NOTHING,
   log.map((entry, index) =>
     entryHtml(
       entry,
@@ -152,13 +151,13 @@ ${section(
   ),
   olderHtml(revisions.length - REVISIONS_SHOWN, row.kind, shownAs.id),
 )}
-${section('body', 'Body', aside('secrets masked'), bodyHtml(value, definition))}`;
+${section('body', ['Body', aside('secrets masked')], bodyHtml(value, definition))}`;
   return { title: shownAs.name, body: content };
 }
 
 /**
- * What shows that the record's history was altered. The seals of thousands of runs take most of a second, in which the
- * daemon does nothing else: an open page keeps what was found until a run or a verification begins or ends.
+ * What shows that the record's history was altered. To check the seals of thousands of runs takes most of a second, in which the daemon
+ * does nothing else: an open page gets what was found before, until a run or a verification begins or ends.
  */
 function alteredLines(
   mirror: Mirror,
@@ -184,7 +183,7 @@ const ALTERED = new WeakMap<
   { readonly state: string; readonly lines: Map<number, readonly string[]> }
 >();
 
-/** An id under which the record continues, or one that it had, with a link to its page. */
+/** An id that the record had before, or continues under, with a link to its page. */
 function otherIdFact(
   { kind }: RecordRow,
   definition: ResourceDefinition,
@@ -201,8 +200,7 @@ function aside(text: string): Html {
 
 function olderHtml(more: number, kind: Kind, id: string): Html {
   if (more <= 0) return NOTHING;
-  const command = markup`<code>tidemark log ${kind} ${id}</code>`;
-  return markup`<p class="faint">${plural(more, 'older revision')}: ${command}</p>`;
+  return markup`<p class="faint">${plural(more, 'older revision')}: <code>tidemark log ${kind} ${id}</code></p>`;
 }
 
 /** Id and name of a record, masked where they are secret. */
@@ -216,10 +214,10 @@ function shownName(
   return { id: nameText(own.id), name: nameText(own.name) };
 }
 
-/** A choice between several records with this id, each in another scope. */
+/** The page that offers several records with the same id, each in another scope. */
 export function choicePage(
   rows: readonly RecordRow[],
-  { mirror, config }: { readonly mirror: Mirror; readonly config: Config },
+  { mirror, config }: Pick<PageFacts, 'mirror' | 'config'>,
 ): PageContent {
   const items = rows.map((row) => {
     const definitions = definitionsFor(config, row.source);
@@ -227,10 +225,10 @@ export function choicePage(
     const own = shownName(row, row.body, definition);
     const parentName = parentNames(mirror, row.source, definitions);
     const lastName = row.isRemoved ? parentName(row.kind, row.id) : undefined;
-    const masked = maskedId(row.id, definition);
+    const path = recordPath(row.kind, maskedId(row.id, definition), row.record);
     return [
-      markup`<a href="${recordPath(row.kind, masked, row.record)}">${nameHtml(lastName === undefined ? own.name : nameText(lastName))}</a>`,
-      placeText(row.scope, { definitions, parentName }, { hasIds: false }),
+      markup`<a href="${path}">${nameHtml(lastName === undefined ? own.name : nameText(lastName))}</a>`,
+      placeOf(row.scope, definitions, parentName),
       nameHtml(row.source),
       row.isRemoved ? 'removed' : 'current',
     ];
@@ -241,7 +239,7 @@ export function choicePage(
     { head: 'Source', style: 'below source', label: 'Source' },
     { head: 'State' },
   ];
-  const body = markup`<p class="crumbs faint"><a href="/records">Records</a></p>
+  const body = markup`${crumbs(['/records', 'Records'])}
 <h1>${plural(rows.length, 'record')} with this id</h1><p class="faint">Each is in another place or of another source.</p>
 <div class="gap"></div>${tableHtml('Records with this id', columns, items)}`;
   return { title: 'Which record', body };
@@ -252,18 +250,22 @@ function seenAtHtml(sighting: SeenAt): Html {
   return markup`${timeHtml(at)}, <a href="/runs/${run}">run ${run}</a>${earlierText(sighting)}`;
 }
 
-/** Of one that may be of a forgotten run. */
+/** Added where a run that retention dropped may have seen it earlier. */
 function earlierText({ may_be_earlier: mayBeEarlier }: SeenAt): string {
   return mayBeEarlier === true ? ' or earlier' : '';
 }
 
 function fieldsHtml(fields: readonly BlameField[], definition: ResourceDefinition, now: number): Html {
   if (fields.length === 0) return emptyHtml('No fields.', '');
-  const rows = fields.map(({ path, value, since, changed_by: by, is_unknown_before: isUnknown }) => [
-    markup`<code>${breakable(nameText(maskedPlace(path, definition).replace(/^\/(?!$)/, '')))}</code>`,
-    markup`<code>${foldedValue(maskedAt(path, value, definition), VALUE_LIMIT)}</code>`,
-    markup`${ageHtml(since.at, now)} ${faint(`run ${since.run}${isUnknown === true ? ' or earlier' : earlierText(since)}${by === undefined ? '' : `, ${restoreText(by)}`}`)}`,
-  ]);
+  const rows = fields.map(({ path, value, since, changed_by: by, is_unknown_before: isUnknown }) => {
+    const earlier = isUnknown === true ? ' or earlier' : earlierText(since);
+    const writer = by === undefined ? '' : `, ${restoreText(by)}`;
+    return [
+      markup`<code>${breakable(nameText(maskedPlace(path, definition).replace(/^\/(?!$)/, '')))}</code>`,
+      markup`<code>${foldedValue(maskedAt(path, value, definition), VALUE_LIMIT)}</code>`,
+      markup`${ageHtml(since.at, now)} ${faint(`run ${since.run}${earlier}${writer}`)}`,
+    ];
+  });
   const columns = [
     { head: 'Field' },
     { head: 'Value', style: 'wide below' },
@@ -272,7 +274,7 @@ function fieldsHtml(fields: readonly BlameField[], definition: ResourceDefinitio
   return tableHtml('Fields, and since when each has its value', columns, rows);
 }
 
-/** What can be done with a version: compare it with the one before, plan its restore. */
+/** Links to compare a version with the one before, and to plan its restore. */
 function versionLinks(
   row: RecordRow,
   definition: ResourceDefinition,
@@ -287,7 +289,7 @@ function versionLinks(
       ? NOTHING
       : markup`<a href="${comparisonPath(row, definition, { left: `run:${older.run}`, right: own })}">Compare with run ${older.run}</a>`;
   const isRestorable = entry.change !== 'removed' && definition.restore.never === null;
-  // The newest one is what the service has, unless it no longer shows the record.
+  // The service has the newest version, unless it no longer shows the record.
   const plan =
     isRestorable && (index > 0 || isHeld)
       ? markup`<a href="${versionPlanPath(row, own)}">Plan: restore this version</a>`
@@ -317,7 +319,7 @@ function entryHtml(entry: LogEntry, definition: ResourceDefinition, now: number,
     unknown === undefined
       ? NOTHING
       : markup`<p class="faint">Not known, since volatile then: <code>${unknown.join(', ')}</code></p>`;
-  // The first revision of a record is its complete body, which the page shows already.
+  // The fields of the first revision are those of the body, which the page shows below.
   const isFirst = change === 'added' && returned === undefined;
   const tag = markup`<span class="tag ${change}">${SIGN[change]} ${changeWord(entry)}</span>`;
   return markup`<article class="revision"><h3>${timeHtml(at)} ${tag}</h3>
@@ -330,9 +332,7 @@ ${unkept}${links}</article>`;
 
 function bodyHtml(value: JsonValue, definition: ResourceDefinition): Html {
   const text = JSON.stringify(maskedBody(value, definition), null, 2);
-  // The line breaks of the indentation are the only ones that are not escaped.
+  // Escaping would replace line breaks: those of the indentation are kept.
   const lines = trusted(text.slice(0, BODY_LIMIT).split('\n').map(escapeMarkup).join('\n'));
-  const more = text.length - BODY_LIMIT;
-  const rest = more > 0 ? markup`<p class="faint">and ${plural(more, 'more character')}</p>` : NOTHING;
-  return markup`<pre class="body" tabindex="0"><bdi>${lines}</bdi></pre>${rest}`;
+  return markup`<pre class="body" tabindex="0"><bdi>${lines}</bdi></pre>${moreHtml(text.length - BODY_LIMIT, 'character')}`;
 }

@@ -3,7 +3,6 @@ import { CATALOG, definitionOf } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import { kindsAbove } from '../../catalog/lineage.ts';
-import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { count, plural } from '../../core/wording.ts';
 import { changesOnce } from '../../diff/families.ts';
@@ -11,43 +10,51 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import { nameText } from '../../report/value-text.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import { EXCLUDED, kindsNeverRead } from '../../state/unasked.ts';
+import { capital } from '../../report/document.ts';
 import {
-  capital,
+  crumbs,
   emptyHtml,
   faint,
+  hiddenInputs,
   nameHtml,
+  nothingCopiedHtml,
   placeOf,
   recordPath,
   selectHtml,
+  sourceSelect,
   tableHtml,
   timeHtml,
 } from './components.ts';
 import { type Html, markup, NOTHING } from './html.ts';
-import type { PageContent } from './layout.ts';
+import type { PageContent, PageFacts } from './layout.ts';
 import type { ListedRecord, ListPage, SearchResult } from './record-list.ts';
 
 const BY_NAME = new Intl.Collator('en', { numeric: true });
+
+/** The parent kind of a kind that is read by one request for each parent, such as the sharing of recordings; null for one with lists. */
+export function readOneByOneFrom(kind: Kind): Kind | null {
+  const { reading, discovery } = definitionOf(kind);
+  return reading === 'each' && discovery.from !== 'root' ? discovery.from : null;
+}
 
 /** What was found of one kind. */
 export interface FoundOfKind {
   readonly kind: Kind;
   readonly page: ListPage | SearchResult;
-  /** Removed records that fit the search, and those that fit by a name that they had before. */
+  /** Removed records that match the search, and records that match by a former name. */
   readonly others: readonly ListedRecord[];
 }
 
-interface RecordsFacts {
-  readonly mirror: Mirror;
-  readonly config: Config;
-  readonly sources: readonly string[];
+interface RecordsFacts extends Pick<PageFacts, 'mirror' | 'config' | 'sources'> {
+  /** Null for all. */
   readonly source: string | null;
   readonly kind: Kind | null;
-  /** The organization or project to which a kind is limited; empty for all. */
+  /** Limits the records to an organization or project; empty for all. */
   readonly within: Scope;
   /** Empty for none. */
   readonly text: string;
   readonly found: readonly FoundOfKind[];
-  /** True for a page that continues another one. */
+  /** True for any page but the first. */
   readonly isLater: boolean;
 }
 
@@ -60,7 +67,7 @@ export function recordsPage(facts: RecordsFacts): PageContent {
   const unread = unreadLines(facts);
   const content =
     kind === null && text === '' ? kindsHtml(facts, counts) : resultsHtml(facts, unread.length > 0);
-  const crumbs = kind === null ? NOTHING : markup`<p class="crumbs faint"><a href="/records">Records</a></p>`;
+  const above = kind === null ? NOTHING : crumbs(['/records', 'Records']);
   const of = source === null ? '' : ` of ${source}`;
   const limit = withinHtml(facts);
   const counted =
@@ -68,13 +75,13 @@ export function recordsPage(facts: RecordsFacts): PageContent {
       ? NOTHING
       : markup`${plural(all, 'record')} in the mirror${of}, as of the latest run.`;
   const notes = unread.map((line) => markup`<p class="faint">${line}.</p>`);
-  const body = markup`${crumbs}<h1>${title}</h1>
+  const body = markup`${above}<h1>${title}</h1>
 <p class="faint">${limit ?? counted}</p>${notes}
 ${searchForm(facts, counts)}${content}`;
   return { title, body };
 }
 
-/** What the mirror never read of the kind, or of all, and of which kinds it read a part: a line for each source and reason. */
+/** What the mirror never read, or read in part, of the kind (null for all kinds): a line for each source and reason. */
 export function unreadLines({
   mirror,
   config,
@@ -91,11 +98,11 @@ export function unreadLines({
     const line = (kinds: readonly Kind[], text: string): string =>
       `${capital(kinds.map((each) => definitionOf(each).title.many).join(', '))}${of}: ${text}`;
     const asked = kind === null ? null : [...kindsAbove([kind]), kind];
-    // Whoever looks for the id of one that waits for its turn finds the record that it is read of.
+    // For all kinds, those with records still to be read are left out: a search finds the records that these belong to.
     const doubts = kindDoubts(mirror, name).filter((doubt) =>
       asked === null ? !doubt.isSampled : asked.includes(doubt.kind),
     );
-    // The answer of the service is of one kind: a list of many has the outcome.
+    // The answer of the service is shown for a single kind; for many, the outcome.
     const textOf = ({ text, error }: KindDoubt): string =>
       kind === null || error === null ? text : `${text}: ${error}`;
     return [
@@ -115,18 +122,18 @@ export function unreadLines({
   });
 }
 
-/** A kind of which the number of records says less than it seems to. */
+/** A kind that the mirror has not completely, so that the number of its records says little. */
 interface KindDoubt {
   readonly kind: Kind;
   /** `not read: denied`, `1 of 2 lists not read: failed`, `200 of 3,000 read so far` */
   readonly text: string;
-  /** What the service answered; null where it was not asked, or nothing is wrong. */
+  /** What the service answered; null without an answer or an error. */
   readonly error: string | null;
-  /** True where all that is wrong is that records wait for their turn. */
+  /** True where records are only still to be read. */
   readonly isSampled: boolean;
 }
 
-/** Kinds with lists that no run of the source read completely, and kinds that are read some records in each run. */
+/** Kinds with lists that no run has read completely yet, and kinds of which each run reads some records. */
 function kindDoubts(mirror: Mirror, source: string): KindDoubt[] {
   const lists = mirror.runs.collections(source).filter(({ retiredRun }) => retiredRun === null);
   const byKind = Map.groupBy(lists, ({ kind }) => kind);
@@ -145,16 +152,16 @@ function kindDoubts(mirror: Mirror, source: string): KindDoubt[] {
         { kind, text: `${many}not read: ${outcomes.join(', ')}`, error: first.lastError, isSampled: false },
       ];
     }
-    const { reading, discovery } = definitionOf(kind);
-    if (reading !== 'each' || discovery.from === 'root') return [];
-    const [read, of] = [recordsOf(kind), recordsOf(discovery.from)];
+    const from = readOneByOneFrom(kind);
+    if (from === null) return [];
+    const [read, of] = [recordsOf(kind), recordsOf(from)];
     return read < of
       ? [{ kind, text: `${count(read)} of ${count(of)} read so far`, error: null, isSampled: true }]
       : [];
   });
 }
 
-/** The one organization or project whose records are shown, and the link to all; null where all are. */
+/** Names the organization or project to which the page is limited, with a link to all records; null where it is not limited. */
 function withinHtml({ mirror, config, kind, within, sources, source }: RecordsFacts): Html | null {
   const of = source ?? sources[0] ?? null;
   if (Object.keys(within).length === 0 || of === null) return null;
@@ -174,24 +181,18 @@ function searchForm(
   const kinds = CATALOG.filter((each) => (counts.get(each.kind) ?? 0) > 0 || each.kind === kind).map(
     (each) => [each.kind, each.title.many] as const,
   );
-  const names = sources.map((each) => [each, each] as const);
-  const sourceBox =
-    sources.length < 2
-      ? NOTHING
-      : selectHtml('Source', 'source', [['', 'all sources'], ...names], source ?? '');
-  const hidden = Object.entries(withinFields(within)).map(([name, value]) =>
-    value === null ? NOTHING : markup`<input type="hidden" name="${name}" value="${value}">`,
+  const hidden = Object.entries(withinFields(within)).flatMap(([name, value]) =>
+    value === null ? [] : [[name, value] as const],
   );
-  return markup`<form class="search" method="get" action="/records" role="search">${hidden}
+  return markup`<form class="search" method="get" action="/records" role="search">${hiddenInputs(hidden)}
 <label class="grow">Name or id
 <input type="search" name="q" value="${text}" autocomplete="off" spellcheck="false" maxlength="200"></label>
-${selectHtml('Kind', 'kind', [['', 'all kinds'], ...kinds], kind ?? '')}${sourceBox}
+${selectHtml('Kind', 'kind', [['', 'all kinds'], ...kinds], kind ?? '')}${sourceSelect(sources, source)}
 <button>Search</button></form>`;
 }
 
 function kindsHtml({ mirror, source, sources }: RecordsFacts, counts: ReadonlyMap<string, number>): Html {
-  if (counts.size === 0)
-    return emptyHtml('Nothing copied yet.', 'The first sync fills this; `tidemark sync` starts one now.');
+  if (counts.size === 0) return nothingCopiedHtml();
   const doubts = (source === null ? sources : [source]).flatMap((name) =>
     kindDoubts(mirror, name).map(({ kind, text }) => ({
       kind,
@@ -234,14 +235,14 @@ function resultsHtml(facts: RecordsFacts, isPart: boolean): Html {
   })}`;
 }
 
-/** By name where the page holds all of them: a page of many costs what it shows, since it follows the index of ids. */
+/** By name where one page holds all records; else by id, in the order of the index, so that a page costs what it shows. */
 function inOrder({ page }: FoundOfKind, isLater: boolean): readonly ListedRecord[] {
   return isLater || page.next !== null
     ? page.records
     : page.records.toSorted((a, b) => BY_NAME.compare(a.name, b.name));
 }
 
-/** A component that a search finds in its family is not shown in the union of the families too. */
+/** A component that a search found in its family is left out of `plugins`. */
 function withoutUnions(found: readonly FoundOfKind[]): readonly FoundOfKind[] {
   const all = found.flatMap(({ page, others }) => [...page.records, ...others]);
   const kept = new Set(
@@ -268,11 +269,8 @@ function recordsTable(facts: RecordsFacts, kind: Kind, records: readonly ListedR
   );
   const hasPlaces = records.some(({ scope }) => Object.keys(scope).length > 0);
   const hasOthers = sources.length > 1;
-  // A page has few runs, each read once.
-  const times = new Map<number, string | undefined>();
   const changedHtml = (run: number): Html => {
-    if (!times.has(run)) times.set(run, mirror.runs.get(run)?.startedAt);
-    const at = times.get(run);
+    const at = mirror.runs.get(run)?.startedAt;
     return markup`<a href="/runs/${run}">${at === undefined ? `run ${run}` : timeHtml(at)}</a>`;
   };
   const rows = records.map((listed) => {
@@ -283,7 +281,7 @@ function recordsTable(facts: RecordsFacts, kind: Kind, records: readonly ListedR
     const former =
       was === undefined
         ? NOTHING
-        : markup` <span class="faint">was ${nameHtml(nameText(was.name))} until ${changedHtml(was.until)}</span>`;
+        : markup` ${faint('was ', nameHtml(nameText(was.name)), ' until ', changedHtml(was.until))}`;
     return [
       markup`<a href="${recordPath(kind, id, record)}">${nameHtml(nameText(name))}</a>${tag}${former}`,
       markup`<span class="id">${nameText(id)}</span>`,

@@ -3,7 +3,7 @@ import type { Scope } from '../../catalog/definition.ts';
 import type { RecordKey } from '../../catalog/order.ts';
 import type { Config } from '../../config/config.ts';
 import { maskedMessage } from '../../config/known-secrets.ts';
-import { definitionsFor, type Present, presentIn } from '../../config/source.ts';
+import { definitionsFor, presentIn } from '../../config/source.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { shellWord } from '../../core/hints.ts';
 import { count, plural } from '../../core/wording.ts';
@@ -13,12 +13,13 @@ import { continuedIds } from '../../diff/found-again.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RecordRow } from '../../mirror/records.ts';
 import { contradictionText } from '../../report/drift-document.ts';
-import { maskedFields, maskedId, withMaskedId } from '../../report/mask.ts';
+import { maskedFields, withMaskedId } from '../../report/mask.ts';
 import { maskedPlan } from '../../report/plan-mask.ts';
 import {
   acceptedLines,
   adoptionLines,
   lackingTexts,
+  leftText,
   planSummary,
   REFERRING,
   referringText,
@@ -43,128 +44,129 @@ import type { StateFilter } from '../../state/filter.ts';
 import { type LoadedState, stateOfRecords } from '../../state/state.ts';
 import type { RestoreCommand } from '../http/restores.ts';
 import { actionForm } from './actions.ts';
+import { capital } from '../../report/document.ts';
 import {
+  crumbs,
   type DefinitionOf,
-  capital,
   emptyHtml,
   fieldListHtml,
+  hiddenInputs,
+  moreHtml,
   nameHtml,
   recordPath,
   timeHtml,
+  warningHtml,
   withCommands,
 } from './components.ts';
 import { driftArticles, KEEP_ACCEPTED, keepHtml, selectionOf } from './drift.ts';
 import { type Html, type HtmlPart, markup, NOTHING, trusted } from './html.ts';
-import type { PageContent } from './layout.ts';
+import type { PageContent, PageFacts } from './layout.ts';
 import { type Version, versionAt } from './versions.ts';
 
-/** A plan for people, and the arguments of the `tidemark restore` that makes it; null if there is nothing to plan. */
+/** A page with a plan, and the command that makes that plan; null if there is nothing to plan. */
 export interface RestoreContent {
   readonly content: PageContent;
   readonly command: RestoreCommand | null;
 }
 
-/** What the page was asked for. */
-interface Asked {
-  readonly query: URLSearchParams;
-  /** True where the plan can be made and applied in the dashboard. */
-  readonly canApply: boolean;
+interface PlanFacts extends Pick<PageFacts, 'mirror' | 'config' | 'now'> {
+  readonly asked: {
+    readonly query: URLSearchParams;
+    /** True where the plan can be made and applied in the dashboard. */
+    readonly canApply: boolean;
+  };
 }
 
-interface SelectionFacts {
-  readonly mirror: Mirror;
-  readonly config: Config;
-  readonly drift: SourceDrift | null;
+type Asked = PlanFacts['asked'];
+
+interface SelectionFacts extends PlanFacts {
   /** Values of `selectionOf`. */
   readonly selected: readonly string[];
-  readonly asked: Asked;
-  readonly now: number;
 }
 
-/** What a restore of the selected records would send, as far as the mirror knows, and what it could not. */
-export async function restorePage({
-  mirror,
-  config,
-  drift,
-  selected,
-  asked,
-  now,
-}: SelectionFacts): Promise<RestoreContent> {
-  const title = 'Restore plan';
-  const crumbs = markup`<p class="crumbs faint"><a href="/drift">Drift</a></p><h1>${title}</h1>`;
+const TITLE = 'Restore plan';
+const SELECTION_HEAD = markup`${crumbs(['/drift', 'Drift'])}<h1>${TITLE}</h1>`;
+
+function nothingSelected(what: string): RestoreContent {
+  const empty = emptyHtml(
+    'Nothing is selected.',
+    `Select ${what} on the drift page, then plan their restore.`,
+  );
+  return { content: { title: TITLE, body: markup`${SELECTION_HEAD}${empty}` }, command: null };
+}
+
+/** What a restore of the selected findings would send, as far as the mirror knows, and what it could not. */
+export async function restorePage(
+  facts: SelectionFacts & { readonly drift: SourceDrift | null },
+): Promise<RestoreContent> {
+  const { mirror, drift, selected, asked } = facts;
   const changes = (drift?.document.changes ?? []).filter((each) => selected.includes(selectionOf(each)));
-  if (drift === null || changes.length === 0) {
-    const hint = 'Select findings on the drift page, then plan their restore.';
-    return {
-      content: { title, body: markup`${crumbs}${emptyHtml('Nothing is selected.', hint)}` },
-      command: null,
-    };
-  }
+  if (drift === null || changes.length === 0) return nothingSelected('findings');
+  const { source } = drift;
   const baseline = mirror.snapshots.baseline();
   const drifted = new Set(drift.open.map(selectionOf)).size;
   const part =
     changes.length < drifted
       ? `: ${count(changes.length)} of the ${plural(drifted, 'record')} with drift`
       : '';
-  const articles = driftArticles(mirror, drift, { only: selected });
-  const planned = await plannedHtml({ mirror, config, now, asked }, drift.source, {
+  const planned = await plannedHtml(facts, source, {
     reference: 'baseline',
     filter: { kinds: [...new Set(changes.map(({ kind }) => kind))], ids: changes.map(({ id }) => id) },
     removals: changes.filter(({ change }) => change === 'added').length,
   });
-  const args = withBoxes(restoreArgs(drift.source, changes, planned), asked);
-  const body = markup`${crumbs}
-<p class="faint">Back to ${baseline?.name ?? 'the baseline'}, run ${baseline?.run ?? 0}${part}.</p>
-${planned.html}${planned.below}
-${applyHtml(planned, args, asked)}
-<section><h2>What drifted</h2>${articles}</section>`;
-  return { content: { title, body }, command: { source: drift.source, args } };
+  const head = markup`${SELECTION_HEAD}
+<p class="faint">Back to ${baseline?.name ?? 'the baseline'}, run ${baseline?.run ?? 0}${part}.</p>`;
+  const args = restoreArgs(source, changes, planned);
+  const drifts = markup`<section><h2>What drifted</h2>${driftArticles(mirror, drift, selected)}</section>`;
+  return planContent(planned, asked, { title: TITLE, head, source, args, rest: drifts });
 }
 
-/** Of records whose removals are held. */
-export async function heldPlanPage(
-  facts: Omit<SelectionFacts, 'drift'>,
-  source: string,
-): Promise<RestoreContent> {
+/** The same for records whose removals are held. */
+export async function heldPlanPage(facts: SelectionFacts, source: string): Promise<RestoreContent> {
   const { mirror, config, selected, asked } = facts;
-  const definitions = definitionsFor(config, source);
-  const all = firstHeld(mirror, source, definitions, Infinity);
+  const all = firstHeld(mirror, source, definitionsFor(config, source), Infinity);
   const held = all.filter((each) => selected.includes(selectionOf(each)));
-  const title = 'Restore plan';
-  const crumbs = markup`<p class="crumbs faint"><a href="/drift">Drift</a></p><h1>${title}</h1>`;
-  if (held.length === 0) {
-    const hint = 'Select held removals on the drift page, then plan their restore.';
-    return {
-      content: { title, body: markup`${crumbs}${emptyHtml('Nothing is selected.', hint)}` },
-      command: null,
-    };
-  }
+  if (held.length === 0) return nothingSelected('held removals');
   const kinds = [...new Set(held.map(({ kind }) => kind))];
   const ids = [...new Set(held.map(({ id }) => id))];
-  const args = [
-    'latest',
-    `--source=${source}`,
-    ...kinds.map((kind) => `--kind=${kind}`),
-    ...ids.map((id) => `--id=${id}`),
-  ];
-  const command = { source, args: withBoxes(args, asked) };
-  const planned = await plannedHtml(facts, source, {
-    reference: 'latest',
-    filter: { kinds, ids },
-    removals: 0,
-  });
+  const wanted = { reference: 'latest', filter: { kinds, ids }, removals: 0 };
+  const planned = await plannedHtml(facts, source, wanted);
   const what =
     held.length === all.length
       ? `The service no longer shows ${plural(held.length, 'record')}, of which the mirror has the last state.`
       : `This plan has ${count(held.length)} of the ${plural(all.length, 'record')} that the service no longer shows; the mirror has their last state.`;
-  const body = markup`${crumbs}<p>${what}</p>
-${planned.html}${planned.below}${applyHtml(planned, command.args, asked)}`;
-  return { content: { title, body }, command };
+  const head = markup`${SELECTION_HEAD}<p>${what}</p>`;
+  const args = ['latest', `--source=${source}`, ...optionsOf('kind', kinds), ...optionsOf('id', ids)];
+  return planContent(planned, asked, { title: TITLE, head, source, args });
+}
+
+/** The page of a plan, and its command. */
+function planContent(
+  planned: Planned,
+  asked: Asked,
+  {
+    title,
+    head,
+    source,
+    args,
+    rest = NOTHING,
+  }: RestoreCommand & { readonly title: string; readonly head: HtmlPart; readonly rest?: HtmlPart },
+): RestoreContent {
+  const own = withBoxes(args, asked);
+  const body = markup`${head}
+${planned.html}${planned.below}
+${applyHtml(planned, own, asked)}
+${rest}`;
+  return { content: { title, body }, command: { source, args: own } };
+}
+
+function optionsOf(name: string, values: readonly string[]): string[] {
+  return values.map((value) => `--${name}=${value}`);
 }
 
 /**
- * The command, to be copied; and where it is allowed, the form that makes the plan here. Nothing for a plan that does nothing,
- * unless invites are what it lacks: then the command that sends them.
+ * The command, to be copied; and where that is allowed, the form that makes the plan here. Nothing for a plan that does nothing; but if
+ * only invites are missing, the command that sends them.
  */
 function applyHtml(
   { isIdle, isInviting }: Planned,
@@ -184,7 +186,7 @@ sends anything. This page does not know that key: the command names the permissi
 ${commandPart([...args, ...invites, '--apply'])}${form}</section>`;
 }
 
-/** More are folded: what the page is about comes first. */
+/** A command with more ids is folded. */
 const IDS_SHOWN = 10;
 
 /** The command, to be copied. */
@@ -196,7 +198,7 @@ export function commandPart(args: readonly string[]): Html {
     : markup`<details class="rest"><summary>The command, with ${plural(ids, 'id')}</summary>${command}</details>`;
 }
 
-/** As a person would type it; no line ends within an option. */
+/** The command as a person would type it; lines break only between options. */
 function commandHtml(args: readonly string[]): Html {
   const words = args.map((arg) => {
     const [, option, value] = /^(--[\w-]+)=([^-].*)$/s.exec(arg) ?? [];
@@ -216,32 +218,28 @@ interface Wanted {
   readonly removals: number;
 }
 
-type PlanFacts = Pick<SelectionFacts, 'mirror' | 'config' | 'asked' | 'now'>;
-
 interface Planned {
   readonly html: Html;
-  /** True where it would send and record nothing. */
+  /** True where the plan would send and record nothing. */
   readonly isIdle: boolean;
   /** True where `--invite-missing` would send more. */
   readonly isInviting: boolean;
-  /** False where it removes nothing: then its command allows no removal. */
+  /** False where the plan removes nothing: then its command allows no removal. */
   readonly isRemoving: boolean;
-  /** Says what was lost below what it creates, and is not in it, with the button that adds that. */
+  /** Says what was lost below the records that the plan creates and is not in it, with a button that adds it. */
   readonly below: HtmlPart;
 }
 
-/** The steps of the plan from the newest run of the mirror: those that are sent, and those that are not, with the reason. */
+/** The plan as of the newest run of the mirror: the steps that are sent, and those that are not, with the reasons. */
 async function plannedHtml(facts: PlanFacts, source: string, wanted: Wanted): Promise<Planned> {
   const definitions = definitionsFor(facts.config, source);
   try {
     const plan = maskedPlan(await mirrorPlan(facts, source, wanted), definitions);
     const sent = [...sentArticles(plan, facts.mirror, source, definitions).values()];
-    const more = sent.length - SENT_SHOWN;
-    const rest = more > 0 ? markup`<p class="faint">and ${plural(more, 'more step')}</p>` : NOTHING;
+    const rest = moreHtml(sent.length - SENT_SHOWN, 'step');
     const unsent = unsentItems(plan, definitions);
     const left = plan.left.map(
-      ({ kind, count, reason }) =>
-        markup`<li><span class="tag">left</span> ${plural(count, definitions(kind).title.one, definitions(kind).title.many)}: ${reason}</li>`,
+      (each) => markup`<li><span class="tag">left</span> ${leftText(each, { definitions })}</li>`,
     );
     const again = adoptionLines(plan, { definitions, isWhole: true }).map(
       (line) => markup`<li><span class="tag">new id</span> ${line}</li>`,
@@ -251,20 +249,20 @@ async function plannedHtml(facts: PlanFacts, source: string, wanted: Wanted): Pr
         ? NOTHING
         : markup` Drift lists these as added and removed until the restore records that they are the same.`;
     const html = markup`<section><h2>What it would do</h2>
-<p>From the newest run of the mirror: ${planSummary(plan)}.${why}</p>${sent.slice(0, SENT_SHOWN)}${rest}<ul class="steps">${unsent}${left}${again}</ul>${profileHtml(facts.config, source, plan)}${secretsHtml(plan, definitions, presentIn(facts.config, source))}${lackingHtml(plan, definitions)}${warningsHtml(plan, facts.asked)}</section>`;
+<p>From the newest run of the mirror: ${planSummary(plan)}.${why}</p>${sent.slice(0, SENT_SHOWN)}${rest}<ul class="steps">${unsent}${left}${again}</ul>${profileHtml(facts.config, source, plan)}${secretsHtml(plan, facts.config, source)}${lackingHtml(plan, definitions)}${warningsHtml(plan, facts.asked)}</section>`;
     const isIdle = !plan.steps.some(isExecutable) && continuedIds(plan) === 0;
     const isInviting = plan.steps.some(({ obstacle }) => obstacle === 'not_creatable');
-    const form = withChildrenHtml(facts.asked.query);
-    const below = unselectedHtml(plan, definitions, form);
+    const below = unselectedHtml(plan, definitions, withChildrenHtml(facts.asked.query));
     return { html, isIdle, isInviting, isRemoving: plan.summary.remove > 0, below };
   } catch (error) {
     if (!(error instanceof TidemarkError)) throw error;
-    const html = markup`<p class="warning" role="note">! It is not known here what can be sent: ${maskedMessage(error.message, facts.config.knownSecrets)}</p>`;
+    const message = maskedMessage(error.message, facts.config.knownSecrets);
+    const html = warningHtml(markup`! This page cannot tell what would be sent: ${message}`);
     return { html, isIdle: false, isInviting: false, isRemoving: true, below: NOTHING };
   }
 }
 
-/** Those that send nothing: the records of one kind with the same reason together. */
+/** The steps that send nothing: one item for the records of a kind with the same reason. */
 function unsentItems(plan: Plan, definitions: DefinitionOf): Html[] {
   const groups = Map.groupBy(
     plan.steps.filter((step) => !isExecutable(step)),
@@ -293,10 +291,10 @@ function profileHtml(config: Config, source: string, plan: Plan): Html[] {
 
 const SENT_SHOWN = 200;
 const NAMES_SHOWN = 20;
-/** Up to this number of steps, what a created record is to hold is seen at once. */
+/** With more steps than this, the contents of created records are folded. */
 const UNFOLDED = 10;
 
-/** What each step sends, by its number, as the report of the plan has it. @param plan masked */
+/** What each step sends, by the number of the step, as in the report of the plan. @param plan masked */
 export function sentArticles(
   plan: Plan,
   mirror: Mirror,
@@ -312,39 +310,37 @@ export function sentArticles(
   );
 }
 
-/** What will lack something that no request can give it. */
+/** Warns of settings that created records will lack, since no request can set them. */
 export function lackingHtml(plan: Plan, definitions: DefinitionOf): Html[] {
-  return lackingTexts(plan, { definitions }).map(
-    ({ text, reason }) => markup`<p class="warning" role="note">! ${text}: ${withCommands(reason)}</p>`,
+  return lackingTexts(plan, { definitions }).map(({ text, reason }) =>
+    warningHtml(['! ', text, ': ', withCommands(reason)]),
   );
 }
 
-/** What to add to the configuration, where secrets are missing. */
-export function secretsHtml(plan: Plan, definitions: DefinitionOf, present: Present): HtmlPart {
-  const lines = secretLines(plan.steps, { definitions, present });
+export function planWarnings({ warnings = [] }: Plan): Html[] {
+  return warnings.map((line) => warningHtml(['! ', withCommands(line)]));
+}
+
+/** What to add to the configuration to supply missing secrets; nothing if none is missing. */
+export function secretsHtml(plan: Plan, config: Config, source: string): HtmlPart {
+  const definitions = definitionsFor(config, source);
+  const lines = secretLines(plan.steps, { definitions, present: presentIn(config, source) });
   if (lines.length === 0) return NOTHING;
-  const shown = lines.map(
-    (line) => markup`${line}
-`,
-  );
-  return markup`<p>T${SECRETS_INTRO.slice(1)}:</p><pre class="body" tabindex="0">${shown}</pre>`;
+  const shown = lines.map((line) => markup`${line}\n`);
+  return markup`<p>${capital(SECRETS_INTRO)}:</p><pre class="body" tabindex="0">${shown}</pre>`;
 }
 
-/** The warnings, and where the plan sets back drift that was accepted or is ignored, the box that leaves it. */
+/** The warnings; and where the plan sets back accepted or ignored drift, a box that leaves it as it is. */
 function warningsHtml(plan: Plan, { query }: Asked): HtmlPart {
   const isKept = query.has(KEEP_ACCEPTED);
-  const warnings = (plan.warnings ?? []).map(
-    (line) => markup`<p class="warning" role="note">! ${withCommands(line)}</p>`,
-  );
+  const warnings = planWarnings(plan);
   if (!isKept && plan.steps.every(({ accepted, ignored }) => (accepted ?? ignored) === undefined))
-    return markup`${warnings}`;
-  const hidden = [...query]
-    .filter(([name]) => name !== KEEP_ACCEPTED)
-    .map(([name, value]) => markup`<input type="hidden" name="${name}" value="${value}">`);
+    return warnings;
+  const hidden = hiddenInputs([...query].filter(([name]) => name !== KEEP_ACCEPTED));
   return markup`${warnings}<form class="search" method="get" action="/restore">${hidden}${keepHtml(isKept)}<button>Update the plan</button></form>`;
 }
 
-/** The plan of the command below, with the newest run in place of what the service has now. */
+/** The plan that the command on the page makes, with the newest run of the mirror in place of the live service. */
 async function mirrorPlan(
   { mirror, config, asked, now }: PlanFacts,
   source: string,
@@ -379,17 +375,14 @@ async function mirrorPlan(
     contradictionText: (each) => contradictionText(each, source, definitionsFor(config, source)),
     held,
     lastSeen: lastReadings(mirror, source),
-    // Both sides are as the mirror holds them.
+    // Both sides come from the mirror.
     redaction: null,
     now,
   });
   return plan;
 }
 
-/**
- * The newest run as the service showed it: the mirror keeps records that were missing from it while their removal is held, and with
- * them what is below.
- */
+/** The newest run as the service showed it: without the records whose removal is held, which the mirror keeps, and what is below them. */
 function withoutHeld(
   latest: LoadedState,
   held: readonly RecordKey[],
@@ -404,7 +397,7 @@ function withoutHeld(
   });
 }
 
-/** The arguments as the box and the button of the page have it. */
+/** Adds the options that the box and the button of the page have set. */
 function withBoxes(args: readonly string[], { query }: Asked): string[] {
   return [
     ...args,
@@ -413,20 +406,22 @@ function withBoxes(args: readonly string[], { query }: Asked): string[] {
   ];
 }
 
-/** Name of the mark, in a query, that a restore is also about what is below the selected records. */
+/** The parameter that adds what is below the selected records to a restore. */
 export const WITH_CHILDREN = 'with_children';
 
-/** The page again, with what is below what it plans to create. */
+/** A button that adds what is below the created records to the plan. */
 function withChildrenHtml(query: URLSearchParams): Html {
-  const hidden = [...query].map(
-    ([name, value]) => markup`<input type="hidden" name="${name}" value="${value}">`,
-  );
-  return markup`<form class="search" method="get" action="/restore">${hidden}<input type="hidden" name="${WITH_CHILDREN}" value="on"><button>${PLAN_THESE}</button></form>`;
+  const hidden = hiddenInputs([...query, [WITH_CHILDREN, 'on']]);
+  return markup`<form class="search" method="get" action="/restore">${hidden}<button>${PLAN_THESE}</button></form>`;
 }
 
 export const PLAN_THESE = 'Plan these too';
 
-/** What was lost below what the plan creates, or names it by its old id, and is not in it. @param form plans what was lost too */
+/**
+ * Warns of lost records below those that the plan creates, and of records that name these by their old ids, where the plan leaves them
+ * out.
+ * @param form adds the lost records to the plan
+ */
 export function unselectedHtml(
   { unselected = [], referring = [], summary }: Plan,
   definitions: DefinitionOf,
@@ -435,59 +430,50 @@ export function unselectedHtml(
   const others =
     referring.length === 0
       ? NOTHING
-      : markup`<div class="warning" role="note">! ${capital(REFERRING)}: ${referringText(referring, { definitions })}. Plan that when this is restored.</div>`;
+      : warningHtml(
+          `! ${capital(REFERRING)}: ${referringText(referring, { definitions })}. Plan that when this is restored.`,
+        );
   if (unselected.length === 0) return others;
   const isOne = unselected.length === 1 && unselected[0]?.count === 1;
   const [it, them] = [isOne ? 'it is' : 'they are', summary.create === 1 ? 'it' : 'them'];
   const text = `${unselectedText(unselected, definitions)} below ${them} ${isOne ? 'was' : 'were'} lost with ${them}: ${it} not in this plan.`;
-  return [markup`<div class="warning" role="note">! ${text}${form}</div>`, others];
+  return [warningHtml(['! ', text, form]), others];
 }
 
-function restoreArgs(
-  source: string,
-  changes: readonly RecordChange[],
-  { isRemoving }: Pick<Planned, 'isRemoving'>,
-): string[] {
+function restoreArgs(source: string, changes: readonly RecordChange[], { isRemoving }: Planned): string[] {
   const added = changes.filter(({ change }) => change === 'added').length;
-  const kinds = [...new Set(changes.map(({ kind }) => kind))];
   return [
     'baseline',
     `--source=${source}`,
-    ...kinds.map((kind) => `--kind=${kind}`),
-    ...changes.map(({ id }) => `--id=${id}`),
+    ...optionsOf('kind', [...new Set(changes.map(({ kind }) => kind))]),
+    ...optionsOf(
+      'id',
+      changes.map(({ id }) => id),
+    ),
     ...(added === 0 || !isRemoving ? [] : ['--prune', `--max-removals=${added}`]),
   ];
 }
 
 // One version of one record.
 
-/** The path of the plan that restores a record as a state has it. */
+/** The path of the plan that restores a record to a state. */
 export function versionPlanPath({ kind, record }: RecordRow, reference: string): string {
   return `/restore?${new URLSearchParams({ version: reference, kind, of: String(record) }).toString()}`;
 }
 
-interface VersionPlanFacts {
-  readonly mirror: Mirror;
-  readonly config: Config;
+interface VersionPlanFacts extends PlanFacts {
   readonly row: RecordRow;
   /** Names the state with the version. */
   readonly reference: string;
-  readonly asked: Asked;
-  readonly now: number;
 }
 
-/** @throws TidemarkError `reference_unknown` for an unknown state */
-export async function versionPlanPage({
-  mirror,
-  config,
-  row,
-  reference,
-  asked,
-  now,
-}: VersionPlanFacts): Promise<RestoreContent> {
-  const definitions = definitionsFor(config, row.source);
-  const definition = definitions(row.kind);
-  const latest = mirror.runs.latest(row.source)?.run ?? 0;
+/** What a restore of a version of a record would send. @throws TidemarkError `reference_unknown` for an unknown state */
+export async function versionPlanPage(facts: VersionPlanFacts): Promise<RestoreContent> {
+  const { mirror, row, reference, asked, now } = facts;
+  const { source, kind } = row;
+  const definitions = definitionsFor(facts.config, source);
+  const definition = definitions(kind);
+  const latest = mirror.runs.latest(source)?.run ?? 0;
   const { revisions } = recordHistory(mirror, row, latest, definitions);
   const at = (each: string): Version => versionAt(mirror, row, revisions, { reference: each, now });
   const [current, wanted] = [at('latest'), at(reference)];
@@ -496,13 +482,13 @@ export async function versionPlanPage({
     { id: row.id, name: known === undefined ? row.id : recordName(definition, known, row.id) },
     definition,
   );
-  const title = `Restore ${nameText(own.name)}`;
-  const crumbs = markup`<p class="crumbs faint"><a href="/records">Records</a> /
-<a href="${recordPath(row.kind, maskedId(row.id, definition), row.record)}">${nameHtml(nameText(own.name))}</a></p>
+  const name = nameText(own.name);
+  const title = `Restore ${name}`;
+  const head = markup`${crumbs(['/records', 'Records'], [recordPath(kind, own.id, row.record), nameHtml(name)])}
 <h1>Restore plan</h1>
-<p class="faint">${definition.title.one} ${nameHtml(nameText(own.name))}, back to run ${wanted.run}, ${timeHtml(wanted.at)}.</p>`;
+<p class="faint">${definition.title.one} ${nameHtml(name)}, back to run ${wanted.run}, ${timeHtml(wanted.at)}.</p>`;
   const page = (...content: readonly HtmlPart[]): RestoreContent => ({
-    content: { title, body: markup`${crumbs}${content}` },
+    content: { title, body: markup`${head}${content}` },
     command: null,
   });
   const { never } = definition.restore;
@@ -511,50 +497,39 @@ export async function versionPlanPage({
     return page(emptyHtml('No version then.', `The record was first seen after run ${wanted.run}.`));
   const isRemoval = wanted.body === undefined;
   const place = placeFilter(mirror, row);
-  const plan = async (intro: HtmlPart, ...content: readonly HtmlPart[]): Promise<RestoreContent> => {
-    const planned = await plannedHtml({ mirror, config, asked, now }, row.source, {
+  const plan = async (intro: string, rest: HtmlPart = NOTHING): Promise<RestoreContent> => {
+    const planned = await plannedHtml(facts, source, {
       reference: `run:${wanted.run}`,
-      filter: { kinds: [row.kind], ids: [row.id], ...place },
+      filter: { kinds: [kind], ids: [row.id], ...place },
       removals: isRemoval ? 1 : 0,
     });
-    const isPruning = isRemoval && planned.isRemoving;
-    const args = withBoxes(versionArgs(row, place, own.id, wanted.run, isPruning), asked);
-    const apply = applyHtml(planned, args, asked);
-    return {
-      ...page(intro, planned.html, planned.below, apply, content),
-      command: { source: row.source, args },
-    };
+    const args = versionArgs(row, place, own.id, wanted.run, isRemoval && planned.isRemoving);
+    const lead = intro === '' ? head : [head, markup`<p>${intro}</p>`];
+    return planContent(planned, asked, { title, head: lead, source, args, rest });
   };
   if (wanted.body === undefined)
     return current.body === undefined
       ? page(emptyHtml('Nothing to restore:', 'the record was removed then, and still is.'))
-      : await plan(markup`<p>The record was removed then: this removes it from the service.</p>`);
-  if (current.body === undefined) {
-    return await plan(markup`<p>The record was removed.</p>`);
-  }
-  if (mirror.runs.heldSince(row) !== undefined) {
-    return await plan(markup`<p>The service no longer shows the record.</p>`);
-  }
+      : await plan('The record was removed then: this removes it from the service.');
+  if (current.body === undefined) return await plan('The record was removed.');
+  if (mirror.runs.heldSince(row) !== undefined) return await plan('The service no longer shows the record.');
   const all = compareBodies(definition, current.body, wanted.body, 'default');
-  const managed = compareBodies(definition, current.body, wanted.body, 'managed');
-  const sets = new Set(managed.map(fieldPlace));
-  const others = maskedFields(
-    all.filter((field) => !sets.has(fieldPlace(field))),
-    definition,
-  );
   if (all.length === 0)
     return page(emptyHtml('Nothing to restore:', `the record is now as it was in run ${wanted.run}.`));
+  const managed = compareBodies(definition, current.body, wanted.body, 'managed');
+  const sets = new Set(managed.map(fieldPlace));
+  const unset = all.filter((field) => !sets.has(fieldPlace(field)));
   const rest =
-    others.length === 0
+    unset.length === 0
       ? NOTHING
       : markup`<section><h2>Not sent</h2><p class="faint">Only the service sets these, or the profile does not say that requests may.</p>
-${fieldListHtml(others, 0)}</section>`;
+${fieldListHtml(maskedFields(unset, definition), 0)}</section>`;
   if (managed.length === 0)
     return page(emptyHtml('No writable field differs.', 'See below what does.'), rest);
-  return await plan(NOTHING, rest);
+  return await plan('', rest);
 }
 
-/** Distinguishes the record from others of its kind with the same id; empty if it has none. */
+/** Distinguishes the record from others of its kind with the same id; empty if there are none. */
 function placeFilter(
   mirror: Mirror,
   { kind, source, scope, id }: RecordRow,
@@ -578,8 +553,8 @@ function versionArgs(
     `run:${run}`,
     `--source=${source}`,
     `--kind=${kind}`,
-    ...organizations.map((organization) => `--organization=${organization}`),
-    ...projects.map((project) => `--project=${project}`),
+    ...optionsOf('organization', organizations),
+    ...optionsOf('project', projects),
     `--id=${shownId}`,
     ...(isRemoval ? ['--prune', '--max-removals=1'] : []),
   ];

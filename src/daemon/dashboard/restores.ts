@@ -1,6 +1,5 @@
-/** Restores: the plan that is applied from the page with a second confirmation, past restores, and the journal of each. */
-import type { Config } from '../../config/config.ts';
-import { definitionsFor, type Present, presentIn } from '../../config/source.ts';
+/** Restores: plans that are made and, once confirmed, applied in the dashboard; past restores, and the journal of each. */
+import { definitionsFor } from '../../config/source.ts';
 import { EXIT, TidemarkError } from '../../core/errors.ts';
 import { count, plural } from '../../core/wording.ts';
 import { isUncompared } from '../../diff/change.ts';
@@ -24,14 +23,14 @@ import { type RestoreReport, restoreReport, toCheckText } from '../../restore/ap
 import { type Plan, type PlanStep, isExecutable, shownPlan } from '../../restore/plan/plan.ts';
 import { unreadRestores } from '../../state/runs.ts';
 import type { PageRestore } from '../http/restores.ts';
-import { tookMs } from '../http/wording.ts';
-import { actionForm } from './actions.ts';
+import { actionForm, jobForm } from './actions.ts';
+import { capital } from '../../report/document.ts';
 import {
   ageHtml,
   badge,
-  capital,
+  crumbs,
   type DefinitionOf,
-  durationHtml,
+  tookText,
   emptyHtml,
   factsHtml,
   faint,
@@ -44,15 +43,19 @@ import {
   timeHtml,
   type Tone,
   mismatchHtml,
+  moreHtml,
+  warningHtml,
+  warningList,
   withCommands,
 } from './components.ts';
 import { unreadRestoreHtml } from './drift.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
-import type { PageContent } from './layout.ts';
+import type { PageContent, PageFacts } from './layout.ts';
 import {
   commandPart,
   lackingHtml,
   PLAN_THESE,
+  planWarnings,
   secretsHtml,
   sentArticles,
   unselectedHtml,
@@ -62,20 +65,16 @@ import {
 const STEPS_SHOWN = 500;
 const RESTORES_SHOWN = 100;
 const NAMES_SHOWN = 20;
-/** Who has just asked for a plan, or for its steps, waits for the result. */
+/** How often a page is loaded again while a person waits for a plan or its result. */
 const SOON_SECONDS = 1;
 
-const CRUMBS = markup`<p class="crumbs faint"><a href="/restores">Restores</a></p>`;
+const CRUMBS = crumbs(['/restores', 'Restores']);
 
-interface RestoreFacts {
-  readonly mirror: Mirror;
-  readonly config: Config;
-  readonly now: number;
-}
+type RestoreFacts = Pick<PageFacts, 'mirror' | 'config' | 'now'>;
 
 /**
- * A plan that was made in the dashboard: being made, to be confirmed, being applied, or applied.
- * @param wrong what was wrong with its confirmation
+ * The page of a plan of the dashboard, from when it is being made until it was applied.
+ * @param wrong why the plan was not confirmed
  */
 export function plannedRestorePage(
   restore: PageRestore,
@@ -88,7 +87,9 @@ export function plannedRestorePage(
 <p class="faint">For ${nameHtml(source)}, by ${byText(restore)}, ${ageHtml(madeAt, now)}.</p>
 ${commandPart(args)}`;
   const isWorking = state === 'planning' || state === 'applying';
-  const body = markup`${head}${stateHtml(restore, mirror, definitions, wrong)}${plan === null ? NOTHING : stepsHtml(maskedPlan(plan, definitions), { definitions, present: presentIn(config, source) }, sentArticles(maskedPlan(plan, definitions), mirror, source, definitions))}`;
+  const steps =
+    plan === null ? NOTHING : stepsHtml(maskedPlan(plan, definitions), { mirror, config }, source);
+  const body = markup`${head}${stateHtml(restore, mirror, definitions, wrong)}${steps}`;
   return { title: 'Restore plan', body, isWorking, ...(isWorking ? { everySeconds: SOON_SECONDS } : {}) };
 }
 
@@ -98,58 +99,65 @@ function stateHtml(
   definitions: DefinitionOf,
   wrong?: TidemarkError,
 ): HtmlPart {
-  const { state, plan, source, exitCode, message } = restore;
-  const said = notesHtml(message);
+  const { state, plan } = restore;
   if (state === 'planning')
     return markup`<p>${badge('plain', 'Reading the service')}: the plan follows here, looked for every second.</p>`;
   if (state === 'applying')
     return markup`<p>${badge('plain', 'Applying')}: the <a href="/restores">journal</a> has every step, and the result follows here, looked for every second.</p>`;
-  if (state === 'planned' && plan !== null) {
-    const query = new URLSearchParams([...new URLSearchParams(restore.query), [WITH_CHILDREN, 'on']]);
-    const again = actionForm('plan', [['query', query.toString()]], markup`<button>${PLAN_THESE}</button>`);
-    return [said, unselectedHtml(plan, definitions, again), confirmHtml(restore, plan, definitions, wrong)];
-  }
-  const again = actionForm('plan', [['query', restore.query]], markup`<button>Make the plan again</button>`);
-  if (plan === null) return [markup`<p>${badge('bad', 'No plan')}</p>`, said, again];
-  const own = mirror.restores
-    .list({ limit: RESTORES_SHOWN })
-    .find(({ planHash, startedAt }) => planHash === plan.hash && startedAt >= (restore.appliedAt ?? ''));
-  const journal =
-    own === undefined
-      ? markup`<p>Nothing was sent.</p>`
-      : markup`<p><a href="/restores/${own.restore}">Journal of restore ${own.restore}</a></p>`;
-  const report = own === undefined ? null : maskedRestore(restoreReport(mirror, own.restore), definitions);
-  const left = report === null ? NOTHING : manualWorkHtml(report, definitions);
-  const isHandAlone = report?.outcome === 'complete' && (report.by_hand ?? []).length > 0;
-  const recorded = report === null || report.steps.length > 0 ? 0 : (report.continued ?? 0);
-  const result =
-    exitCode === EXIT.done
-      ? badge('good', recorded > 0 ? `${plural(recorded, 'new id')} recorded` : 'Applied and verified')
-      : isHandAlone
-        ? badge('warn', 'Applied; the rest is to do by hand')
-        : badge('warn', report === null ? `Ended with exit code ${exitCode ?? '?'}` : appliedText(report));
-  const isUnread = unreadRestores(mirror, source).some((each) => each.restore === own?.restore);
-  const next = !isUnread
-    ? NOTHING
-    : markup`<p class="faint">The daemon begins a sync: once one has read the service, the mirror and the drift page show what changed.</p>
-${actionForm(
-  'job',
-  [
-    ['job', 'sync'],
-    ['to', '/'],
-  ],
-  markup`<button>Sync now</button>`,
-)}`;
-  const missing =
-    exitCode === EXIT.done || isHandAlone
-      ? NOTHING
-      : report === null
-        ? again
-        : markup`${nextHtml(report)}${actionForm('plan', [['query', restore.query]], markup`<button>Plan what is missing</button>`)}`;
-  return [markup`<p>${result}</p>`, journal, left, said, missing, next];
+  const notes = notesHtml(restore.message);
+  if (plan === null)
+    return [markup`<p>${badge('bad', 'No plan')}</p>`, notes, planForm(restore.query, 'Make the plan again')];
+  if (state === 'ended') return endedHtml(restore, plan, mirror, definitions);
+  const query = new URLSearchParams([...new URLSearchParams(restore.query), [WITH_CHILDREN, 'on']]);
+  const whole = planForm(query.toString(), PLAN_THESE);
+  return [notes, unselectedHtml(plan, definitions, whole), confirmHtml(restore, plan, definitions, wrong)];
 }
 
-/** What the command had to say, as the page says such things; without what the page itself has a button for. */
+function planForm(query: string, label: string): Html {
+  return actionForm('plan', [['query', query]], markup`<button>${label}</button>`);
+}
+
+/** What came of a plan that was applied, and what can be done next. */
+function endedHtml(
+  { source, exitCode, message, query, appliedAt }: PageRestore,
+  plan: Plan,
+  mirror: Mirror,
+  definitions: DefinitionOf,
+): HtmlPart {
+  const own = mirror.restores
+    .list({ limit: RESTORES_SHOWN })
+    .find(({ planHash, startedAt }) => planHash === plan.hash && startedAt >= (appliedAt ?? ''));
+  const report = own === undefined ? null : maskedRestore(restoreReport(mirror, own.restore), definitions);
+  const isDone = exitCode === EXIT.done;
+  const isHandAlone = report?.outcome === 'complete' && (report.by_hand ?? []).length > 0;
+  const recorded = report === null || report.steps.length > 0 ? 0 : (report.continued ?? 0);
+  const result = isDone
+    ? badge('good', recorded > 0 ? `${plural(recorded, 'new id')} recorded` : 'Applied and verified')
+    : isHandAlone
+      ? badge('warn', 'Applied; the rest is to do by hand')
+      : badge('warn', report === null ? `Ended with exit code ${exitCode ?? '?'}` : appliedText(report));
+  const journal =
+    report === null
+      ? markup`<p>Nothing was sent.</p>`
+      : markup`<p><a href="/restores/${report.restore}">Journal of restore ${report.restore}</a></p>`;
+  const missing =
+    isDone || isHandAlone
+      ? NOTHING
+      : report === null
+        ? planForm(query, 'Make the plan again')
+        : [nextHtml(report), planForm(query, 'Plan what is missing')];
+  const isUnread = unreadRestores(mirror, source).some(({ restore }) => restore === report?.restore);
+  const sync = isUnread
+    ? [
+        markup`<p class="faint">The daemon begins a sync: once one has read the service, the mirror and the drift page show what changed.</p>`,
+        jobForm('sync', '/', 'Sync now'),
+      ]
+    : NOTHING;
+  const left = report === null ? NOTHING : manualWorkHtml(report, definitions);
+  return [markup`<p>${result}</p>`, journal, left, notesHtml(message), missing, sync];
+}
+
+/** The notes that the command printed, without those for which the page has a button. */
 function notesHtml(message: string): Html[] {
   const notes: string[][] = [];
   for (const line of message.split('\n').map((each) => each.replace(/^tidemark: /, ''))) {
@@ -159,10 +167,7 @@ function notesHtml(message: string): Html[] {
   }
   return notes
     .filter(([first = '']) => !first.startsWith(UNSELECTED))
-    .map(
-      ([first = '', ...more]) =>
-        markup`<div class="warning" role="note">! ${withCommands(first)}${more.map(hintHtml)}</div>`,
-    );
+    .map(([first = '', ...more]) => warningHtml(['! ', withCommands(first), more.map(hintHtml)]));
 }
 
 /** E.g. `4 of 5 steps applied, 1 not sent`. */
@@ -189,36 +194,33 @@ function confirmHtml(
   definitions: DefinitionOf,
   wrong?: TidemarkError,
 ): HtmlPart {
-  const steps = plan.steps.filter(isExecutable).length;
   if (plan.refused.length > 0) {
-    const reasons = plan.refused.map(({ reason, hint }) => markup`<li>${reason}${hintHtml(hint)}</li>`);
-    return markup`<div class="warning" role="note"><strong>! Refused</strong>:<ul>${reasons}</ul></div>`;
+    return warningList(
+      'Refused',
+      plan.refused.map(({ reason, hint }) => [reason, hintHtml(hint)]),
+    );
   }
+  const steps = plan.steps.filter(isExecutable).length;
   const continued = continuedIds(plan);
   if (steps === 0 && continued > 0) {
     const ids = plural(continued, 'new id');
     return section(
       'apply',
       'Apply it',
-      NOTHING,
       markup`<p>Nothing is sent. ${ids} will be recorded: drift lists the records as added and removed until it is recorded that they are the same.</p>`,
       applyForm(id, `To record ${ids} for ${source}, type ${continued} or ${source}`, wrong),
     );
   }
   if (steps === 0)
     return emptyHtml('Nothing to send.', 'The service is as the state says, or what differs is blocked.');
-  const warnings = (plan.warnings ?? []).map(
-    (line) => markup`<p class="warning" role="note">! ${withCommands(line)}</p>`,
-  );
   const others = plan.steps.length - steps;
   const rest = others === 0 ? '' : ` ${plural(others, 'other step')} cannot be sent.`;
   const label = `To send ${plural(steps, 'step')} to ${source}, type ${steps} or ${source}`;
   return section(
     'apply',
     'Apply it',
-    NOTHING,
     lackingHtml(plan, definitions),
-    warnings,
+    planWarnings(plan),
     riskyHtml(maskedPlan(plan, definitions)),
     markup`<p><strong>${capital(planSummary(plan))}</strong>.</p>
 <p>${plural(steps, 'request')} will change the service.${rest} The service is read again first: if it has changed, nothing is sent.</p>`,
@@ -226,7 +228,7 @@ function confirmHtml(
   );
 }
 
-/** What the plan takes away or overwrites, by name: what it creates may be hundreds. */
+/** The names of what the plan removes or overwrites; not of what it creates, which may be hundreds. */
 function riskyHtml({ steps }: Plan): HtmlPart {
   const lines = (['remove', 'update'] as const).flatMap((action) => {
     const own = steps.filter((step) => step.action === action);
@@ -257,40 +259,32 @@ function applyForm(id: string, label: string, wrong?: TidemarkError): Html {
   return markup`${error}${form}`;
 }
 
-function stepsHtml(
-  plan: Plan,
-  { definitions, present }: { readonly definitions: DefinitionOf; readonly present: Present },
-  sent: ReturnType<typeof sentArticles>,
-): HtmlPart {
+/** All steps of a plan, and what it leaves. @param plan masked */
+function stepsHtml(plan: Plan, { mirror, config }: Omit<RestoreFacts, 'now'>, source: string): HtmlPart {
+  const definitions = definitionsFor(config, source);
+  const sent = sentArticles(plan, mirror, source, definitions);
   const shown = plan.steps
     .slice(0, STEPS_SHOWN)
     .map((step) => sent.get(step.n) ?? unsentHtml(step, definitions));
-  const more = plan.steps.length - shown.length;
-  const rest = more > 0 ? markup`<p class="faint">and ${plural(more, 'more step')}</p>` : NOTHING;
+  const rest = moreHtml(plan.steps.length - shown.length, 'step');
   const skipped = (plan.skipped ?? [])
     .filter(isUncompared)
-    .map(({ kind, reason }) => markup`<li>${definitions(kind).title.many}: ${reason}</li>`);
-  const unread =
-    skipped.length === 0
-      ? NOTHING
-      : markup`<div class="warning" role="note"><strong>! Not compared</strong>:<ul>${skipped}</ul></div>`;
-  const again = adoptionLines(plan, { definitions, isWhole: true }).map((line) => markup`<li>${line}</li>`);
-  const left = plan.left.map((each) => markup`<li>${leftText(each, { definitions })}</li>`);
+    .map(({ kind, reason }) => `${definitions(kind).title.many}: ${reason}`);
+  const unread = skipped.length === 0 ? NOTHING : warningList('Not compared', skipped);
+  const secrets = secretsHtml(plan, config, source);
+  const again = adoptionLines(plan, { definitions, isWhole: true });
+  const left = plan.left.map((each) => leftText(each, { definitions }));
   return [
-    section(
-      'steps',
-      plural(plan.steps.length, 'step'),
-      NOTHING,
-      unread,
-      shown,
-      rest,
-      secretsHtml(plan, definitions, present),
-    ),
-    again.length === 0
-      ? NOTHING
-      : section('again', 'Found again under another id', NOTHING, markup`<ul>${again}</ul>`),
-    left.length === 0 ? NOTHING : section('left', 'Left as they are', NOTHING, markup`<ul>${left}</ul>`),
+    section('steps', plural(plan.steps.length, 'step'), unread, shown, rest, secrets),
+    listSection('again', 'Found again under another id', again),
+    listSection('left', 'Left as they are', left),
   ];
+}
+
+/** A section with a list; nothing for an empty one. */
+function listSection(id: string, title: string, lines: readonly string[]): HtmlPart {
+  if (lines.length === 0) return NOTHING;
+  return section(id, title, markup`<ul>${lines.map((line) => markup`<li>${line}</li>`)}</ul>`);
 }
 
 function unsentHtml(step: PlanStep, definitions: DefinitionOf): Html {
@@ -315,7 +309,7 @@ export function restoresPage({ mirror, now }: RestoreFacts, planned: readonly Pa
       row.undoes === null ? row.from : `undoes ${row.undoes}`,
       byText(row),
       ageHtml(row.startedAt, now),
-      durationHtml(tookMs(row)),
+      tookText(row),
     ]);
   const columns = [
     { head: 'Restore' },
@@ -342,66 +336,50 @@ ${mismatchHtml(mirror.restores.altered())}
   return { title: 'Restores', body };
 }
 
-/** How many of its steps have a result that is not certain. */
+/** Says how many steps have an uncertain result; nothing if none has. */
 function checkHtml(mirror: Mirror, row: RestoreRow): HtmlPart {
   const text = toCheckText(mirror, row);
   return text === '' ? NOTHING : markup` ${badge('warn', text)}`;
 }
 
-/** @throws TidemarkError `reference_unknown` for an unknown restore, `mirror_corrupt` for one that another program deleted */
+/** The page of a restore. @throws TidemarkError `reference_unknown` for an unknown one, `mirror_corrupt` if another program deleted it */
 export function journalPage({ mirror, config, now }: RestoreFacts, number: string): PageContent {
   if (!/^\d{1,15}$/.test(number)) throw new TidemarkError('reference_unknown', 'there is no such restore');
-  if (mirror.restores.get(Number(number)) === undefined) throw unknownRestore(mirror, Number(number));
-  const unlike = mirror.restores.contradictions(Number(number)).map(({ line }) => line);
-  const found = restoreReport(mirror, Number(number));
+  const row = mirror.restores.get(Number(number));
+  if (row === undefined) throw unknownRestore(mirror, Number(number));
+  const found = restoreReport(mirror, row.restore);
   const definitions = definitionsFor(config, found.source);
   const report = maskedRestore(found, definitions);
-  const row = mirror.restores.get(found.restore);
-  const planned = new Map(
-    (row === undefined ? [] : (shownPlan(row)?.steps ?? [])).map((step) => [step.n, step]),
-  );
-  // The outcome beside it says whether a step is blocked, or to be done by hand.
+  const unlike = [
+    ...mirror.restores.contradictions(row.restore).map(({ line }) => line),
+    ...(found.is_plan_unreadable === true ? [PLAN_UNREADABLE] : []),
+  ];
+  const planned = new Map((shownPlan(row)?.steps ?? []).map((step) => [step.n, step]));
+  // The outcome beside it already says that a step is blocked, or to be done by hand.
   const verb = ({ n, action }: RestoreReport['steps'][number]): string => {
     const step = planned.get(n);
     if (action === 'blocked' || action === 'manual') return '';
     return `${step === undefined ? action : verbOf(step)} `;
   };
-  const {
-    restore,
-    outcome,
-    started_at: startedAt,
-    finished_at: finishedAt,
-    by,
-    via,
-    resumed_by: resumedBy = [],
-    abandoned_by: abandonedBy,
-    source,
-    undoes,
-    undone_by: undoneBy,
-    undone_in_part: isInPart = false,
-    summary,
-    continued = 0,
-  } = report;
+  const { restore, outcome, resumed_by: resumedBy = [], undoes, undone_by: undoneBy, continued = 0 } = report;
   const facts = factsHtml([
-    ['Source', nameHtml(source)],
+    ['Source', nameHtml(report.source)],
     ['Outcome', outcomeBadge(outcome)],
-    ['Started', markup`${timeHtml(startedAt)} ${faint(ageHtml(startedAt, now))}`],
-    ['Ended', finishedAt === null ? faint('not yet') : timeHtml(finishedAt)],
-    ['By', byText({ by, via })],
+    ['Started', [timeHtml(report.started_at), ' ', faint(ageHtml(report.started_at, now))]],
+    ['Ended', report.finished_at === null ? faint('not yet') : timeHtml(report.finished_at)],
+    ['By', byText(report)],
     ...(resumedBy.length === 0 ? [] : [['Resumed by', resumedBy.map(byText).join(', ')] as const]),
-    ...(abandonedBy === undefined ? [] : [['Abandoned by', byText(abandonedBy)] as const]),
-    ...(undoes === null
-      ? []
-      : [['Undoes', markup`<a href="/restores/${undoes}">restore ${undoes}</a>`] as const]),
+    ...(report.abandoned_by === undefined ? [] : [['Abandoned by', byText(report.abandoned_by)] as const]),
+    ...(undoes === null ? [] : [['Undoes', restoreLink(undoes)] as const]),
     ...(undoneBy === undefined
       ? []
       : [
           [
             'Undone',
-            markup`${isInPart ? 'in part ' : ''}by <a href="/restores/${undoneBy}">restore ${undoneBy}</a>`,
+            [report.undone_in_part === true ? 'in part ' : '', 'by ', restoreLink(undoneBy)],
           ] as const,
         ]),
-    ['Steps', [`${count(summary.applied)} applied`, ...othersOf(summary)].join(', ')],
+    ['Steps', [`${count(report.summary.applied)} applied`, ...othersOf(report.summary)].join(', ')],
     ...(continued === 0 ? [] : [['Recorded', plural(continued, 'new id')] as const]),
   ]);
   const rows = report.steps
@@ -420,12 +398,17 @@ export function journalPage({ mirror, config, now }: RestoreFacts, number: strin
     { head: 'Status', style: 'num', label: 'Status' },
     { head: 'Note', style: 'wide below' },
   ];
-  const more = report.steps.length - rows.length;
+  const journal = tableHtml('Steps of the restore', columns, rows);
+  const rest = moreHtml(report.steps.length - rows.length, 'step');
   const unread = unreadRestores(mirror, found.source).find((each) => each.restore === found.restore);
   const next = markup`${unreadRestoreHtml(unread)}${nextHtml(report)}`;
-  const body = markup`${CRUMBS}<h1>Restore ${restore}</h1>${mismatchHtml([...unlike, ...(found.is_plan_unreadable === true ? [PLAN_UNREADABLE] : [])])}${facts}${next}
-${manualWorkHtml(report, definitions)}${section('journal', 'Journal', NOTHING, tableHtml('Steps of the restore', columns, rows), more > 0 ? markup`<p class="faint">and ${plural(more, 'more step')}</p>` : NOTHING)}`;
+  const body = markup`${CRUMBS}<h1>Restore ${restore}</h1>${mismatchHtml(unlike)}${facts}${next}
+${manualWorkHtml(report, definitions)}${section('journal', 'Journal', journal, rest)}`;
   return { title: `Restore ${restore}`, body, isWorking: outcome === 'running' };
+}
+
+function restoreLink(restore: number): Html {
+  return markup`<a href="/restores/${restore}">restore ${restore}</a>`;
 }
 
 function noteHtml({ new_id: id, error, warning, reason, note }: RestoreReport['steps'][number]): Html {
@@ -434,7 +417,7 @@ function noteHtml({ new_id: id, error, warning, reason, note }: RestoreReport['s
   return markup`new id <span class="id">${nameText(id)}</span>${text === '' ? '' : `; ${text}`}`;
 }
 
-/** The commands for what can be done next. */
+/** The commands that can follow a restore; nothing if there is none. */
 function nextHtml({
   restore,
   outcome,
@@ -442,45 +425,41 @@ function nextHtml({
   undone_by: undo,
   undone_in_part: isUndoneInPart,
 }: RestoreReport): HtmlPart {
+  if (outcome === 'running') return NOTHING;
   const isUnknown = steps.some((step) => step.outcome === 'sent');
   const hasActed = isUnknown || steps.some((step) => step.outcome === 'applied');
   const isRefused = steps.some(
     ({ outcome: end, error }) => end === 'failed' || (end === 'skipped' && error?.code !== 'as_desired'),
   );
   const isUndone = undo !== undefined && isUndoneInPart !== true && !isUnknown;
-  const isOpen = outcome === 'interrupted' && undo === undefined;
+  const isOpen = outcome === 'interrupted';
+  const resuming = isOpen
+    ? 'continues it'
+    : isUnknown
+      ? 'looks up what has no answer, and sends the rest'
+      : isRefused
+        ? 'sends what failed again, once its reason is gone'
+        : null;
+  const undoing = `${isUnknown ? 'looks up what has no answer, and ' : ''}plans how to undo it`;
   const ways = [
-    ...(isOpen
-      ? [
-          markup`<code>tidemark restore --resume ${restore}</code> continues it`,
-          markup`; <code>tidemark restore --abandon ${restore}</code> leaves it as it is`,
-        ]
-      : undo === undefined && outcome !== 'running' && isUnknown
-        ? [
-            markup`<code>tidemark restore --resume ${restore}</code> looks up what has no answer, and sends the rest; `,
-          ]
-        : undo === undefined && outcome !== 'running' && isRefused
-          ? [
-              markup`<code>tidemark restore --resume ${restore}</code> sends what failed again, once its reason is gone${hasActed ? '; ' : ''}`,
-            ]
-          : []),
-    ...(outcome === 'running' || !hasActed || isUndone
+    ...(undo !== undefined || resuming === null
       ? []
-      : [
-          markup`${isOpen ? '; ' : ''}<code>tidemark undo ${restore}</code> ${isUnknown ? 'looks up what has no answer, and ' : ''}plans how to undo it`,
-        ]),
+      : [`\`tidemark restore --resume ${restore}\` ${resuming}`]),
+    ...(undo !== undefined || !isOpen
+      ? []
+      : [`\`tidemark restore --abandon ${restore}\` leaves it as it is`]),
+    ...(!hasActed || isUndone ? [] : [`\`tidemark undo ${restore}\` ${undoing}`]),
   ];
-  return ways.length === 0 ? NOTHING : markup`<p class="hint faint">${ways}.</p>`;
+  return ways.length === 0 ? NOTHING : hintHtml(`${ways.join('; ')}.`);
 }
 
-/** What the restore left to a person. */
+/** What is left to do by hand; nothing if nothing is left. */
 function manualWorkHtml(report: RestoreReport, definitions: DefinitionOf): HtmlPart {
   const lines = handLines(report, { definitions });
   if (lines.length === 0) return NOTHING;
   return section(
     'by-hand',
     'Still to do by hand',
-    NOTHING,
     markup`<ul class="checklist">${lines.map((line) => markup`<li class="open">${line}</li>`)}</ul>`,
   );
 }

@@ -1,15 +1,15 @@
-/** The routes of the dashboard: each page complete, or only its content for a page that is open already. */
+/** The routes of the dashboard, and what each page is made from. */
 import type { HttpBindings } from '@hono/node-server';
 import { Hono, type Context } from 'hono';
-import { CATALOG, definitionOf } from '../../catalog/catalog.ts';
+import { CATALOG } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
+import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { isoTime } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { RecordRow } from '../../mirror/records.ts';
-import { previousRun } from '../../state/runs.ts';
 import { runNamed } from '../http/api.ts';
 import { knownSources } from '../http/changes-document.ts';
 import { AuditSearchCache } from '../http/audit-entries.ts';
@@ -23,18 +23,34 @@ import {
 import type { DriftNow } from '../health/drift-now.ts';
 import { readBackups, readHealthSnapshot } from '../health/health-facts.ts';
 import { readFreshness } from '../health/freshness.ts';
-import { asRefusal, kindFrom, numberIn, queryWith, sourceIn, valuesIn, withOne } from '../http/request.ts';
+import {
+  asRefusal,
+  kindFrom,
+  numberIn,
+  pageNumberIn,
+  queryWith,
+  sourceIn,
+  valuesIn,
+  withOne,
+} from '../http/request.ts';
 import type { PageRestores } from '../http/restores.ts';
 import { unreadOfSources } from '../../state/unread-in-period.ts';
 import type { CellSummary } from '../cell-status.ts';
 import type { DaemonView } from '../view.ts';
 import { auditCsvStream, auditPage } from './audit.ts';
 import { CHANGES_SHOWN, changesPage, PERIODS } from './changes.ts';
-import { driftFilter, driftPage } from './drift.ts';
+import { driftFilter, driftPage, KEEP_ACCEPTED } from './drift.ts';
 import { drillPage } from './drill.ts';
 import { HELD, heldSection } from './held.ts';
-import { answerPage, isFragment, type PageContent, type PageParts, refusalPage } from './layout.ts';
-import { organizationPage, organizationsPage } from './organizations.ts';
+import {
+  answerPage,
+  isFragment,
+  type PageContent,
+  type PageFacts,
+  type PageParts,
+  refusalPage,
+} from './layout.ts';
+import { organizationPage, organizationsPage, type TreeFacts } from './organizations.ts';
 import { overviewPage } from './overview.ts';
 import {
   onePerRecord,
@@ -45,8 +61,7 @@ import {
   searchRemoved,
 } from './record-list.ts';
 import { choicePage, recordPage } from './record.ts';
-import { type FoundOfKind, recordsPage, unreadLines } from './records.ts';
-import { KEEP_ACCEPTED } from './drift.ts';
+import { type FoundOfKind, readOneByOneFrom, recordsPage, unreadLines } from './records.ts';
 import {
   heldPlanPage,
   type RestoreContent,
@@ -68,7 +83,6 @@ interface DashboardParts extends PageParts {
   readonly dayCounts: DayCounts;
   /** Null where restores are not allowed in the dashboard. */
   readonly restores: () => PageRestores | null;
-  /** Where each of several sources has a mirror of its own: the source of this one. */
   readonly source: () => string | null;
 }
 
@@ -79,9 +93,9 @@ const RECORD_PARAMETERS = ['record', 'left', 'right', 'lines', 'source'];
 const SOURCES_PARAMETERS = ['q', 'group', 'only', 'by', 'sort', 'page'];
 const RESTORE_PARAMETERS = ['source', 'record', 'kind', 'of', 'version', HELD, KEEP_ACCEPTED, WITH_CHILDREN];
 const PAGE = 50;
-/** Of each kind, where all are searched. */
+/** Records found of each kind, where all kinds are searched. */
 const FOUND_PER_KIND = 10;
-/** How long names are searched before the page asks whether to continue: in one kind, and in each of all kinds. */
+/** How long names are searched before the page offers to continue: in the one kind asked for, or in each of all. */
 const SEARCH_MS = 400;
 const SEARCH_EACH_MS = 60;
 const MOST_TEXT = 200;
@@ -89,90 +103,72 @@ const CHART_DAYS = 30;
 const DAY_MS = 24 * 60 * 60 * 1000;
 
 export function createDashboard(parts: DashboardParts): Hono {
-  const { view, clock } = parts;
+  const { view, clock, restores } = parts;
   const dashboard = new Hono();
+  const facts = (): PageFacts => ({ ...factsOf(parts), canAct: parts.needsLogin });
   const refusedPage = (context: Context, error: unknown, current: string): Response => {
     const refusal = asRefusal(error, view.config().knownSecrets);
-    // Defects go where all of them go.
+    // The application logs defects.
     if (refusal.httpStatus === 500) throw error;
     return refusalPage(parts, context, refusal, current);
   };
+  // With a mirror for each source, `source` says whose page it is.
+  const queryOf = (context: Context, known: readonly string[]): URLSearchParams => {
+    const query = queryWith(context, known.includes('source') ? known : [...known, 'source']);
+    if (known.includes('source') || parts.source() !== null) return query;
+    if (sourceIn(query, knownSources(view, view.mirror())) === null) return query;
+    throw new TidemarkError('usage', 'this page is always of all sources', { hint: 'leave out source' });
+  };
   const page = (
     path: string,
-    make: (context: Context) => Promise<PageContent> | PageContent,
+    parameters: readonly string[],
+    make: (query: URLSearchParams, context: Context) => Promise<PageContent> | PageContent,
     current = path,
   ): void => {
     dashboard.get(path, async (context) => {
       try {
-        return answerPage(parts, context, { content: await make(context), current }, 200);
+        const content = await make(queryOf(context, parameters), context);
+        return answerPage(parts, context, { content, current }, 200);
       } catch (error) {
         return refusedPage(context, error, current);
       }
     });
   };
-  // With a mirror for each source, `source` says whose page it is.
-  const queryOfPage = (context: Context, known: readonly string[]): URLSearchParams => {
-    const query = queryWith(context, [...known, 'source']);
-    if (known.includes('source') || parts.source() !== null) return query;
-    if (sourceIn(query, knownSources(view, view.mirror())) === null) return query;
-    throw new TidemarkError('usage', 'this page is always of all sources', { hint: 'leave out source' });
-  };
-  page('/', async (context) => {
-    queryOfPage(context, ['source']);
-    const shown = await readBackups(view);
-    // Before the snapshot, which has the damage that it finds.
+  page('/', ['source'], async () => {
+    const backups = await readBackups(view);
+    // Before the snapshot, which has the damage that this finds.
     const found = await parts.drift.ofView(view, clock.now());
     const snapshot = readHealthSnapshot(view, clock.now(), { finder: parts.drift });
     const { mirror } = snapshot;
     const days = mirror === null ? [] : await parts.dayCounts.read(mirror, CHART_DAYS, clock.now());
-    return overviewPage({
-      view,
-      snapshot,
-      found,
-      days,
-      backups: shown,
-      canAct: parts.needsLogin,
-    });
+    return overviewPage({ view, snapshot, found, days, backups, canAct: parts.needsLogin });
   });
-  page('/drift', async (context) => {
-    const mirror = view.mirror();
-    const sources = configuredNames(view);
-    const found = await parts.drift.ofAll(mirror, view.config(), sources, clock.now());
-    const filter = driftFilter(queryOfPage(context, DRIFT_PARAMETERS), sources);
-    const held = heldSection(mirror, view.config(), {
+  page('/drift', DRIFT_PARAMETERS, async (query) => {
+    // Only configured sources can drift.
+    const own = { ...facts(), sources: configuredNames(view.config()) };
+    const { mirror, config, sources, now } = own;
+    const filter = driftFilter(query, sources);
+    const found = await parts.drift.ofAll(mirror, config, sources, now);
+    const held = heldSection(mirror, config, {
       sources: filter.source === null ? sources : [filter.source],
       most: HELD_SHOWN,
       canSelect: true,
     });
-    return driftPage(mirror, found, { now: clock.now(), canAct: parts.needsLogin, filter, held, sources });
+    return driftPage(own, found, filter, held);
   });
-  page(
-    '/restore',
-    async (context) => (await restoreOf(parts, queryWith(context, RESTORE_PARAMETERS))).content,
-    '/drift',
-  );
-  const facts = (): Parameters<typeof journalPage>[0] => ({
-    mirror: view.mirror(),
-    config: view.config(),
-    now: clock.now(),
-  });
-  page('/restores', (context) => {
-    queryOfPage(context, ['source']);
-    return restoresPage(facts(), parts.restores()?.all() ?? []);
-  });
+  page('/restore', RESTORE_PARAMETERS, async (query) => (await restoreOf(parts, query)).content, '/drift');
+  page('/restores', ['source'], () => restoresPage(facts(), restores()?.all() ?? []));
   page(
     '/restores/:restore',
-    (context) => {
-      queryOfPage(context, ['source']);
-      return journalPage(facts(), context.req.param('restore') ?? '');
-    },
+    ['source'],
+    (_query, context) => journalPage(facts(), context.req.param('restore') ?? ''),
     '/restores',
   );
   page(
     '/restores/plans/:plan',
-    (context) => {
-      queryOfPage(context, ['source']);
-      const planned = parts.restores()?.get(context.req.param('plan') ?? '');
+    ['source'],
+    (_query, context) => {
+      const planned = restores()?.get(context.req.param('plan') ?? '');
       if (planned !== undefined) return plannedRestorePage(planned, facts());
       throw new TidemarkError('not_found', 'Plan not found', {
         hint: 'plans are kept until the daemon ends',
@@ -180,87 +176,70 @@ export function createDashboard(parts: DashboardParts): Hono {
     },
     '/restores',
   );
-  const lately = new AuditSearchCache();
-  page('/audit', (context) => {
-    const sources = knownSources(view, view.mirror());
-    return auditPage({ ...facts(), sources }, queryOfPage(context, AUDIT_PARAMETERS), lately);
-  });
+  const searches = new AuditSearchCache();
+  page('/audit', AUDIT_PARAMETERS, (query) => auditPage(facts(), query, searches));
   dashboard.get('/audit.csv', async (context) => {
     try {
-      const asked = { ...facts(), sources: knownSources(view, view.mirror()) };
-      const stream = await auditCsvStream(asked, queryOfPage(context, AUDIT_PARAMETERS), {
+      const stream = await auditCsvStream(facts(), queryOf(context, AUDIT_PARAMETERS), {
         openReader: () => view.openReader(),
         onFailure: (error) => {
           parts.log.error({ err: error, path: '/audit.csv' }, 'a download could not be completed');
-          // Whoever downloads sees that it is cut off.
+          // The client sees that the file is cut off.
           (context.env as HttpBindings).outgoing.destroy();
         },
       });
-      const headers = { 'Content-Type': 'text/csv; charset=utf-8' };
       return context.body(stream, 200, {
-        ...headers,
+        'Content-Type': 'text/csv; charset=utf-8',
         'Content-Disposition': 'attachment; filename="audit.csv"',
       });
     } catch (error) {
       return refusedPage(context, error, '/audit');
     }
   });
-  page('/organizations', async (context) => {
-    const asked = queryOfPage(context, ['page', 'source']).get('page') ?? '1';
-    return organizationsPage(await treeFacts(parts), /^[1-9]\d{0,5}$/.test(asked) ? Number(asked) : 1);
-  });
+  page('/organizations', ['page', 'source'], async (query) =>
+    organizationsPage(await treeFacts(parts, facts()), pageNumberIn(query)),
+  );
   page(
     '/organizations/:id',
-    async (context) =>
-      organizationPage(
-        await treeFacts(parts),
-        context.req.param('id') ?? '',
-        queryWith(context, ['source']).get('source'),
-      ),
+    ['source'],
+    async (query, context) =>
+      organizationPage(await treeFacts(parts, facts()), context.req.param('id') ?? '', query.get('source')),
     '/organizations',
   );
-  page('/drill', (context) => {
-    queryOfPage(context, ['source']);
-    const [mirror, config] = [view.mirror(), view.config()];
-    const sources = knownSources(view, mirror);
+  page('/drill', ['source'], () => {
     const isDrill = ({ name }: { readonly name: string }): boolean => name === 'drill';
     const work = { running: view.running().filter(isDrill), queued: view.queued().filter(isDrill) };
-    return drillPage({ mirror, config, sources, work, now: clock.now(), canAct: parts.needsLogin });
+    return drillPage({ ...facts(), work });
   });
-  page('/changes', (context) => changes(parts, queryOfPage(context, ['days', 'kind'])));
-  page('/runs', (context) => {
-    const mirror = view.mirror();
-    const query = queryOfPage(context, ['before']);
+  page('/changes', ['days', 'kind'], (query) => changes(parts, facts(), query));
+  page('/runs', ['before'], (query) => {
     const most = Number.MAX_SAFE_INTEGER;
-    return runsPage(mirror, {
-      before: query.has('before') ? numberIn(query, 'before', most, most) : null,
-      sources: knownSources(view, mirror),
-      now: clock.now(),
-    });
+    return runsPage(facts(), query.has('before') ? numberIn(query, 'before', most, most) : null);
   });
   page(
     '/runs/:run',
-    async (context) => {
-      queryOfPage(context, ['source']);
-      const [mirror, config] = [view.mirror(), view.config()];
-      const run = runNamed(mirror, context.req.param('run') ?? '');
-      const previous = run.root === null ? null : (previousRun(mirror, run) ?? null);
-      const found =
-        previous === null
-          ? null
-          : await changesOf(
-              mirror,
-              config,
-              { run, previous },
-              { kinds: CONFIGURED_KINDS, limit: RUN_CHANGES_SHOWN },
-            );
-      return runPage({ mirror, config, run, changes: found, now: clock.now(), canAct: parts.needsLogin });
+    ['source'],
+    async (_query, context) => {
+      const own = facts();
+      const run = runNamed(own.mirror, context.req.param('run') ?? '');
+      const asked = { kinds: CONFIGURED_KINDS, limit: RUN_CHANGES_SHOWN };
+      return runPage({ ...own, run, changes: await changesOf(own.mirror, own.config, run, asked) });
     },
     '/runs',
   );
-  page('/records', (context) => records(parts, queryOfPage(context, RECORDS_PARAMETERS)));
-  page('/records/:kind/:id', (context) => record(parts, context), '/records');
+  page('/records', RECORDS_PARAMETERS, (query) => records(parts, facts(), query));
+  page(
+    '/records/:kind/:id',
+    RECORD_PARAMETERS,
+    (query, context) => record(facts(), query, context),
+    '/records',
+  );
   return dashboard;
+}
+
+function factsOf({ view, clock }: Pick<DashboardParts, 'view' | 'clock'>): Omit<PageFacts, 'canAct'> {
+  const mirror = view.mirror();
+  return { mirror, config: view.config(), sources: knownSources(view, mirror), now: clock.now() };
 }
 
 /** The page of all sources, each with a mirror of its own. */
@@ -277,38 +256,34 @@ export function allSourcesPage(
   }
 }
 
-/** What `/restore` shows: a version of a record, or selected findings of drift. */
+/** What `/restore` shows: the plan of a version of a record, of held removals, or of selected findings of drift. */
 export async function restoreOf(
   parts: Pick<DashboardParts, 'view' | 'drift' | 'clock' | 'restores'>,
   query: URLSearchParams,
 ): Promise<RestoreContent> {
-  const { view, clock, drift } = parts;
-  const [mirror, config, now] = [view.mirror(), view.config(), clock.now()];
-  const asked = { query, canApply: parts.restores() !== null };
-  const version = query.get('version');
-  const [row] =
-    version === null ? [] : findRows(parts, kindFrom(query.get('kind') ?? ''), query.get('of') ?? '', '');
-  if (version !== null && row !== undefined)
-    return await versionPlanPage({ mirror, config, row, reference: version, asked, now });
-  const source = knownSources(view, mirror).find((each) => each === query.get('source'));
-  if (source !== undefined && query.has(HELD))
-    return await heldPlanPage({ mirror, config, selected: query.getAll('record'), asked, now }, source);
-  const found = source === undefined ? null : await drift.of(mirror, config, source, now);
-  return await restorePage({ mirror, config, drift: found, selected: query.getAll('record'), asked, now });
+  const { mirror, config, sources, now } = factsOf(parts);
+  const facts = { mirror, config, now, asked: { query, canApply: parts.restores() !== null } };
+  const reference = query.get('version');
+  if (reference !== null) {
+    const kind = kindFrom(query.get('kind') ?? '');
+    const [row] = findRows({ mirror, sources }, kind, query.get('of') ?? '', '');
+    if (row !== undefined) return await versionPlanPage({ ...facts, row, reference });
+  }
+  const source = sources.find((each) => each === query.get('source'));
+  const selected = query.getAll('record');
+  if (source !== undefined && query.has(HELD)) return await heldPlanPage({ ...facts, selected }, source);
+  const drift = source === undefined ? null : await parts.drift.of(mirror, config, source, now);
+  return await restorePage({ ...facts, drift, selected });
 }
 
-/** Those whose drift counts; what else the mirror holds is only shown. */
-function configuredNames(view: DaemonView): string[] {
-  return view.config().sources.map(({ name }) => name);
+function configuredNames({ sources }: Config): string[] {
+  return sources.map(({ name }) => name);
 }
 
-async function treeFacts({
-  view,
-  drift,
-  clock,
-}: DashboardParts): Promise<Parameters<typeof organizationPage>[0]> {
-  const [mirror, config, now] = [view.mirror(), view.config(), clock.now()];
-  const sources = knownSources(view, mirror);
+async function treeFacts(
+  { view, drift }: DashboardParts,
+  { mirror, config, sources, now }: PageFacts,
+): Promise<TreeFacts> {
   const { drifts, problems } = await drift.ofAll(mirror, config, sources, now);
   const driftUnknown = new Set(problems.map(({ source }) => source));
   const fresh = readFreshness(view, now) ?? [];
@@ -317,40 +292,32 @@ async function treeFacts({
 }
 
 async function changes(
-  { view, clock, dayCounts, changes: cache }: DashboardParts,
+  { dayCounts, changes: cache }: DashboardParts,
+  facts: PageFacts,
   query: URLSearchParams,
 ): Promise<PageContent> {
-  const [mirror, config, now] = [view.mirror(), view.config(), clock.now()];
+  const { mirror, config, sources, now } = facts;
   const [days = 7] = valuesIn(query, 'days', PERIODS.map(String)).map(Number);
   const kind = kindOf(query);
-  const sources = knownSources(view, mirror);
   const byDay = await dayCounts.read(mirror, Math.max(days, 7), now, kind);
   const period = { since: { at: isoTime(now - days * DAY_MS) }, until: { at: isoTime(now) } };
-  const found = await findChanges(
-    mirror,
-    config,
-    {
-      period,
-      sources,
-      kinds: kind === null ? CONFIGURED_KINDS : [kind],
-      limit: CHANGES_SHOWN,
-    },
-    cache,
-  );
+  const kinds = kind === null ? CONFIGURED_KINDS : [kind];
+  const found = await findChanges(mirror, config, { period, sources, kinds, limit: CHANGES_SHOWN }, cache);
   const unread = unreadOfSources(mirror, config, {
     sources,
     filter: kind === null ? {} : { kinds: [kind] },
     period,
     isWithin: (run) => (run.finishedAt ?? run.startedAt) >= period.since.at,
   });
-  const hasOthers = sources.length > 1;
-  return changesPage({ byDay, mirror, config, found, unread, days, kind, hasOthers, now });
+  return changesPage({ ...facts, byDay, found, unread, days, kind });
 }
 
-async function records({ view, clock }: DashboardParts, query: URLSearchParams): Promise<PageContent> {
-  const [mirror, config] = [view.mirror(), view.config()];
+async function records(
+  { clock }: DashboardParts,
+  { mirror, config, sources }: PageFacts,
+  query: URLSearchParams,
+): Promise<PageContent> {
   const kind = kindOf(query);
-  const sources = knownSources(view, mirror);
   const source = sourceIn(query, sources);
   const text = (query.get('q') ?? '').trim().slice(0, MOST_TEXT);
   const afterText = query.get('after') ?? '';
@@ -360,73 +327,57 @@ async function records({ view, clock }: DashboardParts, query: URLSearchParams):
     ...(organization === null ? {} : { organization_id: organization }),
     ...(project === null ? {} : { project_id: project }),
   };
-  const place = (of: Kind): RecordPlace => ({
-    mirror,
-    kind: of,
-    source,
-    within,
-    definitionOf: (name) => definitionsFor(config, name)(of),
-  });
+  const [limit, mostMs] = kind === null ? [FOUND_PER_KIND, SEARCH_EACH_MS] : [PAGE, SEARCH_MS];
+  const search = { text, after, clock, limit, mostMs };
   const found: FoundOfKind[] = [];
   const kinds = kind !== null ? [kind] : text === '' ? [] : CATALOG.map((each) => each.kind);
   for (const each of kinds) {
-    const limit = kind === null ? FOUND_PER_KIND : PAGE;
-    const mostMs = kind === null ? SEARCH_EACH_MS : SEARCH_MS;
-    const search = { text, after, clock, limit, mostMs };
-    const isSearch = text !== '';
-    const page = isSearch ? await searchRecords(place(each), search) : readListPage(place(each), after, PAGE);
+    const place: RecordPlace = {
+      ...{ mirror, kind: each, source, within },
+      definitionOf: (name) => definitionsFor(config, name)(each),
+    };
+    const page = text === '' ? readListPage(place, after, PAGE) : await searchRecords(place, search);
     const others =
-      isSearch && after === null
-        ? [...(await searchRemoved(place(each), search)), ...(await searchFormer(place(each), search))]
-        : [];
+      text === '' || after !== null
+        ? []
+        : [...(await searchRemoved(place, search)), ...(await searchFormer(place, search))];
     const kept = new Set(others.length === 0 ? [] : onePerRecord(mirror, [...page.records, ...others]));
     found.push({ kind: each, page, others: others.filter((other) => kept.has(other)) });
   }
   return recordsPage({ mirror, config, sources, source, kind, within, text, found, isLater: after !== null });
 }
 
-/** A record by its number, else by its id; several of that id are offered to choose from. */
-function record(parts: DashboardParts, context: Context): PageContent {
-  const { view, clock } = parts;
-  const [mirror, config] = [view.mirror(), view.config()];
-  const query = queryWith(context, RECORD_PARAMETERS);
+/** A record by its number, else by its id; if several have that id, they are offered to choose from. */
+function record(facts: PageFacts, query: URLSearchParams, context: Context): PageContent {
+  const { mirror, config, sources } = facts;
   const kind = kindFrom(context.req.param('kind') ?? '');
-  const sources = knownSources(view, mirror);
+  const id = context.req.param('id') ?? '';
   const source = sourceIn(query, sources);
-  const rows = findRows(parts, kind, query.get('record') ?? '', context.req.param('id') ?? '', source);
-  const [row] = rows;
+  const [row, ...others] = findRows(facts, kind, query.get('record') ?? '', id, source);
   if (row === undefined) {
     const unread = unreadLines({ mirror, config, kind, source, sources });
-    const { reading, discovery } = definitionOf(kind);
-    const waits =
-      reading === 'each' &&
-      discovery.from !== 'root' &&
-      findRows(parts, discovery.from, '', context.req.param('id') ?? '', source).some(
-        (each) => !each.isRemoved,
-      );
-    const what = waits ? 'Record not read yet' : 'Record not found';
+    const from = readOneByOneFrom(kind);
+    const isWaiting = from !== null && findRows(facts, from, '', id, source).some((each) => !each.isRemoved);
+    const what = isWaiting ? 'Record not read yet' : 'Record not found';
     throw new TidemarkError('reference_unknown', [what, ...unread].join('. '), {
       hint: 'search for its name or the beginning of its id under Records',
     });
   }
-  if (rows.length > 1) return choicePage(rows, { mirror, config });
-  const hasOthers = sources.length > 1;
-  return recordPage({ mirror, config, row, hasOthers, query, now: clock.now(), isPoll: isFragment(context) });
+  if (others.length > 0) return choicePage([row, ...others], facts);
+  return recordPage({ ...facts, row, query, isPoll: isFragment(context) });
 }
 
 function findRows(
-  { view }: Pick<DashboardParts, 'view'>,
+  { mirror, sources }: Pick<PageFacts, 'mirror' | 'sources'>,
   kind: Kind,
   number: string,
   id: string,
   source: string | null = null,
 ): RecordRow[] {
-  const mirror = view.mirror();
-  const known = knownSources(view, mirror);
   const place = /^\d{1,15}$/.test(number) ? mirror.records.locate(kind, Number(number)) : undefined;
   const filter =
     place === undefined
-      ? { sources: source === null ? known : [source] }
+      ? { sources: source === null ? sources : [source] }
       : { sources: [place.source], scope: place.scope };
   return mirror.records.find(kind, place?.id ?? id, filter);
 }

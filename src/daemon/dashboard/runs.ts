@@ -1,33 +1,33 @@
 /** Past runs, their health by day, and the page of one run. */
 import { collectionKey } from '../../catalog/catalog.ts';
-import type { Kind } from '../../catalog/kinds.ts';
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { isoTime } from '../../core/clock.ts';
 import { count, plural } from '../../core/wording.ts';
-import type { FirstRead, RecordChange } from '../../diff/change.ts';
+import type { FirstRead } from '../../diff/change.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow, SweepRow } from '../../mirror/run-rows.ts';
-import { forgottenInto, forgottenText, withInterrupted } from '../../state/runs.ts';
+import { forgottenInto, forgottenText, previousRun, withInterrupted } from '../../state/runs.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import { unreadNote } from '../../state/pin-baseline.ts';
-import { previousRun } from '../../state/runs.ts';
 import { collectionOutcome, sampledByRun } from '../../state/source-status.ts';
 import { recreatedIn } from '../../state/recreated.ts';
 import { readNewlyReadRecords } from '../../state/newly-read.ts';
-import { ACTIVITY_KINDS } from '../http/changes.ts';
+import { ACTIVITY_KINDS, type changesOf, totalOf } from '../http/changes.ts';
 import { removalsText } from '../../report/audit-report.ts';
 import { alteredRun } from '../../state/intact.ts';
 import { byText } from '../../report/value-text.ts';
-import { starterText, tookMs } from '../http/wording.ts';
+import { starterText } from '../http/wording.ts';
 import { actionForm } from './actions.ts';
 import { type HealthDay, healthStrip } from './charts.ts';
 import {
   ageHtml,
-  changeArticle,
+  allChangesText,
+  changeArticles,
   changesText,
+  crumbs,
   type DefinitionOf,
-  durationHtml,
+  tookText,
   emptyHtml,
   factsHtml,
   faint,
@@ -40,11 +40,11 @@ import {
   mismatchHtml,
 } from './components.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
-import type { PageContent } from './layout.ts';
+import type { PageContent, PageFacts } from './layout.ts';
 
 const PAGE = 50;
 const STRIP_DAYS = 90;
-/** 90 days of half-hourly runs; of a denser schedule the strip shows the latest days. */
+/** 90 days of half-hourly runs. With more frequent runs, the strip shows only the latest days. */
 const STRIP_RUNS = 4_400;
 const DAY_MS = 24 * 60 * 60 * 1000;
 
@@ -53,14 +53,11 @@ const NO_RUN = [
   'The first one starts with the schedule, or now with `tidemark sync`.',
 ] as const;
 
-interface RunsQuestion {
-  /** Runs before this one; null from the newest on. */
-  readonly before: number | null;
-  readonly sources: readonly string[];
-  readonly now: number;
-}
+type RunsFacts = Pick<PageFacts, 'mirror' | 'sources' | 'now'>;
 
-export function runsPage(mirror: Mirror, { before, sources, now }: RunsQuestion): PageContent {
+/** @param before only runs before this one are shown; null shows the newest */
+export function runsPage(facts: RunsFacts, before: number | null): PageContent {
+  const { mirror } = facts;
   const found = mirror.runs.list({ limit: PAGE + 1, ...(before === null ? {} : { upTo: before - 1 }) });
   const runs = withInterrupted(mirror, found.slice(0, PAGE));
   const last = runs.at(-1);
@@ -76,22 +73,21 @@ export function runsPage(mirror: Mirror, { before, sources, now }: RunsQuestion)
   const content =
     runs.length === 0
       ? emptyHtml(...NO_RUN)
-      : markup`<h2 class="side">Health</h2>${healthStrips(mirror, sources, now)}<div class="gap"></div>
-${runsTable(runs, now, sources.length > 1)}<nav class="pages" aria-label="Pages">${newer}${older}</nav>`;
+      : markup`<h2 class="side">Health</h2>${healthStrips(facts)}<div class="gap"></div>
+${runsTable(runs, facts)}<nav class="pages" aria-label="Pages">${newer}${older}</nav>`;
   const lead = markup`<h1>Runs</h1><p class="faint">Every sync, newest first.</p><div class="gap"></div>`;
   return { title: 'Runs', body: markup`${lead}${mismatchHtml(unlike.map(({ line }) => line))}${content}` };
 }
 
 /** The health of the last 90 days, a strip for each source. */
-function healthStrips(mirror: Mirror, sources: readonly string[], now: number): Html {
+function healthStrips({ mirror, sources, now }: RunsFacts): Html[] {
   const first = isoTime(now - (STRIP_DAYS - 1) * DAY_MS);
-  const strips = sources.map((source, index) => {
+  return sources.map((source, index) => {
     const runs = mirror.runs.list({ source, limit: STRIP_RUNS });
     const recent = runs.filter(({ startedAt, outcome }) => startedAt >= first && isEnded(outcome));
     const name = sources.length > 1 ? markup`<h3>${nameHtml(source)}</h3>` : NOTHING;
     return markup`${name}${healthStrip(healthDays(recent, now), sources.length > 1 ? ` of ${source}` : '', index === sources.length - 1)}`;
   });
-  return markup`${strips}`;
 }
 
 function healthDays(runs: readonly RunRow[], now: number): HealthDay[] {
@@ -99,7 +95,7 @@ function healthDays(runs: readonly RunRow[], now: number): HealthDay[] {
   return Array.from({ length: STRIP_DAYS }, (_unused, index) => {
     const day = isoTime(now - (STRIP_DAYS - 1 - index) * DAY_MS).slice(0, 10);
     const own = byDay.get(day) ?? [];
-    const changes = own.reduce((sum, { added, changed, removed }) => sum + added + changed + removed, 0);
+    const changes = own.reduce((sum, run) => sum + totalOf(run), 0);
     return { day, outcome: worstOutcome(own), runs: own.length, changes };
   });
 }
@@ -111,19 +107,21 @@ function worstOutcome(runs: readonly RunRow[]): HealthDay['outcome'] {
   return outcomes.has('failed') || outcomes.has('interrupted') ? 'failed' : 'partial';
 }
 
-/** The row of a run that is under way says so, whatever its type says. */
+/** The row of a run in progress has the outcome `running`, which its type does not have. */
 function isEnded(outcome: string): boolean {
   return outcome !== 'running';
 }
 
-export function runsSection(mirror: Mirror, sources: readonly string[], now: number, shown: number): Html {
+/** The health strips and the latest runs. @param shown how many runs */
+export function latestRuns(facts: RunsFacts, shown: number): Html {
+  const { mirror } = facts;
   const runs = withInterrupted(mirror, mirror.runs.list({ limit: shown }));
   if (runs.length === 0) return emptyHtml(...NO_RUN);
-  const table = runsTable(runs, now, sources.length > 1);
-  return markup`${healthStrips(mirror, sources, now)}<div class="gap"></div>${table}`;
+  return markup`${healthStrips(facts)}<div class="gap"></div>${runsTable(runs, facts)}`;
 }
 
-function runsTable(runs: readonly RunRow[], now: number, hasOthers: boolean): Html {
+function runsTable(runs: readonly RunRow[], { sources, now }: RunsFacts): Html {
+  const hasOthers = sources.length > 1;
   const columns = [
     { head: 'Run' },
     ...(hasOthers ? [{ head: 'Source', style: 'below source', label: 'Source' }] : []),
@@ -137,9 +135,9 @@ function runsTable(runs: readonly RunRow[], now: number, hasOthers: boolean): Ht
     { head: 'Requests', style: 'num spare' },
     { head: 'Started by', style: 'spare' },
   ];
-  // The mirror has the counts of a run when it has ended.
+  // Before a run has ended, the mirror has no counts of it.
   const number = ({ outcome }: RunRow, value: number): HtmlPart =>
-    !isEnded(outcome) ? NOTHING : value === 0 ? faint('0') : markup`${count(value)}`;
+    !isEnded(outcome) ? NOTHING : value === 0 ? faint('0') : count(value);
   return tableHtml(
     'Runs',
     columns,
@@ -148,7 +146,7 @@ function runsTable(runs: readonly RunRow[], now: number, hasOthers: boolean): Ht
       ...(hasOthers ? [nameHtml(run.source)] : []),
       outcomeBadge(run.outcome),
       ageHtml(run.finishedAt ?? run.startedAt, now),
-      durationHtml(tookMs(run)),
+      tookText(run),
       whatChanged(run),
       number(run, run.added),
       number(run, run.changed),
@@ -159,7 +157,7 @@ function runsTable(runs: readonly RunRow[], now: number, hasOthers: boolean): Ht
   );
 }
 
-/** The counts in one cell: a phone has no room for a column each. */
+/** The counts in one cell, for a phone, which has no room for a column each. */
 function whatChanged(run: RunRow): Html {
   const text = changesText(run);
   if (text !== '') return markup`${text}`;
@@ -169,41 +167,33 @@ function whatChanged(run: RunRow): Html {
 
 // The page of one run.
 
-/** Changes of one run that its page shows. */
+/** Changes that the page of a run shows. */
 export const RUN_CHANGES_SHOWN = 100;
-/** Collections that its page shows, those that were not complete first. */
+/** Collections that the page of a run shows, incomplete ones first. */
 const SWEEPS_SHOWN = 150;
 
-interface RunFacts {
-  readonly mirror: Mirror;
-  readonly config: Config;
+interface RunFacts extends Omit<PageFacts, 'sources'> {
   readonly run: RunRow;
-  /** Null where nothing was published before it. */
-  readonly changes: { readonly changes: readonly RecordChange[]; readonly isMore: boolean } | null;
-  readonly now: number;
-  /** True for a person who is logged in. */
-  readonly canAct: boolean;
+  readonly changes: Awaited<ReturnType<typeof changesOf>>;
 }
 
 export function runPage(facts: RunFacts): PageContent {
   const { mirror, config, run } = facts;
   const definitions = definitionsFor(config, run.source);
   const names = parentNames(mirror, run.source, definitions, run.run);
-  const place = (scope: SweepRow['scope']): string => placeOf(scope, definitions, names);
   const { collections, looks } = readNewlyReadRecords(mirror, [run.run], null);
   const firstReads = [...collections, ...looks];
   const sweeps = mirror.runs.sweeps(run.run);
   const unlike = alteredRun(mirror, run.run);
-  const sampled = sampledByRun(mirror, { source: run.source, run: run.run, sweeps });
-  const body = markup`<p class="crumbs faint"><a href="/runs">Runs</a></p><h1>Run ${run.run}</h1>${mismatchHtml(unlike)}
+  const body = markup`${crumbs(['/runs', 'Runs'])}<h1>Run ${run.run}</h1>${mismatchHtml(unlike)}
 ${runFacts(facts, firstReads)}${pinsHtml(facts)}
-<section><h2>What changed</h2>${changesHtml(facts, definitions, place)}
+<section><h2>What changed</h2>${changesHtml(facts, definitions, names)}
 ${activityHtml(sweeps, firstReads)}</section>
-<section><h2>Collections</h2>${sweepsHtml({ sweeps, firstReads, definitions, place, sampled })}</section>`;
+<section><h2>Collections</h2>${sweepsHtml(facts, sweeps, firstReads, names)}</section>`;
   return { title: `Run ${run.run}`, body };
 }
 
-/** The names under which the run is pinned, and for who is logged in what to do about them. */
+/** The names under which the run is pinned; for a logged-in user, with forms to pin and unpin it. */
 function pinsHtml({ mirror, run, canAct }: RunFacts): Html {
   if (run.root === null) return NOTHING;
   const to = ['to', `/runs/${run.run}`] as const;
@@ -228,13 +218,13 @@ function pinsHtml({ mirror, run, canAct }: RunFacts): Html {
 
 function runFacts({ mirror, config, run, now }: RunFacts, firstReads: readonly FirstRead[]): Html {
   const forgotten = forgottenInto(mirror, run.run);
-  const optional = (name: string, value: Html | string | null): [string, Html | string][] =>
+  const optional = (name: string, value: Html | string | null): [string, HtmlPart][] =>
     value === null ? [] : [[name, value]];
   return factsHtml([
     ['Source', nameHtml(run.source)],
     ['Outcome', outcomeBadge(run.outcome)],
     ['Started', markup`${timeHtml(run.startedAt)} ${faint(ageHtml(run.startedAt, now))}`],
-    ['Took', durationHtml(tookMs(run)) || 'still running'],
+    ['Took', tookText(run) || 'still running'],
     ['Started by', starterText(run)],
     ['Requests', `${count(run.requests)}, including ${plural(run.retries, 'retry', 'retries')}`],
     ['Records', recordsText(mirror, run, firstReads)],
@@ -250,7 +240,7 @@ function runFacts({ mirror, config, run, now }: RunFacts, firstReads: readonly F
   ]);
 }
 
-/** Who accepted removals that were held; null where nobody did. */
+/** Who accepted held removals in this run; null if nobody did. */
 function acceptedText(mirror: Mirror, config: Config, run: RunRow): string | null {
   const found = mirror.acceptedRemovals(run.run);
   if (found === undefined) return null;
@@ -268,11 +258,8 @@ function recordsText(mirror: Mirror, run: RunRow, firstReads: readonly FirstRead
     previous === undefined
       ? 0
       : recreatedIn(mirror, { from: previous, to: run }).reduce((sum, { records }) => sum + records, 0);
-  const counts = (['added', 'changed', 'removed', 'unchanged'] as const).map(
-    (each) => `${count(run[each])} ${each}`,
-  );
   return [
-    counts.join(', '),
+    `${allChangesText(run)}, ${count(run.unchanged)} unchanged`,
     ...(firsts === 0 ? [] : [`${count(firsts)} of the added were only read for the first time`]),
     ...(again === 0
       ? []
@@ -283,7 +270,7 @@ function recordsText(mirror: Mirror, run: RunRow, firstReads: readonly FirstRead
 function changesHtml(
   { mirror, run, changes }: RunFacts,
   definitions: DefinitionOf,
-  place: (scope: SweepRow['scope']) => string,
+  names: ReturnType<typeof parentNames>,
 ): Html {
   if (changes === null) {
     const isHistoryKept = mirror.retention.forgottenBefore(run.run) === undefined;
@@ -294,46 +281,36 @@ function changesHtml(
     return emptyHtml('Nothing to compare with.', why);
   }
   if (changes.changes.length === 0) return emptyHtml('Nothing changed.', '');
-  const articles = changes.changes.map((change) => {
-    const definition = definitions(change.kind);
-    return changeArticle(change, { definition, place: place(change.scope), severity: null });
-  });
+  const articles = changeArticles(changes.changes, definitions, names);
   const more = markup`<p class="faint">and more: <code>tidemark runs show ${run.run}</code></p>`;
   return markup`${articles}${changes.isMore ? more : NOTHING}`;
 }
 
-/** Changes of activity kinds are only counted. */
+/** How many changes of activity kinds the run has, which the page does not list. */
 function activityHtml(sweeps: readonly SweepRow[], firstReads: readonly FirstRead[]): Html {
   const isActivity = ({ kind }: { readonly kind: SweepRow['kind'] }): boolean =>
     ACTIVITY_KINDS.includes(kind);
-  const all = sweeps
-    .filter(isActivity)
-    .reduce((sum, { added, changed, removed }) => sum + added + changed + removed, 0);
+  const all = sweeps.filter(isActivity).reduce((sum, sweep) => sum + totalOf(sweep), 0);
   const firsts = firstReads.filter(isActivity).reduce((sum, { records }) => sum + records, 0);
   if (all <= firsts) return NOTHING;
   const link = markup`<a href="/changes?kind=session_recordings">changes of recordings</a>`;
   return markup`<p class="faint">Not listed: ${plural(all - firsts, 'change')} of activity data (${link})</p>`;
 }
 
-function sweepsHtml({
-  sweeps,
-  firstReads,
-  definitions,
-  place,
-  sampled,
-}: {
-  readonly sweeps: readonly SweepRow[];
-  readonly firstReads: readonly FirstRead[];
-  readonly definitions: DefinitionOf;
-  readonly place: (scope: SweepRow['scope']) => string;
-  readonly sampled: ReadonlySet<Kind>;
-}): Html {
+function sweepsHtml(
+  { mirror, config, run }: RunFacts,
+  sweeps: readonly SweepRow[],
+  firstReads: readonly FirstRead[],
+  names: ReturnType<typeof parentNames>,
+): Html {
   if (sweeps.length === 0) return emptyHtml('None was read.', '');
+  const definitions = definitionsFor(config, run.source);
+  const sampled = sampledByRun(mirror, { source: run.source, run: run.run, sweeps });
   const newHere = new Map(firstReads.map((each) => [collectionKey(each), each.records]));
   const sorted = sweeps.toSorted(
     (a, b) => Number(a.outcome === 'complete') - Number(b.outcome === 'complete'),
   );
-  // One cause kept all of them from being read: a row for each would say it again and again.
+  // Collections that were skipped for the same reason share a row.
   const alike = [...Map.groupBy(sweeps, ({ outcome, error }) => `${outcome} ${error ?? ''}`).values()].filter(
     ([first, ...others]) => first?.outcome === 'skipped' && others.length > 0,
   );
@@ -352,7 +329,7 @@ function sweepsHtml({
   const listed = single.slice(0, SWEEPS_SHOWN).map((sweep) => {
     const note = noteText(sweep, newHere.get(collectionKey(sweep)));
     return [
-      markup`${definitions(sweep.kind).title.many} ${faint(place(sweep.scope))}`,
+      markup`${definitions(sweep.kind).title.many} ${faint(placeOf(sweep.scope, definitions, names))}`,
       outcomeBadge(collectionOutcome(sweep, sampled)),
       holdsText(sweep),
       count(sweep.records),
@@ -372,15 +349,14 @@ function sweepsHtml({
     { head: 'Removed', style: 'num spare' },
     { head: 'Note', style: 'wide below' },
   ];
-  const isTrouble = ({ outcome }: SweepRow): boolean => outcome !== 'complete';
-  const first = single.slice(0, SWEEPS_SHOWN).filter(isTrouble).length;
-  const rows = [...listed.slice(0, first), ...grouped, ...listed.slice(first)];
+  const problems = single.slice(0, SWEEPS_SHOWN).filter(({ outcome }) => outcome !== 'complete').length;
+  const rows = [...listed.slice(0, problems), ...grouped, ...listed.slice(problems)];
   const more = single.length - listed.length;
   const rest = more > 0 ? markup`<p class="faint">and ${plural(more, 'other collection')}</p>` : NOTHING;
   return markup`${tableHtml('Collections of the run', columns, rows)}${rest}`;
 }
 
-/** The counts in one cell; empty for what could not be read. */
+/** The counts of a collection in one cell; empty if it could not be read. */
 function holdsText(sweep: SweepRow): string {
   const records = sweep.records > 0 || sweep.outcome === 'complete' ? plural(sweep.records, 'record') : '';
   return [records, changesText(sweep)].filter((text) => text !== '').join(', ');

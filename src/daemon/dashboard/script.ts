@@ -1,10 +1,9 @@
-/** The script of the dashboard: it keeps an open page current. Without it a page stays as it was loaded. */
-
 /**
- * Loads the page again as often as it says (`data-live`, seconds) while it is visible, and updates the content node by node: what did not change
- * stays, with focus, scroll position, selection and what the reader unfolded. Elements with an id are recognized by it,
- * wherever they move. It waits while a form is being filled in, except for a filter (`data-filter`), which is sent as
- * it is filled in. A box that selects all (`data-all`) works with it only. `/` leads to the text box of the filter, and Escape clears it.
+ * The script of the dashboard. While a page is visible, it is loaded again every `data-live` seconds, and its content is updated node by
+ * node: what did not change stays, with focus, scroll position, selection and unfolded parts. An element with an id is recognized by it,
+ * wherever it moves. The script waits while a form is being filled in, except for a filter (`data-filter`), which it sends meanwhile.
+ * Without it, a page stays as it was loaded, and boxes that select all (`data-all`) are hidden. `/` leads to the text box of the filter,
+ * Escape clears it.
  */
 export const DASHBOARD_SCRIPT = `
 'use strict';

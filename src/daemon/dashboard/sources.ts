@@ -4,7 +4,7 @@
  */
 import { count, plural } from '../../core/wording.ts';
 import type { CellSummary } from '../cell-status.ts';
-import { valuesIn } from '../http/request.ts';
+import { pageNumberIn, valuesIn } from '../http/request.ts';
 import {
   ageHtml,
   aheadHtml,
@@ -12,7 +12,9 @@ import {
   chipsHtml,
   emptyHtml,
   faint,
+  hiddenInputs,
   nameHtml,
+  pageLinks,
   selectHtml,
   tableHtml,
   type Tone,
@@ -20,7 +22,7 @@ import {
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 import { type PageContent, withSource } from './layout.ts';
 
-/** Rows of a page: 500 took Chromium longer than the 300 ms that the page may take. */
+/** Rows of a page. With 500, Chromium took longer than the 300 ms that a page may take. */
 const PAGE = 200;
 const MOST_TEXT = 200;
 /** Characters of a problem that are shown; the source's own page has all of it. */
@@ -47,7 +49,7 @@ const QUESTIONS = [
 
 type Compare = (a: CellSummary, b: CellSummary) => number;
 
-/** By which the table is sorted: what is wrong, longest first, unless the query says another. */
+/** The orders of the table. The usual one is `wrong`: the worst first, of the same problems the longest. */
 const ORDERS: Readonly<Record<string, Compare>> = {
   wrong: (a, b) =>
     Number(isWrong(b)) - Number(isWrong(a)) ||
@@ -88,11 +90,15 @@ export function sourcesPage(
   const asked = queryOf(query, summaries);
   const shown = summaries.filter((summary) => fits(summary, asked)).sort(orderOf(asked));
   const rows = shown.slice((asked.page - 1) * PAGE, asked.page * PAGE);
+  const pages =
+    asked.page === 1 && shown.length <= PAGE
+      ? NOTHING
+      : pageLinks(asked.page, asked.page * PAGE >= shown.length, (page) => pathWith(asked, { page }));
   const failing = summaries.filter(({ state }) => state === 'failing').length;
   const title = failing > 0 ? `✕ ${count(failing)} failing` : 'Sources';
   const body = markup`${headHtml(summaries)}${totalsHtml(summaries)}
 ${filterHtml(summaries, asked, shown.length)}
-${rows.length === 0 ? NOTHING : tablesHtml(rows, asked, now)}${pagesHtml(asked, shown.length)}`;
+${rows.length === 0 ? NOTHING : tablesHtml(rows, asked, now)}${pages}`;
   return { title, body, isWide: true };
 }
 
@@ -102,7 +108,6 @@ function queryOf(query: URLSearchParams, summaries: readonly CellSummary[]): Sou
   const [group = null] = valuesIn(query, 'group', groups);
   const sort = query.get('sort') ?? '';
   const order = sort.replace(/^-/, '');
-  const page = query.get('page') ?? '';
   return {
     text,
     words: text.toLowerCase().split(/\s+/).filter(Boolean),
@@ -111,11 +116,11 @@ function queryOf(query: URLSearchParams, summaries: readonly CellSummary[]): Sou
     isGrouped: valuesIn(query, 'by', ['group']).length > 0,
     order: Object.hasOwn(ORDERS, order) ? order : 'wrong',
     isReversed: sort.startsWith('-'),
-    page: /^[1-9]\d{0,5}$/.test(page) ? Number(page) : 1,
+    page: pageNumberIn(query),
   };
 }
 
-/** One whose first sync was interrupted is still starting. */
+/** A source whose first sync was interrupted is still starting: its error alone makes it wrong. */
 function isWrong({ state, lastErrorCode }: CellSummary): boolean {
   return state === 'failing' || state === 'degraded' || lastErrorCode !== null;
 }
@@ -153,7 +158,7 @@ function byAnswer(question: Question): Compare {
   return (a, b) => rank(a) - rank(b);
 }
 
-/** What is not known comes last. */
+/** Null, for what is not known, comes last. */
 function compareTexts(a: string | null, b: string | null): number {
   if (a === b) return 0;
   if (a === null || b === null) return a === null ? 1 : -1;
@@ -186,7 +191,7 @@ function totalsHtml(summaries: readonly CellSummary[]): Html {
   });
   const drifting = summaries.filter(hasDrifted);
   const findings = drifting.reduce((sum, { openFindings }) => sum + (openFindings ?? 0), 0);
-  // Where there is no baseline, it is `plain`.
+  // The tone is `plain` without a baseline.
   const unknown = summaries.filter(
     ({ openFindings, answers }) => openFindings === null && /warn|bad/.test(answers?.drift.tone ?? ''),
   ).length;
@@ -196,31 +201,31 @@ function totalsHtml(summaries: readonly CellSummary[]): Html {
   return markup`<ul class="answers">${items}${drift}</ul>`;
 }
 
-/** This page with other parameters; the first page again. */
+/** The parameter `sort`; empty for the usual order. */
+function sortText({ order, isReversed }: SourcesQuery): string {
+  return order === 'wrong' && !isReversed ? '' : `${isReversed ? '-' : ''}${order}`;
+}
+
+/** The path of this page with some parameters changed; it leads to the first page again. */
 function pathWith(asked: SourcesQuery, changed: Partial<SourcesQuery>): string {
-  const { text, group, isOnlyWrong, isGrouped, order, isReversed, page } = {
-    ...asked,
-    page: 1,
-    ...changed,
-  };
+  const next = { ...asked, page: 1, ...changed };
+  const { text, group, isOnlyWrong, isGrouped, page } = next;
+  const sort = sortText(next);
   const query = new URLSearchParams();
   if (text !== '') query.set('q', text);
   if (group !== null) query.set('group', group);
   if (isOnlyWrong) query.set('only', 'problems');
   if (isGrouped) query.set('by', 'group');
-  if (order !== 'wrong' || isReversed) query.set('sort', `${isReversed ? '-' : ''}${order}`);
+  if (sort !== '') query.set('sort', sort);
   if (page > 1) query.set('page', String(page));
   return query.size === 0 ? '/' : `/?${query.toString()}`;
 }
 
 function filterHtml(summaries: readonly CellSummary[], asked: SourcesQuery, found: number): Html {
   const groups = [...new Set(summaries.map(({ group }) => group))].sort();
-  const { text, group, isOnlyWrong, isGrouped, order, isReversed } = asked;
+  const { text, group, isOnlyWrong, isGrouped } = asked;
   const isNarrowed = text !== '' || group !== null || isOnlyWrong;
-  const sort =
-    order === 'wrong' && !isReversed
-      ? NOTHING
-      : markup`<input type="hidden" name="sort" value="${isReversed ? '-' : ''}${order}">`;
+  const sort = sortText(asked);
   const choices = [['', 'all'] as const, ...groups.map((each) => [each, each] as const)];
   const chips = [
     chipsHtml('Show', 'only', [['problems', 'only with problems']], isOnlyWrong ? ['problems'] : [], true),
@@ -231,7 +236,7 @@ function filterHtml(summaries: readonly CellSummary[], asked: SourcesQuery, foun
   const status = isNarrowed
     ? markup`${count(found)} of ${plural(summaries.length, 'source')} shown. <a href="/">Show all</a>`
     : plural(summaries.length, 'source');
-  return markup`<form class="search" id="filter" method="get" action="/" role="search" data-filter>${sort}
+  return markup`<form class="search" id="filter" method="get" action="/" role="search" data-filter>${hiddenInputs(sort === '' ? [] : [['sort', sort]])}
 <label class="grow">Filter<input type="search" name="q" value="${text}" autocomplete="off" spellcheck="false"
  maxlength="${MOST_TEXT}" placeholder="Name, address, state or problem" aria-keyshortcuts="/"></label>
 ${groups.length < 2 ? NOTHING : selectHtml('Address', 'group', choices, group ?? '')}
@@ -300,7 +305,7 @@ function rowOf(summary: CellSummary, now: number): HtmlPart[] {
   ];
 }
 
-/** Cut between its parts, such as the targets of a backup, with how many are left out: the worst is the first. */
+/** The first parts of a message, such as the targets of a backup: the worst one is first. Says how many are left out. */
 function shortened(message: string): string {
   if (message.length <= REASON_LENGTH) return message;
   const [first = '', ...others] = message.split('; ');
@@ -311,13 +316,4 @@ function shortened(message: string): string {
     shown = `${shown}; ${part}`;
   }
   return shown;
-}
-
-function pagesHtml(asked: SourcesQuery, found: number): Html {
-  const link = (page: number, text: string, rel: string): Html =>
-    markup`<a rel="${rel}" href="${pathWith(asked, { page })}">${text}</a>`;
-  const { page } = asked;
-  if (page === 1 && found <= PAGE) return NOTHING;
-  return markup`<nav class="pages" aria-label="Pages">${page > 1 ? link(page - 1, 'Previous page', 'prev') : NOTHING}
-${page * PAGE < found ? link(page + 1, 'Next page', 'next') : NOTHING}</nav>`;
 }

@@ -1,4 +1,4 @@
-/** The style sheet of the dashboard: that of the reports, and what a page needs beside it. */
+/** The style sheet of the dashboard: that of the reports, with additions. */
 import { PAGE_STYLE } from '../../report/html-page.ts';
 
 /**
@@ -98,6 +98,7 @@ section > h2::first-letter { text-transform: none; }
 p.plain, .facts.plain {
   background: var(--raised); border: 1px solid var(--line); border-radius: 10px; padding: .9rem 1.1rem;
 }
+.warning code { overflow-wrap: anywhere; }
 .plain { color: var(--faint); }
 .plain strong { color: var(--ink); font-weight: 600; }
 .sheet {
@@ -142,7 +143,6 @@ p.plain, .facts.plain {
 .part-complete { fill: var(--bar-complete); }
 .part-partial { fill: var(--bar-partial); }
 .part-failed { fill: var(--bar-failed); }
-.part-running { fill: var(--faint); }
 .part-added { fill: var(--bar-complete); }
 .part-changed { fill: var(--bar-partial); }
 .part-removed { fill: var(--bar-failed); }

@@ -18,24 +18,26 @@ import { lineParts } from '../../report/html-field.ts';
 import { maskedBody, maskedFields, maskedId } from '../../report/mask.ts';
 import { unknownFieldsText } from '../../report/notes.ts';
 import { resolveState } from '../../state/resolved-state.ts';
-import { capital, emptyHtml, faint, fieldListHtml, recordPath, selectHtml, timeHtml } from './components.ts';
+import { capital } from '../../report/document.ts';
+import { emptyHtml, faint, fieldListHtml, moreHtml, recordPath, selectHtml, timeHtml } from './components.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 
-/** Versions to choose from; older ones are reached by `?left=run:N`. */
+/** Versions to choose from; `?left=run:N` leads to older ones. */
 const CHOICES = 200;
 const FIELDS_SHOWN = 12;
 /** Equal lines that stay visible before and after a difference. */
 const CONTEXT = 3;
 const LINES_SHOWN = 2_000;
 
-/** The record as of a run; its body is null where it was removed, and missing before it was first seen. */
+/** A record as of a run. */
 export interface Version {
-  /** As `run:7`. */
+  /** E.g. `run:7`. */
   readonly ref: string;
   readonly run: number;
   readonly at: string;
+  /** Undefined before the record was first seen. */
   readonly revision: HistoryRevision | undefined;
-  /** Missing where the record was not there. */
+  /** Undefined where the record did not exist. */
   readonly body: JsonValue | undefined;
 }
 
@@ -63,7 +65,7 @@ interface VersionFacts {
   readonly definition: ResourceDefinition;
   /** Newest first. */
   readonly revisions: readonly HistoryRevision[];
-  /** What the history says happened in a run, such as `returned`. Older revisions than it shows have none. */
+  /** By run, what the history says of it, such as `returned`; nothing of runs older than it shows. */
   readonly words: ReadonlyMap<number, string>;
   /** `left` and `right` name the states to compare; `lines=all` shows every line. */
   readonly query: URLSearchParams;
@@ -80,7 +82,7 @@ export function comparisonPath(
   return `${recordPath(kind, maskedId(id, definition), record)}&${more}#versions`;
 }
 
-/** The form that chooses two versions, and below it the two that are chosen. Empty for a record with one version. */
+/** A form to choose two versions, and their comparison once they are chosen. */
 export function versionsHtml(facts: VersionFacts): HtmlPart {
   const { mirror, row, revisions, query, now } = facts;
   const changed = revisions.filter(({ change }) => change !== 'rewritten');
@@ -126,7 +128,7 @@ function comparisonHtml(
   one: Version,
   other: Version,
 ): Html {
-  // Of which one version has no values, the other one's would look like a change.
+  // Fields whose values one of the versions does not have: the other's would look like a change.
   const unknown = new Set(
     [one, other].flatMap(({ revision, run, body }) =>
       revision === undefined || body === undefined || !isJsonObject(body)
@@ -145,7 +147,7 @@ function comparisonHtml(
       : compareBodies(definition, left.body, right.body, mode);
   const changes = maskedFields(compared('default'), definition);
   const isBoth = left.body !== undefined && right.body !== undefined;
-  // Seen in the lines below, and no change of configuration.
+  // The lines below show volatile fields too, although these do not count as changed.
   const volatile = compared('all').length - changes.length;
   const beside = volatile === 0 ? '' : ` (and ${plural(volatile, 'volatile field')})`;
   const summary = !isBoth
@@ -173,7 +175,7 @@ function linesOf(body: JsonValue | undefined, definition: ResourceDefinition): s
   return JSON.stringify(sorted(maskedBody(body, definition)), null, 2).split('\n');
 }
 
-/** Members by name: their order in a response means nothing. */
+/** With the members sorted by name, as their order in a response means nothing. */
 function sorted(value: JsonValue): JsonValue {
   if (Array.isArray(value)) return value.map(sorted);
   if (!isJsonObject(value)) return value;
@@ -239,8 +241,7 @@ function linesTable(left: Version, right: Version, rows: readonly Row[], all: st
     const style = row.isEqual ? 'equal' : 'differs';
     return markup`<tr role="row" class="${style}">${cell(row.left, 'old', row.isEqual)}${cell(row.right, 'new', row.isEqual)}</tr>`;
   });
-  const more = rows.length - shown.length;
-  const rest = more > 0 ? markup`<p class="faint">and ${plural(more, 'more line')}</p>` : NOTHING;
+  const rest = moreHtml(rows.length - shown.length, 'line');
   const isFolded = rows.some(({ gap }) => gap !== undefined);
   const link = isFolded ? markup`<p><a href="${all}">Show every line</a></p>` : NOTHING;
   return markup`<table class="versions" role="table"><caption class="side">Both versions, line by line</caption>

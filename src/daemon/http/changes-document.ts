@@ -1,4 +1,4 @@
-/** What a run changed, and the runs of a period, as documents: they hold what `runs show` and `changes` of the command line have. */
+/** The documents of a run and of the changes in a period, with the contents of `tidemark runs show` and `tidemark changes`. */
 import { type Clock, isoTime } from '../../core/clock.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
@@ -8,7 +8,7 @@ import { restoresDocument, runDocument } from '../../state/documents.ts';
 import { alteredAuthors, alteredRun, deletedRunsNote } from '../../state/intact.ts';
 import { firstReadsIn, leftOutAsNew, readNewlyReadRecords } from '../../state/newly-read.ts';
 import { isWithin, restoresWithin } from '../../state/period.ts';
-import { forgottenInto, previousRun } from '../../state/runs.ts';
+import { forgottenInto } from '../../state/runs.ts';
 import { leftOutOfRun } from '../../state/unasked.ts';
 import { unreadOfSources } from '../../state/unread-in-period.ts';
 import type { DaemonView } from '../view.ts';
@@ -19,17 +19,14 @@ import { kindsIn, numberIn, periodIn, sourcesIn } from './request.ts';
 const MOST_CHANGES = 5_000;
 const USUAL_PERIOD_MS = 7 * 24 * 60 * 60 * 1000;
 
-/** The configured sources, and what else the mirror holds. */
+/** The configured sources, and those of which only the mirror has records. */
 export function knownSources(view: DaemonView, mirror: Mirror): string[] {
   return [...new Set([...view.config().sources.map(({ name }) => name), ...mirror.runs.sources()])];
 }
 
+/** `tidemark.run/1`. */
 export async function runShown(view: DaemonView, mirror: Mirror, run: RunRow): Promise<object> {
-  const previous = run.root === null ? null : (previousRun(mirror, run) ?? null);
-  const changes =
-    previous === null
-      ? null
-      : await changesOf(mirror, view.config(), { run, previous }, { kinds: null, limit: MOST_CHANGES });
+  const changes = await changesOf(mirror, view.config(), run, { kinds: null, limit: MOST_CHANGES });
   const warnings = alteredRun(mirror, run.run);
   const { collections, looks } = readNewlyReadRecords(mirror, [run.run], null);
   return {
@@ -39,7 +36,7 @@ export async function runShown(view: DaemonView, mirror: Mirror, run: RunRow): P
     warnings,
     sweeps: mirror.runs.sweeps(run.run).map(sweepDocument),
     schema_changes: mirror.runs.schemaChanges({ run: run.run, source: run.source }),
-    previous: previous?.run ?? null,
+    previous: changes?.previous ?? null,
     forgotten: forgottenInto(mirror, run.run) ?? null,
     accepted_removals: acceptedDocument(mirror.acceptedRemovals(run.run)),
     summary: changes?.summary ?? null,
@@ -50,6 +47,7 @@ export async function runShown(view: DaemonView, mirror: Mirror, run: RunRow): P
   };
 }
 
+/** `tidemark.changes/1`, of the period, kinds and sources of the query. */
 export async function changesShown(
   { view, changes: memory }: { readonly view: DaemonView; readonly changes: ChangesCache },
   clock: Clock,

@@ -1,4 +1,4 @@
-/** Changes made by runs: of one run, of a period, and counts by run and by day. */
+/** What runs changed: the changes of a run and of a period, and counts by run and by day. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { activityKinds, collectionKey, definitionOf, familyKinds } from '../../catalog/catalog.ts';
 import { type Kind, KINDS } from '../../catalog/kinds.ts';
@@ -21,10 +21,11 @@ import { newlyReadRecords } from '../../state/unknown-records.ts';
 import { recreatedIn, RecreatedBetween } from '../../state/recreated.ts';
 import { RestoreWrites } from '../../state/written-by-restore.ts';
 
-/** Activity kinds, listed separately: their records are not configuration, and there are many. */
+/** Kinds of activity, listed separately: they have many records, which are not configuration. */
 export const ACTIVITY_KINDS: readonly Kind[] = activityKinds();
 export const CONFIGURED_KINDS: readonly Kind[] = KINDS.filter((kind) => !ACTIVITY_KINDS.includes(kind));
 
+export const CHANGES = ['added', 'changed', 'removed'] as const;
 const NO_CHANGES: ChangeCounts = { added: 0, changed: 0, removed: 0 };
 
 /** A map that drops the least recently used values beyond a total cost. */
@@ -57,41 +58,29 @@ class RecentlyUsed<Value> {
       this.#cost -= this.#costOf(held);
     }
   }
-
-  clear(): void {
-    this.#values.clear();
-    this.#cost = 0;
-  }
 }
 
-/** Cached changes in all (masked), some 2 MB. */
+/** Cached changes, masked: some 2 MB. */
 const KEPT_CHANGES = 1_000;
 /** A quarter of a year of half-hourly runs. */
 const KEPT_COUNTS = 5_000;
 
-/** What runs changed, as it was compared and masked under one configuration. The keys hold the seals of the runs. */
+/** What runs changed, compared and masked under one configuration. The keys contain the root hashes of the runs. */
 export class ChangesCache {
-  // Finding out that nothing changed takes as long: an empty list has a cost as well.
-  readonly #changes = new RecentlyUsed<readonly RecordChange[]>(KEPT_CHANGES + 1, ({ length }) => length + 1);
-  readonly #counts = new RecentlyUsed<ChangeCounts>(KEPT_COUNTS);
-  #config: Config | null = null;
+  #known: ReturnType<typeof emptyCache> | null = null;
 
-  changes(config: Config): Pick<RecentlyUsed<readonly RecordChange[]>, 'get' | 'set'> {
-    this.#clearUnless(config);
-    return this.#changes;
+  /** What is known under this configuration; another one starts afresh. */
+  of(config: Config): ReturnType<typeof emptyCache> {
+    if (this.#known?.config !== config) this.#known = emptyCache(config);
+    return this.#known;
   }
+}
 
-  counts(config: Config): Pick<RecentlyUsed<ChangeCounts>, 'get' | 'set'> {
-    this.#clearUnless(config);
-    return this.#counts;
-  }
-
-  #clearUnless(config: Config): void {
-    if (this.#config === config) return;
-    this.#config = config;
-    this.#changes.clear();
-    this.#counts.clear();
-  }
+function emptyCache(config: Config) {
+  // To find out that nothing changed takes as long: an empty list counts as well.
+  const costOf = ({ length }: readonly RecordChange[]): number => length + 1;
+  const changes = new RecentlyUsed<readonly RecordChange[]>(KEPT_CHANGES + 1, costOf);
+  return { config, changes, counts: new RecentlyUsed<ChangeCounts>(KEPT_COUNTS) };
 }
 
 interface ChangesQuestion {
@@ -99,42 +88,43 @@ interface ChangesQuestion {
   readonly sources: readonly string[];
   /** Null for all. */
   readonly kinds: readonly Kind[] | null;
-  /** Changes in all. */
+  /** Changes returned at most. */
   readonly limit: number;
-  /** True for runs as well of which no change is left: they may have read something for the first time. */
+  /** True includes runs without changes: they may have read something for the first time. */
   readonly hasQuiet?: true;
 }
 
 /** A run and what it changed, masked. */
 export interface RunChanges {
   readonly run: RunRow;
-  /** The run that it is compared with; null for the first one kept of its source, in which everything is new. */
+  /** The run that it is compared with; null for the first one of its source that is kept, in which everything is new. */
   readonly previous: number | null;
-  /** Null for the first run, and if too much changed, so that only its counts are reported. */
+  /** Null for the first run, and where too much changed to list it. */
   readonly changes: readonly RecordChange[] | null;
-  /** Of the requested kinds. It counts `changes`; if those are cut or left out, all of them. */
+  /** Counts all changes of the requested kinds, also those that `changes` leaves out. */
   readonly summary: ChangeCounts;
-  /** Runs whose changes are among these, since retention dropped them. */
+  /** Runs that retention dropped, whose changes are now among these. */
   readonly forgotten: ForgottenRuns | null;
 }
 
 export interface FoundChanges {
   /** Newest first; runs that changed nothing are left out, unless the question has them. */
   readonly runs: readonly RunChanges[];
-  /** True if there are more than the limit. */
+  /** True if there are more changes than the limit. */
   readonly isCut: boolean;
-  /** Changes of the period, those beyond the limit as well. */
+  /** Counts all changes of the period, also those beyond the limit. */
   readonly countAll: () => Promise<ChangeCounts>;
 }
 
-/** Runs of a source that are searched: a fortnight of half-hourly ones, twice. */
+/** Runs of a source that are searched: four weeks of half-hourly ones. */
 const RUNS_READ = 2_000;
-/** A run that changed more is reported by its counts: gathering its records alone would block everything else. */
+/** Of a run that changed more, only the counts are reported: to gather its records would block everything else. */
 const MOST_CHANGES = 50_000;
-/** Records compared, and runs counted, before others get their turn. */
+/** Records that are compared, and runs that are counted, before other work gets its turn. */
 const RECORDS_SLICE = 100;
 const RUNS_SLICE = 50;
 
+/** The changes of the runs of a period, newest run first. */
 export async function findChanges(
   mirror: Mirror,
   config: Config,
@@ -143,10 +133,11 @@ export async function findChanges(
 ): Promise<FoundChanges> {
   const { kinds, sources } = question;
   requireCountedWithin(mirror, { sources, ...(kinds === null ? {} : { kinds }) });
+  const { changes: knownChanges, counts } = cache.of(config);
   const found: RunChanges[] = [];
   let left = question.limit;
   let isCut = false;
-  // A restore that is recorded later joins what was a removal and an addition.
+  // An id that a restore maps later turns a removal and an addition into one change.
   const restoredIds = new Map<string, number>();
   const keyOf = (run: RunRow, previous: RunRow | null): string => {
     const ids = restoredIds.get(run.source) ?? mirror.restores.idMap(run.source).length;
@@ -154,7 +145,6 @@ export async function findChanges(
     return [previous?.root ?? '', run.root ?? '', kinds?.join(',') ?? '', ids].join(' ');
   };
   const countsOf = (run: RunRow): ChangeCounts => {
-    const counts = cache.counts(config);
     const known = counts.get(keyOf(run, null));
     if (known !== undefined) return known;
     const read = readChangeCounts(mirror, [run.run], kinds).get(run.run) ?? NO_CHANGES;
@@ -170,7 +160,7 @@ export async function findChanges(
     }
     looked += 1;
     const forgotten = forgottenInto(mirror, run.run) ?? null;
-    const known = previous === null ? undefined : cache.changes(config).get(keyOf(run, previous));
+    const known = previous === null ? undefined : knownChanges.get(keyOf(run, previous));
     if (previous === null || (known === undefined && totalOf(countsOf(run)) > MOST_CHANGES)) {
       const summary = countsOf(run);
       found.push({ run, previous: previous?.run ?? null, changes: null, summary, forgotten });
@@ -180,7 +170,7 @@ export async function findChanges(
       known === undefined
         ? await gather(mirror, config, { run, previous }, { kinds, limit: left })
         : { changes: known.slice(0, left), isMore: known.length > left };
-    if (known === undefined && !isMore) cache.changes(config).set(keyOf(run, previous), changes);
+    if (known === undefined && !isMore) knownChanges.set(keyOf(run, previous), changes);
     left -= changes.length;
     isCut ||= isMore;
     if (changes.length === 0 && question.hasQuiet !== true) continue;
@@ -189,7 +179,7 @@ export async function findChanges(
   }
   const countAll = async (): Promise<ChangeCounts> => {
     const sum = { ...NO_CHANGES };
-    // A first run has no changes: everything in it is new.
+    // A first run counts for nothing: everything in it is new.
     for (const { summary, previous } of found) if (previous !== null) addCounts(sum, summary);
     for (const [index, { run, previous }] of pairs.slice(looked).entries()) {
       if (index % RUNS_SLICE === RUNS_SLICE - 1) await nextTurn();
@@ -204,7 +194,7 @@ function addCounts(
   sum: { -readonly [Change in keyof ChangeCounts]: number },
   more: ChangeCounts | undefined,
 ): void {
-  for (const change of ['added', 'changed', 'removed'] as const) sum[change] += more?.[change] ?? 0;
+  for (const change of CHANGES) sum[change] += more?.[change] ?? 0;
 }
 
 interface RunPair {
@@ -222,21 +212,25 @@ interface Gathered {
   readonly isMore: boolean;
 }
 
-/** The changes of one run against the one before it, up to a limit; `summary` counts all of them. */
+/**
+ * The changes of a run against the one published before it, up to a limit; `summary` counts all of them. Null for a run that published
+ * nothing, or has none before it.
+ */
 export async function changesOf(
   mirror: Mirror,
   config: Config,
-  pair: RunPair,
+  run: RunRow,
   options: GatherOptions,
-): Promise<Gathered & { readonly summary: ChangeCounts }> {
+): Promise<(Gathered & { readonly previous: number; readonly summary: ChangeCounts }) | null> {
   const { kinds } = options;
-  requireCountedWithin(mirror, { sources: [pair.run.source], ...(kinds === null ? {} : { kinds }) });
-  const gathered = await gather(mirror, config, pair, options);
-  const { run } = pair.run;
+  const previous = run.root === null ? undefined : previousRun(mirror, run);
+  if (previous === undefined) return null;
+  requireCountedWithin(mirror, { sources: [run.source], ...(kinds === null ? {} : { kinds }) });
+  const gathered = await gather(mirror, config, { run, previous }, options);
   const summary = gathered.isMore
-    ? (readChangeCounts(mirror, [run], kinds).get(run) ?? NO_CHANGES)
+    ? (readChangeCounts(mirror, [run.run], kinds).get(run.run) ?? NO_CHANGES)
     : countChanges(gathered.changes);
-  return { ...gathered, summary };
+  return { ...gathered, previous: previous.run, summary };
 }
 
 async function gather(
@@ -249,12 +243,12 @@ async function gather(
   const changes: RecordChange[] = [];
   const at = previous.finishedAt ?? previous.startedAt;
   const before = { ref: `run:${previous.run}`, run: previous.run, at, isLatest: false };
-  // What was only read for the first time is not a change of the service.
+  // A record that was only read for the first time does not count as added.
   const reads = newlyReadRecords(openMirrorState(mirror, run.source, before));
   let read = 0;
   const again = RecreatedBetween.runs(mirror, { from: previous, to: run }, definitions);
   const writes = new RestoreWrites(mirror, run.source);
-  // The reader has its own connection: others may read and publish while this one waits.
+  // The mirror has its own connection here: others may read and publish meanwhile.
   const between = mirror.records.changesBetween(previous.run, run.run, {
     sources: [run.source],
     ...(kinds === null ? {} : { kinds }),
@@ -314,14 +308,13 @@ function countChanges(changes: readonly { readonly change: keyof ChangeCounts }[
   return counts;
 }
 
-function totalOf({ added, changed, removed }: ChangeCounts): number {
+export function totalOf({ added, changed, removed }: ChangeCounts): number {
   return added + changed + removed;
 }
 
 /**
- * How many records each run added, changed and removed, of the kinds (null for all). A run that took over the changes of
- * others, which retention dropped, is counted by its revisions: its own sweeps do not include theirs. First reads are not
- * counted. Runs that changed nothing may be missing.
+ * How many records of the kinds (null for all) each run added, changed and removed, without first reads. A run that took over the changes
+ * of runs that retention dropped is counted by its revisions, as its sweeps do not include these. Runs without changes may be missing.
  */
 function readChangeCounts(
   mirror: Mirror,
@@ -362,7 +355,7 @@ function readChangeCounts(
   return counted;
 }
 
-/** Whether records of the kind, a union, are among those of its family. */
+/** True for a union of families of which some family is among the counts. */
 function isRepeatedIn(kind: Kind, counts: readonly { readonly kind: Kind }[]): boolean {
   if (definitionOf(kind).isUnionOfFamily !== true) return false;
   return counts.some((each) => each.kind !== kind && familyKinds(kind).includes(each.kind));
@@ -378,14 +371,14 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 const KEPT_RUNS = 10_000;
 
 /**
- * Changes by day, of one kind or of configuration. The totals of runs would not do: thousands of new recordings would hide
- * everything else. Each run is counted once.
+ * Changes by day, of one kind or of all configuration. The totals of runs would not do: in them, thousands of new recordings hide
+ * everything else. Each run is counted once and remembered.
  */
 export class DayCounts {
-  /** By kind and the root of a run: a replaced mirror, or a history that was forgotten in part, has others. */
+  /** By kind and root hash of a run, which is another one in a replaced mirror, or after retention. */
   readonly #known = new RecentlyUsed<ChangeCounts>(KEPT_RUNS);
 
-  /** The latest days up to today, also those without changes; without the first run of a source, in which all is new. */
+  /** The latest days up to today, also those without changes. The first run of a source, in which all is new, does not count. */
   async read(mirror: Mirror, days: number, now: number, kind: Kind | null = null): Promise<DayOfChanges[]> {
     const keyOf = (root: string): string => `${kind ?? ''} ${root}`;
     const dayOf = (index: number): string => isoTime(now - (days - 1 - index) * DAY_MS).slice(0, 10);

@@ -1,9 +1,8 @@
-/** Every metric: its name with the unit in it, its help, and how it is read at a scrape (docs/http.md, Metrics). */
+/** All metrics: name (with the unit), help, and how each is read at a scrape (docs/http.md, Metrics). */
 import { statfsSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Gauge, Registry } from 'prom-client';
-import type { TargetShown } from '../../backup/known-backups.ts';
 import { isLocalError } from '../../core/errors.ts';
 import { programVersion } from '../../core/package-root.ts';
 import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
@@ -11,12 +10,13 @@ import { JOB_NAMES } from '../../mirror/daemon-store.ts';
 import { jobKey } from '../jobs/job-log.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import type { DaemonCells } from '../cells.ts';
-import type { DaemonProblem, DaemonView, ScheduleView, SourceRequestStats } from '../view.ts';
+import type { DaemonView, ScheduleView, SourceRequestStats } from '../view.ts';
 import type { SourceStatus } from '../../state/source-status.ts';
 import { configuredOf, openBySource } from '../health/status-answers.ts';
 import { knownProblems } from '../health/verified.ts';
-import { type HealthSnapshot, readBackups } from '../health/health-facts.ts';
-import { CHANGES, RunCounter, type RunTotals } from './run-counter.ts';
+import { readBackups } from '../health/health-facts.ts';
+import { CHANGES } from './changes.ts';
+import { RunCounter } from './run-counter.ts';
 import type { DriftNow } from '../health/drift-now.ts';
 import { allowedBackupAgeMs } from '../health/allowed-age.ts';
 import { HEALTH_STATES } from '../health/reason.ts';
@@ -30,14 +30,14 @@ export interface Metrics {
   close(): void;
 }
 
-/** How often the event loop is measured: each measurement wakes an idle process. */
+/** How often the event loop is measured; not more often, as each measurement wakes an idle process. */
 const RESOLUTION_MS = 1000;
 
-/** For how long a scrape waits for targets of backups that are read, the first one, and later ones: Prometheus gives up after 10 s. */
+/** How long the first scrape, and a later one, waits for the targets of backups. Prometheus gives up after 10 s. */
 const FIRST_WAIT_MS = 5000;
 const WAIT_MS = 1000;
 
-/** A separate registry, without metrics of other parts of the process. */
+/** Metrics in a registry of their own, without those of other parts of the process. */
 export function createMetrics(cells: DaemonCells, drift: DriftNow): Metrics {
   const registry = new Registry();
   const rows = METRICS.map((row) => {
@@ -46,7 +46,6 @@ export function createMetrics(cells: DaemonCells, drift: DriftNow): Metrics {
     return { row, metric: row.type === 'counter' ? new Counter(settings) : new Gauge(settings) };
   });
   const runs = new RunCounter(cells.startedAt);
-  const version = programVersion();
   let isFirst = true;
   const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
   delay.enable();
@@ -54,40 +53,16 @@ export function createMetrics(cells: DaemonCells, drift: DriftNow): Metrics {
     contentType: registry.contentType,
     scrape: async (now) => {
       const [only, ...others] = cells.cells();
-      // Without it the first scrape would know no target, and pending alerts would begin again. Of many mirrors none is opened.
+      // The first scrape waits longer: without targets, pending alerts would begin again. Of many mirrors, none is opened.
       if (only !== undefined && others.length === 0 && !cells.isPerSource())
         await readBackups(only, isFirst ? FIRST_WAIT_MS : WAIT_MS);
       isFirst = false;
       await cells.refreshed();
-      const views = cells.cells();
-      const known = cells.isPerSource() ? cells.known() : null;
-      // Before the snapshot, which has the damage that it finds.
-      const found = known === null && only !== undefined ? await drift.ofView(only, now) : null;
-      const snapshot = cells.snapshot(now, drift);
-      const facts: MetricFacts = {
-        startedAt: cells.startedAt,
-        version,
-        sources: cells.config().sources.map(({ name }) => name),
-        channels: cells.config().notices.map(({ name }) => name),
-        isPerSource: cells.isPerSource(),
-        schedules: views.flatMap((view) => view.schedules()),
-        stats: views.flatMap((view) => view.stats()),
-        problems: views.flatMap((view) => view.problems()),
-        activity: cells.activity(),
-        snapshot,
-        // A source that cannot be compared is left out, unless too much changed: then as of the latest drift job.
-        openDrift: known?.openDrift ?? (found === null ? new Map() : openBySource(found, snapshot.lastJobs)),
-        totals: known?.totals ?? (snapshot.mirror === null ? runs.totals() : runs.read(snapshot.mirror)),
-        unreadable: known?.unreadable ?? Number(snapshot.mirror === null),
-        files: fileSizes(views.map((view) => view.config().mirror)),
-        volume: fullestVolume(views.map((view) => view.config().mirror)),
-        targets: views.flatMap((view) => targetFacts(view, cells.isPerSource())),
-        process: processStats(delay),
-      };
+      const facts = await readFacts(cells, { drift, runs, delay, now });
       delay.reset();
       for (const { row, metric } of rows) {
         metric.reset();
-        // Without labels it would be zero, where nothing is known.
+        // A metric without labels would be zero where its value is not known.
         if (row.labels.length === 0) metric.remove();
         for (const [value, ...values] of row.read(facts)) {
           if (value === null) continue;
@@ -100,21 +75,64 @@ export function createMetrics(cells: DaemonCells, drift: DriftNow): Metrics {
   };
 }
 
-function fileSizes(paths: readonly string[]): MetricFacts['files'] {
+type MetricFacts = Awaited<ReturnType<typeof readFacts>>;
+type Delay = ReturnType<typeof monitorEventLoopDelay>;
+
+/** What a scrape reads, all as of one moment; lists are those of all mirrors together. */
+async function readFacts(
+  cells: DaemonCells,
+  { drift, runs, delay, now }: { drift: DriftNow; runs: RunCounter; delay: Delay; now: number },
+) {
+  const views = cells.cells();
+  const isPerSource = cells.isPerSource();
+  const known = isPerSource ? cells.known() : null;
+  const [only] = views;
+  // Before the snapshot, which has the damage that this finds.
+  const found = known === null && only !== undefined ? await drift.ofView(only, now) : null;
+  const snapshot = cells.snapshot(now, drift);
+  const openDrift: ReadonlyMap<string, Readonly<Record<Severity, number>>> = known?.openDrift ??
+  (found === null ? new Map() : openBySource(found, snapshot.lastJobs));
+  const mirrors = views.map((view) => view.config().mirror);
+  return {
+    startedAt: cells.startedAt,
+    /** The configured ones; likewise the channels. */
+    sources: cells.config().sources.map(({ name }) => name),
+    channels: cells.config().notices.map(({ name }) => name),
+    isPerSource,
+    schedules: views.flatMap((view) => view.schedules()),
+    stats: views.flatMap((view) => view.stats()),
+    problems: views.flatMap((view) => view.problems()),
+    activity: cells.activity(),
+    snapshot,
+    /** Without sources that cannot be compared; if too much changed to compare now, as of the latest drift job. */
+    openDrift,
+    /** Runs that ended, and the changes that they published, since the daemon started. */
+    totals: known?.totals ?? (snapshot.mirror === null ? runs.totals() : runs.read(snapshot.mirror)),
+    /** How many mirrors cannot be read. */
+    unreadable: known?.unreadable ?? Number(snapshot.mirror === null),
+    files: fileSizes(mirrors),
+    volume: fullestVolume(mirrors),
+    targets: views.flatMap((view) => targetFacts(view, isPerSource)),
+    process: processStats(delay),
+  };
+}
+
+/** Sizes of all mirrors and of their write-ahead logs, bytes. */
+function fileSizes(paths: readonly string[]) {
   const size = (file: string): number => statSync(file, { throwIfNoEntry: false })?.size ?? 0;
   const sum = (files: readonly string[]): number => files.reduce((all, file) => all + size(file), 0);
   return { mirror: sum(paths), wal: sum(paths.map((path) => `${path}-wal`)) };
 }
 
-/** Of the volumes that hold mirrors, the one with the least space left; null if none can be read. */
-function fullestVolume(paths: readonly string[]): MetricFacts['volume'] {
+/** The volume with a mirror and the least space left, bytes; null if none can be read. */
+function fullestVolume(paths: readonly string[]) {
   const volumes = [...new Set(paths.map((path) => dirname(path)))].flatMap((directory) => {
     try {
       const { bavail, blocks, bsize } = statfsSync(directory);
       // Some file systems have no size.
       return blocks === 0 ? [] : [{ free: bavail * bsize, size: blocks * bsize }];
     } catch {
-      // A directory that is gone: health reports its mirror.
+      // The directory is gone; health reports its mirror.
       return [];
     }
   });
@@ -122,23 +140,24 @@ function fullestVolume(paths: readonly string[]): MetricFacts['volume'] {
 }
 
 /** The backup targets of one mirror, as far as they are known. */
-function targetFacts(view: DaemonView, isPerSource: boolean): TargetFacts[] {
+function targetFacts(view: DaemonView, isPerSource: boolean) {
   const { backup, sources } = view.config();
   if (backup === null) return [];
+  // Empty for a mirror of all sources.
   const source = isPerSource ? (sources[0]?.name ?? '') : '';
   const syncs = view.schedules().filter(({ schedule }) => schedule === 'sync');
   const syncsMs = syncs.map(({ intervalMs }) => intervalMs);
   const interval = { everyMs: backup.everyMs, change: view.intervalChange('backup') };
   return view.backups.remembered(backup.targets).map(({ address, newest, volume, problem }) => {
     const at = newest?.madeAt ?? view.startedAt;
-    // Without a schedule no backup is due.
+    // Without a schedule of syncs, no backup is due.
     const allowedMs = syncs.length === 0 ? null : allowedBackupAgeMs(at, interval, syncsMs);
     return { source, address, newest, volume, isReadable: problem === null, allowedMs };
   });
 }
 
-function processStats(delay: ReturnType<typeof monitorEventLoopDelay>): ProcessStats {
-  // Each sample is the time between two timer events: the excess over the interval is lag. Nanoseconds; NaN before the first.
+function processStats(delay: Delay) {
+  // A sample is the time between two timer events: what exceeds the interval is lag. In nanoseconds; NaN before the first.
   const lag = (nanoseconds: number): number =>
     Number.isFinite(nanoseconds) ? Math.max(nanoseconds / 1e9 - RESOLUTION_MS / 1000, 0) : 0;
   const { user, system } = process.cpuUsage();
@@ -149,61 +168,14 @@ function processStats(delay: ReturnType<typeof monitorEventLoopDelay>): ProcessS
   };
 }
 
-/** What a scrape reads, of one moment. */
-interface MetricFacts {
-  readonly startedAt: string;
-  readonly version: string;
-  /** The configured ones; likewise the channels of notices. */
-  readonly sources: readonly string[];
-  readonly channels: readonly string[];
-  /** True where each source has a mirror of its own. */
-  readonly isPerSource: boolean;
-  /** Of all mirrors, likewise the next ones. */
-  readonly schedules: readonly ScheduleView[];
-  readonly stats: readonly SourceRequestStats[];
-  readonly problems: readonly DaemonProblem[];
-  readonly activity: ReturnType<DaemonCells['activity']>;
-  /** Mirrors that cannot be read. */
-  readonly unreadable: number;
-  readonly snapshot: HealthSnapshot;
-  /** Open findings of the sources whose drift is known. */
-  readonly openDrift: ReadonlyMap<string, Readonly<Record<Severity, number>>>;
-  /** Runs that ended and changes that they published since the daemon started. */
-  readonly totals: RunTotals;
-  readonly files: { readonly mirror: number; readonly wal: number };
-  /** Bytes. */
-  readonly volume: { readonly free: number; readonly size: number } | null;
-  readonly targets: readonly TargetFacts[];
-  readonly process: ProcessStats;
-}
-
-interface TargetFacts {
-  /** Empty for a mirror of all sources. */
-  readonly source: string;
-  readonly address: string;
-  /** Null for no backup of this mirror. */
-  readonly newest: TargetShown['newest'];
-  readonly volume: TargetShown['volume'];
-  readonly isReadable: boolean;
-  /** Null where no schedule makes backups. */
-  readonly allowedMs: number | null;
-}
-
-interface ProcessStats {
-  /** Since the last scrape, seconds. */
-  readonly lag: { readonly mean: number; readonly p99: number; readonly max: number };
-  readonly residentBytes: number;
-  readonly cpuSeconds: number;
-}
-
-/** The value (null where it is not known), then the values of the labels in the order of the row's. */
+/** A value (null where it is not known), and the values of the labels in the order of the row. */
 type Sample = readonly [value: number | null, ...labels: readonly string[]];
 
 interface MetricRow {
   readonly name: string;
   readonly type: 'gauge' | 'counter';
   readonly help: string;
-  /** Never `job` or `instance`: Prometheus gives these to whatever it scrapes, and renames ours. */
+  /** Never `job` or `instance`: Prometheus adds these to what it scrapes, and renames ours. */
   readonly labels: readonly string[];
   readonly read: (facts: MetricFacts) => readonly Sample[];
 }
@@ -218,14 +190,14 @@ const counter = (name: string, help: string, labels: readonly string[], read: Re
   return { name: `tidemark_${name}_total`, type: 'counter', help, labels, read };
 };
 
-/** One sample for each source that the mirror holds. */
+/** A sample for each source of the mirror. */
 const perSource = (valueOf: (status: SourceStatus) => number | null): Reader => {
   return ({ snapshot }) => snapshot.sourceStatuses.map((status) => [valueOf(status), status.source]);
 };
 
 /**
- * A zero for each configured source, which the counts add to: a series that begins with its first count has no growth for
- * `increase` to see.
+ * The counts, on top of a zero for each configured source: in a series that begins with its first count, `increase` would not see that
+ * count. @param others values of the second label, if there is one
  */
 const fromZero = (others: readonly string[], counts: (facts: MetricFacts) => readonly Sample[]): Reader => {
   return (facts) => [
@@ -236,7 +208,7 @@ const fromZero = (others: readonly string[], counts: (facts: MetricFacts) => rea
   ];
 };
 
-/** True where a sync failed since the latest run, before it had a run: also if it could not be written down, as on a full disk. */
+/** True where a later sync failed before it began a run, even if that could not be recorded, as on a full disk. */
 function hasFailedSince(
   { snapshot, problems }: Pick<MetricFacts, 'snapshot' | 'problems'>,
   { source, lastEnded }: SourceStatus,
@@ -255,7 +227,7 @@ const perClient = (valueOf: (stats: SourceRequestStats) => number): Reader => {
   return fromZero([], ({ stats }) => stats.map((each) => [valueOf(each), each.source]));
 };
 
-/** Of all mirrors together. */
+/** A sample for each schedule, of all mirrors together. */
 const perSchedule = (
   valueOf: (schedule: ScheduleView) => number | null,
   together: (values: readonly number[]) => number,
@@ -269,7 +241,7 @@ const perSchedule = (
 
 const sum = (values: readonly number[]): number => values.reduce((all, value) => all + value, 0);
 
-const perTarget = (valueOf: (target: TargetFacts) => number | null): Reader => {
+const perTarget = (valueOf: (target: MetricFacts['targets'][number]) => number | null): Reader => {
   return ({ targets }) => targets.map((target) => [valueOf(target), target.source, target.address]);
 };
 
@@ -287,8 +259,8 @@ export const METRICS: readonly MetricRow[] = [
       ),
   ),
   gauge('start_time_seconds', 'When the daemon started', [], ({ startedAt }) => [[seconds(startedAt)]]),
-  gauge('build_info', '1; the label is the version of the daemon', ['version'], ({ version }) => [
-    [1, version],
+  gauge('build_info', '1; the label is the version of the daemon', ['version'], () => [
+    [1, programVersion()],
   ]),
   counter(
     'runs',
@@ -337,7 +309,7 @@ export const METRICS: readonly MetricRow[] = [
         seconds(lastComplete?.finishedAt),
         source,
       ]),
-      // Of a mirror that cannot be read, as it was known last.
+      // Of a mirror that cannot be read: the last known value.
       ...health.sources
         .filter((each) => !sourceStatuses.some(({ source }) => source === each.source))
         .map(({ source, lastCompleteAt }): Sample => [seconds(lastCompleteAt), source]),
@@ -499,7 +471,7 @@ export const METRICS: readonly MetricRow[] = [
   ),
   gauge('notices_pending', 'Notices not delivered yet', ['channel'], ({ snapshot, channels }) => {
     const pending = snapshot.pending.map(({ channel }) => channel);
-    // A channel that left the configuration may still have some.
+    // A channel that was removed from the configuration may still have some.
     return [...new Set([...channels, ...pending])].map((channel) => [
       pending.filter((each) => each === channel).length,
       channel,

@@ -15,14 +15,14 @@ import { nameText } from '../../report/value-text.ts';
 import { choosePeriod, type Period } from '../../state/period.ts';
 import { OF_MIRROR, parsePastTime, parseReference } from '../../state/reference.ts';
 
-// Query parameters: valid, or refused by name.
+// Query parameters.
 
 /** The parameters of a request. */
 export function queryOf(context: Context): URLSearchParams {
   return new URL(context.req.url).searchParams;
 }
 
-/** Parameters of which several values are meant: all others have one. */
+/** Parameters that may have several values; all others have one. */
 const REPEATED: ReadonlySet<string> = new Set([
   'kind',
   'source',
@@ -35,7 +35,7 @@ const REPEATED: ReadonlySet<string> = new Set([
   'status',
 ]);
 
-/** The query: a second value of the parameter would be dropped silently. @throws TidemarkError `usage` */
+/** Refuses a second value of a parameter, which would be ignored. @throws TidemarkError `usage` */
 export function withOne(query: URLSearchParams, name: string): URLSearchParams {
   if (query.getAll(name).length < 2) return query;
   throw new TidemarkError('usage', `${nameText(name)} is given more than once`, {
@@ -43,7 +43,7 @@ export function withOne(query: URLSearchParams, name: string): URLSearchParams {
   });
 }
 
-/** Likewise, where only some are known: one that narrows nothing would be taken for one that does. @throws TidemarkError `usage` */
+/** The query of a request. Refuses unknown parameters, which the client may expect to narrow something. @throws TidemarkError `usage` */
 export function queryWith(context: Context, known: readonly string[]): URLSearchParams {
   const query = queryOf(context);
   const unknown = [...query.keys()].find((name) => !known.includes(name));
@@ -51,17 +51,19 @@ export function queryWith(context: Context, known: readonly string[]): URLSearch
     for (const name of query.keys()) if (!REPEATED.has(name)) withOne(query, name);
     return query;
   }
-  const near = suggest(unknown, known);
-  throw new TidemarkError(
-    'usage',
-    `there is no parameter ${nameText(unknown)}${near === undefined ? '' : `; did you mean ${near}?`}`,
-    { hint: known.length === 0 ? 'leave it out' : `parameters are ${known.join(', ')}` },
-  );
+  const message = `there is no parameter ${nameText(unknown)}${didYouMean(suggest(unknown, known))}`;
+  throw new TidemarkError('usage', message, {
+    hint: known.length === 0 ? 'leave it out' : `parameters are ${known.join(', ')}`,
+  });
+}
+
+function didYouMean(near: string | undefined): string {
+  return near === undefined ? '' : `; did you mean ${near}?`;
 }
 
 /**
- * The same for the API: a parameter without a value is a variable that a script left unset, and not the wish to narrow nothing. Forms of
- * pages send empty fields. @throws TidemarkError `usage`
+ * The same for the API, which also refuses empty values: they come from unset variables of scripts. Pages accept them, as forms send empty
+ * fields. @throws TidemarkError `usage`
  */
 export function filledQueryWith(context: Context, known: readonly string[]): URLSearchParams {
   const query = queryWith(context, known);
@@ -83,28 +85,28 @@ export function numberIn(query: URLSearchParams, name: string, usual: number, mo
   });
 }
 
+/** The number of a page of a list, from 1 on; 1 for anything else. */
+export function pageNumberIn(query: URLSearchParams): number {
+  const text = query.get('page') ?? '';
+  return /^[1-9]\d{0,5}$/.test(text) ? Number(text) : 1;
+}
+
 /** The kind of a parameter or a path. @throws TidemarkError `usage`, with the nearest one */
 export function kindFrom(text: string): Kind {
   if (isKind(text)) return text;
-  const near = nearestKind(text);
-  throw new TidemarkError(
-    'usage',
-    `there is no such kind${near === undefined ? '' : `; did you mean ${near}?`}`,
-    {
-      hint: `kinds are ${KINDS.join(', ')}`,
-    },
-  );
+  throw new TidemarkError('usage', `there is no such kind${didYouMean(nearestKind(text))}`, {
+    hint: `kinds are ${KINDS.join(', ')}`,
+  });
 }
 
-/** All kinds that are named, by several parameters or commas; null if none is. @throws TidemarkError `usage` */
+/** The kinds in the values of a parameter, which may have commas; null if there is none. @throws TidemarkError `usage` */
 export function kindsIn(query: URLSearchParams, name: string): Kind[] | null {
   const texts = query.getAll(name).flatMap((text) => text.split(',').filter((part) => part !== ''));
   return texts.length === 0 ? null : [...new Set(texts.map(kindFrom))];
 }
 
 /**
- * A time (ISO 8601) or an age (`7d`); ISO 8601 with milliseconds.
- * @param usual for a missing parameter: ISO 8601, returned unchanged
+ * A time (ISO 8601) or an age (`7d`), returned as ISO 8601 with milliseconds; `usual` where it is not given.
  * @throws TidemarkError `usage`
  */
 export function timeIn(query: URLSearchParams, name: string, usual: string, now: number): string {
@@ -118,8 +120,8 @@ export function timeIn(query: URLSearchParams, name: string, usual: string, now:
 }
 
 /**
- * The period between the references `from` and `to`, as `choosePeriod` of the command line reads them, in the history of `sources`.
- * @param usual the beginning if it is left out: ISO 8601
+ * The period between the references `from` and `to` in the history of `sources`, read as on the command line (`choosePeriod`).
+ * @param usual its beginning without `from`: ISO 8601
  * @throws TidemarkError `usage` for any other text
  */
 export function periodIn(
@@ -145,20 +147,16 @@ export function periodIn(
   return choosePeriod(mirror, { since: given('from') ?? usual, until: given('to'), sources }, now);
 }
 
-/** Those of a parameter's values that are named; empty if none is. @throws TidemarkError `usage` */
+/** The values of a parameter, in the order of `known`. @throws TidemarkError `usage` for an unknown one */
 export function valuesIn<T extends string>(query: URLSearchParams, name: string, known: readonly T[]): T[] {
   const asked = new Set<string>(query.getAll(name).filter((text) => text !== ''));
   const unknown = [...asked.difference(new Set<string>(known))][0];
   if (unknown === undefined) return known.filter((value) => asked.has(value));
-  const near = suggest(unknown, known);
-  throw new TidemarkError(
-    'usage',
-    `there is no ${name} ${nameText(unknown)}${near === undefined ? '' : `; did you mean ${near}?`}`,
-    { hint: `${name} is one of ${known.join(', ')}` },
-  );
+  const message = `there is no ${name} ${nameText(unknown)}${didYouMean(suggest(unknown, known))}`;
+  throw new TidemarkError('usage', message, { hint: `${name} is one of ${known.join(', ')}` });
 }
 
-/** One of the sources, or all. @throws TidemarkError `reference_unknown` */
+/** The sources that are named; all if none is. @throws TidemarkError `reference_unknown` */
 export function sourcesIn(query: URLSearchParams, known: readonly string[]): readonly string[] {
   const asked = query.getAll('source').filter((name) => name !== '');
   if (asked.length === 0) return known;
@@ -168,20 +166,20 @@ export function sourcesIn(query: URLSearchParams, known: readonly string[]): rea
   });
 }
 
-/** The source of a page; null for all, and where there is no other. @throws TidemarkError `usage` */
+/** The source of a page; null for all, and if there is only one. @throws TidemarkError `usage` */
 export function sourceIn(query: URLSearchParams, known: readonly string[]): string | null {
   const [source = null] = valuesIn(withOne(query, 'source'), 'source', known);
   return known.length < 2 ? null : source;
 }
 
-// The body: read only once it is known who asks, and up to a limit.
+// The body.
 
-/** No request of ours is larger. */
+/** More than any request of ours. */
 const MAX_BODY_BYTES = 16 * 1024;
 
 /**
- * The body as text; empty if there is none. From the socket itself: a length may be missing, or untrue.
- * @throws Refusal 413 for one that is too large, 400 for one that ends early
+ * The body as text; empty if there is none. It is read from the socket up to a limit, as `Content-Length` may be missing or wrong.
+ * @throws Refusal 413 for a body that is too large, 400 for one that ends early
  */
 export async function requestText(context: Context): Promise<string> {
   const { incoming } = context.env as HttpBindings;
@@ -189,14 +187,14 @@ export async function requestText(context: Context): Promise<string> {
   const chunks: Uint8Array[] = [];
   let received = 0;
   try {
-    // Not to be destroyed when the loop ends early: the refusal still has to be sent on the same socket.
+    // Not destroyed when the loop ends early: the refusal is sent on the same socket.
     for await (const chunk of incoming.iterator({ destroyOnReturn: false }) as AsyncIterable<Uint8Array>) {
       received += chunk.byteLength;
       if (received > MAX_BODY_BYTES) throw tooLarge();
       chunks.push(chunk);
     }
   } catch (error) {
-    // Anything else is a socket that went away in the middle: the caller's affair, no defect.
+    // Anything else means that the client closed the connection: no defect of ours.
     throw error instanceof Refusal
       ? error
       : new Refusal(400, 'usage', 'the request ended early', 'send all of it');
@@ -209,8 +207,8 @@ function tooLarge(): Refusal {
 }
 
 /**
- * A path of this server and nothing else, as a browser reads it: it drops tabs and line ends, takes `\\` for `/`, and
- * `//host` for another place, also after `/.`.
+ * The text if it is a path of this server, else `/`. Browsers drop tabs and line ends, read `\\` as `/`, and take `//host` for another
+ * server, also after `/.`.
  */
 export function localPath(text: string | undefined): string {
   if (text === undefined || !text.startsWith('/') || /[\\\p{Cc}]/u.test(text)) return '/';
@@ -220,12 +218,12 @@ export function localPath(text: string | undefined): string {
   return `${url.pathname}${url.search}${url.hash}`;
 }
 
-// Refusals: a code to decide on, one line for a person, and a hint.
+// Refusals.
 
-/** A refusal with its HTTP status. */
+/** An error with the HTTP status of its answer. */
 export class Refusal extends TidemarkError {
   readonly httpStatus: number;
-  /** Of a page, where the message is the reason below it. */
+  /** Heading of the page, with the message below it; null makes the message the heading. */
   readonly heading: string | null;
   readonly headers: Readonly<Record<string, string>>;
 
@@ -267,7 +265,7 @@ const STATUS: Partial<Record<ErrorCode, number>> = {
   read_only: 503,
 };
 
-/** Any thrown value as a refusal, without these secrets; the details of unexpected errors are only logged. */
+/** Any thrown value as a refusal, with the secrets masked; the details of unexpected errors are only logged. */
 export function asRefusal(thrown: unknown, secrets: readonly Secret[] = []): Refusal {
   if (thrown instanceof Refusal) return thrown;
   const error = asTidemarkError(thrown);
@@ -279,7 +277,7 @@ export function asRefusal(thrown: unknown, secrets: readonly Secret[] = []): Ref
       'the answer could not be made',
       'the log of the daemon has the reason',
     );
-  // Records and history may be intact where only what people recorded was changed.
+  // If only entries of people contradict the audit log, records and history may be intact.
   const isDamaged = error.code === 'mirror_corrupt' && !(error instanceof AuditLogContradicted);
   const heading = isDamaged ? 'The mirror is damaged' : null;
   const message = maskedMessage(error.message, secrets);
@@ -294,7 +292,7 @@ export function refusalDocument({ code, message, hint }: Refusal): object {
   return { error: { code, message, hint: hint === undefined || hint === '' ? null : hint } };
 }
 
-/** A document as the command line prints it: nothing in it acts on a terminal. */
+/** A JSON document; as on the command line, control characters in it are escaped. */
 export function json(context: Context, document: object, status = 200, headers = {}): Response {
   const text = escapeForTerminal(JSON.stringify(document));
   return context.body(text, status as 200, { 'Content-Type': 'application/json', ...headers });
@@ -307,16 +305,16 @@ const STRICT: Readonly<Record<string, string>> = {
   'Cross-Origin-Opener-Policy': 'same-origin',
   'Cross-Origin-Resource-Policy': 'same-origin',
   'Permissions-Policy': 'camera=(), geolocation=(), microphone=()',
-  // Nothing to other sites. With `no-referrer` our own forms would hide their origin, as those of a foreign page may.
+  // With `no-referrer`, our own forms would not send their origin, and would look like those of other sites.
   'Referrer-Policy': 'same-origin',
   'X-Content-Type-Options': 'nosniff',
   'X-Frame-Options': 'DENY',
 };
 
-/** Of what is not a page: nothing in it may load, run or be framed. */
+/** The policy of all answers but pages: nothing may load, run or be framed. */
 const NO_CONTENT_POLICY = "default-src 'none'; frame-ancestors 'none'";
 
-/** Sets those that the answer does not set itself. */
+/** Sets the strict headers; an answer may have its own content policy. */
 export function withStrictHeaders(headers: Headers): void {
   for (const [name, value] of Object.entries(STRICT)) headers.set(name, value);
   if (!headers.has('Content-Security-Policy')) headers.set('Content-Security-Policy', NO_CONTENT_POLICY);

@@ -1,18 +1,18 @@
-/** Counts runs as they end: the mirror forgets old ones, a counter must not. */
+/** Counts runs as they end: retention drops old runs from the mirror, but a counter must not decrease. */
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
+import { CHANGES } from './changes.ts';
 
 export interface RunTotals {
   readonly runs: readonly { readonly source: string; readonly outcome: string; readonly count: number }[];
   readonly changes: readonly { readonly source: string; readonly change: string; readonly count: number }[];
 }
 
-/** Runs between two scrapes that are counted; earlier ones are lost to the counters. */
+/** Runs that are counted between two scrapes at most; of more, the earlier ones are not. */
 const RUNS_READ = 1_000;
-export const CHANGES = ['added', 'changed', 'removed'] as const;
 
 export class RunCounter {
-  /** ISO 8601: runs that ended before are none of this daemon's life. */
+  /** ISO 8601, when the daemon started: earlier runs do not count. */
   readonly #since: string;
   #countedUpTo = 0;
   readonly #runs = new Map<string, { source: string; outcome: string; count: number }>();
@@ -22,14 +22,14 @@ export class RunCounter {
     this.#since = since;
   }
 
-  /** Takes in what ended since the last call. One run is under way at a time, so they end in the order of their numbers. */
+  /** Counts the runs that ended since the last call. Runs do not overlap, so they end in the order of their numbers. */
   read(mirror: Mirror): RunTotals {
     const newest = mirror.runs.list({ limit: 1 })[0]?.run ?? 0;
-    // The mirror was replaced: the numbers of its runs start again.
+    // With lower numbers, the mirror was replaced.
     if (newest < this.#countedUpTo) this.#countedUpTo = 0;
     const limit = this.#countedUpTo === 0 ? RUNS_READ : Math.min(newest - this.#countedUpTo, RUNS_READ);
-    const unseen = limit === 0 ? [] : mirror.runs.list({ limit }).reverse();
-    for (const run of unseen) {
+    const latest = limit === 0 ? [] : mirror.runs.list({ limit }).reverse();
+    for (const run of latest) {
       if (run.outcome === ('running' as string)) continue;
       if (run.run > this.#countedUpTo) this.#count(run);
       this.#countedUpTo = Math.max(this.#countedUpTo, run.run);

@@ -111,17 +111,12 @@ function cellsHtml(found: readonly CellOverview[], { now }: FleetPageFacts): Htm
     found.length > SHOWN
       ? markup`<p class="faint">${plural(found.length - SHOWN, 'more cell')}: search for them.</p>`
       : NOTHING;
-  return section('cells', 'Cells', NOTHING, tableHtml('Cells', columns, rows), more);
+  return section('cells', 'Cells', tableHtml('Cells', columns, rows), more);
 }
 
 function workersHtml({ workers, now }: FleetPageFacts): Html {
   if (workers.length === 0)
-    return section(
-      'workers',
-      'Workers',
-      NOTHING,
-      emptyHtml('No worker.', 'Start one with `tidemark fleet work`.'),
-    );
+    return section('workers', 'Workers', emptyHtml('No worker.', 'Start one with `tidemark fleet work`.'));
   const rows = workers.map((worker) => [
     nameHtml(worker.name),
     worker.host,
@@ -138,5 +133,5 @@ function workersHtml({ workers, now }: FleetPageFacts): Html {
     { head: '' },
     { head: 'Heard of' },
   ];
-  return section('workers', 'Workers', NOTHING, tableHtml('Workers', columns, rows));
+  return section('workers', 'Workers', tableHtml('Workers', columns, rows));
 }

@@ -355,7 +355,9 @@ describe('drift', () => {
     expect(wordsOf(marked).includes('--keep-accepted --apply')).toBe(false);
     query.set('keep_accepted', 'on');
     const kept = await page(`/restore?${query.toString()}`);
-    expect(kept).toContain('left</span> 1 batch export: /paused accepted by Ada (token@dashboard)');
+    expect(kept).toContain(
+      'left</span> 1 batch export (Events → BigQuery): /paused accepted by Ada (token@dashboard)',
+    );
     expect(kept).not.toContain('accepted as drift, and');
     expect(box(kept)).toContain(' checked');
     const [other] = found.filter(({ kind }) => kind === 'organizations');
