@@ -1,4 +1,5 @@
 /** What the parts that answer questions see of the living daemon. */
+import { compareTexts } from '../catalog/order.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
@@ -63,7 +64,7 @@ export function createView(parts: DaemonParts): DaemonView {
         const left = source === undefined ? null : leftOfHour(source, { beside: rateLogBeside, clock });
         return left === null ? stats : { ...stats, leftThisHour: left };
       }),
-    problems: () => parts.problems().toSorted((a, b) => (a.since < b.since ? -1 : a.since > b.since ? 1 : 0)),
+    problems: () => parts.problems().toSorted((a, b) => compareTexts(a.since, b.since)),
     request: (name, sources, how = {}) => {
       const { sources: configured, rateLogBeside: beside } = config();
       const asked = { name, sources, how };

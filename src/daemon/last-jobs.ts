@@ -1,4 +1,5 @@
 /** The latest ended job of each name and source, found by an index. */
+import { compareTexts } from '../catalog/order.ts';
 import type { JobName, JobRow } from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { summaryOf } from './jobs/summaries.ts';
@@ -62,8 +63,8 @@ export function withUnwritten(jobs: LastJobs, unwritten: readonly JobRow[]): Las
       const known = written.find((each) => isSame(each, row));
       return row.name === name && (known === undefined || known.startedAt <= row.startedAt);
     });
-    return [...written.filter((row) => !newer.some((each) => isSame(each, row))), ...newer].toSorted(
-      (a, b) => ((a.source ?? '') < (b.source ?? '') ? -1 : 1),
+    return [...written.filter((row) => !newer.some((each) => isSame(each, row))), ...newer].toSorted((a, b) =>
+      compareTexts(a.source ?? '', b.source ?? ''),
     );
   };
   return {

@@ -17,7 +17,7 @@ import { METRICS } from '../../src/daemon/http/metrics.ts';
 import type { ObservedMirror } from '../../src/daemon/jobs/observers.ts';
 import { backupWork } from '../../src/daemon/jobs/job-table.ts';
 import { Deliveries } from '../../src/daemon/notices/deliveries.ts';
-import { createNoticeObserver } from '../../src/daemon/notices/notice-observer.ts';
+import { NoticeObserver } from '../../src/daemon/notices/notice-observer.ts';
 import { fiveAnswers } from '../../src/daemon/health/status-answers.ts';
 import { knownProblems } from '../../src/daemon/health/verified.ts';
 import { Rig } from './rig.ts';
@@ -72,7 +72,7 @@ async function failing(
     send: (_channel, { event }) => Promise.resolve(void sent.push(event)),
   });
   const observers = ({ view, owner, context }: ObservedMirror) => [
-    createNoticeObserver({
+    new NoticeObserver({
       ...{ clock: rig.clock, log: silentLogger, view, owner, context, deliveries },
       config: () => view().config(),
     }),

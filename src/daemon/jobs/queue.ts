@@ -4,6 +4,7 @@
  * twice is queued once.
  */
 import type { RequestStats } from '../../api/request-stats.ts';
+import { compareTexts } from '../../catalog/order.ts';
 import type { ScheduleName } from '../../config/config.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
@@ -113,7 +114,7 @@ export class JobQueue {
     const requests = this.#waiting.filter(isRequest);
     const others = this.#waiting
       .filter((each) => !isRequest(each))
-      .sort((one, other) => (rank(one) === rank(other) ? 0 : rank(one) < rank(other) ? -1 : 1));
+      .sort((one, other) => compareTexts(rank(one), rank(other)));
     const ordered: QueueEntry[] = [];
     let inARow = this.#requestsInARow;
     for (const request of requests) {

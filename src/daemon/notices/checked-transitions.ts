@@ -1,4 +1,4 @@
-/** Transitions that no job shows: overdue syncs and backups, interrupted restores, and sources that were removed. */
+/** Transitions that regular checks find, not jobs: overdue syncs and backups, interrupted restores, and sources that were removed. */
 import { whoText } from '../../core/actor.ts';
 import { isoTime } from '../../core/clock.ts';
 import { resumeHint } from '../../core/hints.ts';
@@ -10,9 +10,11 @@ import { type latestUnfinished, unendedText } from '../../mirror/unfinished-rest
 import type { Freshness } from '../health/freshness.ts';
 import type { HealthReason } from '../health/reason.ts';
 import { behindText, hangingSyncHint, syncText } from '../health/waits.ts';
-import { noticeOf, span, subjectName } from './message.ts';
+import { namedNotice, span } from './message.ts';
 import { isCutShortMark, markedSubject, usualEnd } from './perhaps-open.ts';
 import {
+  ended,
+  followsDamage,
   heldSinceText,
   isOverBy,
   NO_TRANSITION,
@@ -21,26 +23,29 @@ import {
   type Transition,
 } from './run-transitions.ts';
 
-/** Channels to which it was reported from memory: the mirror has no delivery for them. */
+/** Channels to which the state was reported while the mirror could not be written: the mirror has no delivery for them. */
 export function reportedToOf({ detail: { reportedTo } }: NoticeState): readonly string[] {
   return Array.isArray(reportedTo) ? reportedTo.map(String) : [];
 }
 
 // Subject `backup`: `overdue` while health says so, which knows when a backup was due. If its cause is reported, `follows` is that event.
 
+/** The event that reports the cause of an overdue backup. */
 export type BackupCause = NonNullable<HealthReason['follows']>;
 
+/** The subject of a failed backup, which `transitions.ts` opens and ends too. */
 export const FAILED_BACKUP = 'job:backup';
 
 /** The subjects that are open while the cause is reported. */
 const CAUSES: Readonly<Record<BackupCause, string>> = { sync_overdue: 'fresh', backup_failed: FAILED_BACKUP };
 
-export function reportedCause(told: NoticeState | undefined): BackupCause | null {
-  const follows = told?.detail['follows'];
+/** The cause of an overdue backup that was reported before it; null for none. */
+export function reportedCause(reported: NoticeState | undefined): BackupCause | null {
+  const follows = reported?.detail['follows'];
   return follows === 'sync_overdue' || follows === 'backup_failed' ? follows : null;
 }
 
-/** What is reported of the cause and is not over. @param states all of the mirror */
+/** The reported problems of the cause that are not over. @param states all of the mirror */
 export function openCauses(
   states: readonly NoticeState[],
   cause: BackupCause | undefined,
@@ -50,51 +55,47 @@ export function openCauses(
   return open.map(({ source, subject }) => ({ event: cause, source, subject }));
 }
 
-/** @param lagging targets whose newest backup is older than allowed, though another target has a newer one */
+/** No backup is overdue any more. @param lagging targets whose newest backup is older than allowed, though another target has a newer one */
 export function onTimeTransition(at: string, lagging: readonly string[]): Transition {
-  const of = { at, source: '', subject: 'backup', event: 'backup_on_time' } as const;
-  const what =
+  const title =
     lagging.length === 0
       ? 'no backup is overdue any more'
       : `there is a new backup, but ${lagging.join(', ')} still ${lagging.length === 1 ? 'lacks' : 'lack'} one`;
-  const onTime = noticeOf(of, { severity: 'low', title: `${subjectName('')}: ${what}`, job: 'backup' });
-  return { states: [], cleared: [{ source: '', subject: 'backup' }], notices: [onTime] };
+  return ended({ at, source: '', subject: 'backup', event: 'backup_on_time' }, { title, job: 'backup' });
 }
 
-/** @param before the reported state */
+/** A backup is overdue. @param before the reported state */
 export function backupTransition(
   { message, hint }: HealthReason,
   follows: BackupCause | null,
   at: string,
   before?: NoticeState,
 ): Transition {
-  const of = { at, source: '', subject: 'backup' };
-  const title = `${subjectName('')}: ${message}`;
-  const late = noticeOf({ ...of, event: 'backup_overdue' }, { severity: 'high', title, hint, job: 'backup' });
+  const subject = { source: '', subject: 'backup' };
+  const late = namedNotice(
+    { at, ...subject, event: 'backup_overdue' },
+    { severity: 'high', title: message, hint, job: 'backup' },
+  );
   const reportedTo = before === undefined ? [] : reportedToOf(before);
   const detail = {
     ...(follows === null ? {} : { follows }),
     ...(reportedTo.length === 0 ? {} : { reportedTo: [...reportedTo] }),
   };
-  const state = { source: '', subject: 'backup', state: 'overdue', since: before?.since ?? at, detail };
+  const state = { ...subject, state: 'overdue', since: before?.since ?? at, detail };
   return { states: [state], cleared: [], notices: [late] };
 }
 
-// Subject `job:backup`, which `transitions.ts` opens and ends too.
-
-export function backupRecovered({ since, detail }: NoticeState, at: string, line: string): Transition {
-  const of = { at, source: '', subject: FAILED_BACKUP };
-  const recovered = noticeOf(
-    { ...of, event: 'backup_recovered' },
+/** Nothing is left of a failed backup. @param line why */
+export function backupRecovered(before: NoticeState, at: string, line: string): Transition {
+  return ended(
+    { at, source: '', subject: FAILED_BACKUP, event: 'backup_recovered' },
     {
-      severity: 'low',
-      title: `${subjectName('')}: no backup is lacking any more`,
-      lines: [line, `it had failed since ${since}`],
+      title: 'no backup is lacking any more',
+      lines: [line, `it had failed since ${before.since}`],
       job: 'backup',
-      follows: detail['follows'] === 'verify_failed' ? 'verify_failed' : null,
+      follows: followsDamage(before),
     },
   );
-  return { states: [], cleared: [{ source: '', subject: FAILED_BACKUP }], notices: [recovered] };
 }
 
 /** How an interrupted restore ended. */
@@ -110,11 +111,12 @@ function restoreEnd({ restores }: Mirror, restore: number): string {
 
 // Subject `restore`: `interrupted` while the latest restore of a source has not ended and no process applies it.
 
-/** The latest restore of a source that has not ended; null for none. */
+/** The latest restore of a source that has not ended; its `row` is null for none. */
 export interface UnfinishedRestore extends ReturnType<typeof latestUnfinished> {
   readonly source: string;
 }
 
+/** A restore was interrupted, or is no longer. @param states those of the source */
 export function restoreTransition(
   mirror: Mirror,
   states: readonly NoticeState[],
@@ -124,23 +126,18 @@ export function restoreTransition(
   const before = stateOf(states, source, 'restore');
   const known = before === undefined ? null : Number(before.detail['restore']);
   if (known === (row?.restore ?? null)) return NO_TRANSITION;
-  const of = { at, source, subject: 'restore' };
-  const name = subjectName(source);
+  const key = { at, source, subject: 'restore' };
   if (row === null) {
-    const title = `${name}: restore ${known ?? 0} is no longer interrupted`;
+    const title = `restore ${known ?? 0} is no longer interrupted`;
     const lines = [restoreEnd(mirror, known ?? 0)];
-    const over = noticeOf(
-      { ...of, event: 'restore_settled' },
-      { severity: 'low', title, lines, restore: known },
-    );
-    return { states: [], cleared: [{ source, subject: 'restore' }], notices: [over] };
+    return ended({ ...key, event: 'restore_settled' }, { title, lines, restore: known });
   }
   const { restore, startedAt } = row;
-  const interrupted = noticeOf(
-    { ...of, event: 'restore_interrupted' },
+  const interrupted = namedNotice(
+    { ...key, event: 'restore_interrupted' },
     {
       severity: 'high',
-      title: `${name}: ${unendedText(`restore ${restore}`, row)}`,
+      title: unendedText(`restore ${restore}`, row),
       lines: [`it began at ${startedAt}, by ${whoText(row)}`, 'the service may be restored only in part'],
       hint: resumeHint(restore, owner),
       restore,
@@ -150,11 +147,11 @@ export function restoreTransition(
   return { states: [state], cleared: [], notices: [interrupted] };
 }
 
-// Transitions by time. Subject `fresh`: `overdue` while no sync was complete for longer than the schedule allows. Where the sync that
-// just failed was reported, or removals that are held and alone keep syncs from being complete, `follows` is that event: a channel
-// that has it gets no second notice of the same matter.
+// Subject `fresh`: `overdue` while no sync was complete for longer than the schedule allows. `follows` is the event that has reported the
+// cause (a sync that failed just now, or held removals that alone keep syncs from being complete): a channel that has that event gets no
+// second notice.
 
-/** A failure, or an incomplete sync, that was reported no longer ago than this is the same event: the next check of what is overdue may come this much later. */
+/** A sync that failed, or was incomplete, no longer ago than this is the cause: the check of what is overdue may come this much later. */
 const JUST_MS = 2 * 60_000;
 
 type RunEvent = 'run_failed' | 'key_refused' | 'run_partial';
@@ -165,14 +162,14 @@ const RUN_EVENTS: Partial<Record<string, RunEvent>> = {
   partial: 'run_partial',
 };
 
-/** The event by which a sync was reported as failed or incomplete just now; null for none. */
+/** The event that has just reported a sync as failed or incomplete; null for none. */
 function justFailed(states: readonly NoticeState[], source: string, nowMs: number): RunEvent | null {
   const run = stateOf(states, source, 'run');
   if (run === undefined || nowMs - Date.parse(run.since) > JUST_MS) return null;
   return RUN_EVENTS[run.state] ?? null;
 }
 
-/** The reported removals that alone keep the source's syncs from being complete: nothing else is wrong, and one has read all in time. */
+/** The reported removals, if they alone keep the source's syncs from being complete: nothing else is wrong, and one has read all in time. */
 function heldAlone(
   states: readonly NoticeState[],
   { source, readAt = null, allowedMs }: Pick<Freshness, 'source' | 'readAt' | 'allowedMs'>,
@@ -184,6 +181,7 @@ function heldAlone(
     : undefined;
 }
 
+/** A sync is overdue, or no longer. @param states those of the source */
 export function freshnessTransition(
   states: readonly NoticeState[],
   { source, completeAt, expectedSince, allowedMs, readAt = null, ...work }: Freshness,
@@ -194,7 +192,7 @@ export function freshnessTransition(
   const isOverdue = oldMs > allowedMs;
   const followed = followedCause(before);
   const held = heldAlone(states, { source, readAt, allowedMs }, nowMs);
-  // What was reported has ended, and still no sync was complete.
+  // The cause that was reported has ended, and still no sync was complete.
   const isLeft =
     isOverdue &&
     (followed === 'removals_held'
@@ -202,26 +200,22 @@ export function freshnessTransition(
       : followed !== null && stateOf(states, source, 'run') === undefined);
   if (isOverdue === (before !== undefined) && !isLeft) return NO_TRANSITION;
   const at = new Date(nowMs).toISOString();
-  const of = { at, source, subject: 'fresh' };
-  const name = subjectName(source);
+  const subject = { source, subject: 'fresh' };
   if (!isOverdue) {
     const since = before?.since ?? at;
-    // Otherwise more is allowed than before: by another schedule.
+    // If not complete, another schedule allows more time than the one before.
     const isComplete = completeAt !== null && Date.parse(completeAt) >= Date.parse(since);
     const last = completeAt === null ? 'no sync was complete yet' : `the last one ended at ${completeAt}`;
-    const title = isComplete ? 'a sync was complete again' : 'no sync is overdue any more';
     const why = isComplete ? '' : `, the schedule allows ${span(allowedMs)}`;
-    const onTime = noticeOf(
-      { ...of, event: 'sync_on_time' },
+    return ended(
+      { at, ...subject, event: 'sync_on_time' },
       {
-        severity: 'low',
-        title: `${name}: ${title}`,
+        title: isComplete ? 'a sync was complete again' : 'no sync is overdue any more',
         lines: [`${last}${why}; one was overdue since ${since}`],
         job: 'sync',
         follows: followed,
       },
     );
-    return { states: [], cleared: [{ source, subject: 'fresh' }], notices: [onTime] };
   }
   const { sync = null } = work;
   const why =
@@ -230,11 +224,11 @@ export function freshnessTransition(
       : [heldSinceText(held)];
   const [age, allowed] = durationBeyond(oldMs, allowedMs, span);
   const follows = held === undefined ? justFailed(states, source, nowMs) : 'removals_held';
-  const overdue = noticeOf(
-    { ...of, event: 'sync_overdue' },
+  const overdue = namedNotice(
+    { at, ...subject, event: 'sync_overdue' },
     {
       severity: 'high',
-      title: `${name}: no complete sync ${completeAt === null ? 'yet' : `for ${age}`}`,
+      title: `no complete sync ${completeAt === null ? 'yet' : `for ${age}`}`,
       lines: [
         completeAt === null ? `expected since ${expectedSince}` : `the last one ended at ${completeAt}`,
         `the schedule allows ${completeAt === null ? span(allowedMs) : allowed}`,
@@ -247,23 +241,16 @@ export function freshnessTransition(
         `\`tidemark status --source ${source}\` shows what is stale and why`,
     },
   );
-  return {
-    states: [
-      {
-        ...{ source, subject: 'fresh', state: 'overdue', since: isoTime(nowMs - oldMs + allowedMs) },
-        detail: {
-          ...(follows === null ? {} : { follows }),
-          ...(before === undefined ? {} : { reportedTo: [...reportedToOf(before)] }),
-        },
-      },
-    ],
-    cleared: [],
-    notices: [overdue],
+  const detail = {
+    ...(follows === null ? {} : { follows }),
+    ...(before === undefined ? {} : { reportedTo: [...reportedToOf(before)] }),
   };
+  const since = isoTime(nowMs - oldMs + allowedMs);
+  return { states: [{ ...subject, state: 'overdue', since, detail }], cleared: [], notices: [overdue] };
 }
 
 /**
- * Ends what was reported of failed and incomplete syncs where a command has made a complete one since.
+ * Ends the problem of failed and incomplete syncs if a command has made a complete one since.
  * @param at ISO 8601
  * @param goneOf the lists of a source that its last complete run lacks, since what they belonged to is gone
  */
@@ -278,17 +265,17 @@ export function completeTransition(
   return runRecovered(before, { at, source, run: null, completeAt, gone: goneOf(source) });
 }
 
-function followedCause(told: NoticeState | undefined): LateCause | null {
-  const follows = told?.detail['follows'];
+function followedCause(reported: NoticeState | undefined): LateCause | null {
+  const follows = reported?.detail['follows'];
   if (follows === 'removals_held') return follows;
   return Object.values(RUN_EVENTS).find((event) => event === follows) ?? null;
 }
 
-// Sources that are configured no longer: no job comes any more that would end what was reported of them.
+// Sources that are no longer configured: no job comes any more that would end their problems.
 
 /**
  * Ends all these states, with one notice for each incident that they may have opened.
- * @param wasReported whether anything of that subject was ever sent: of a daemon that was killed, every subject is marked
+ * @param wasReported whether a notice of that subject was ever sent: after a daemon was killed, every subject is marked
  */
 export function removedTransition(
   states: readonly NoticeState[],
@@ -299,37 +286,39 @@ export function removedTransition(
     if (state.subject === 'schema' || state.state === 'ok') return false;
     return !isCutShortMark(state) || wasReported({ source: state.source, subject: markedSubject(state) });
   });
-  const matters = Map.groupBy(open, (state) => {
+  const incidents = Map.groupBy(open, (state) => {
     const subject = markedSubject(state);
     return JSON.stringify([state.source, subject.startsWith('drift:') ? 'drift' : subject]);
   });
   return {
     states: [],
     cleared: states.map(({ source, subject }) => ({ source, subject })),
-    notices: [...matters].map(([key, all]) => {
+    notices: [...incidents].map(([key, all]) => {
       const [source, subject] = JSON.parse(key) as [string, string];
-      const told = all.filter((state) => markedSubject(state) === state.subject);
-      return removedNotice({ at, source, subject }, (told[0] ?? all[0])?.since ?? at, told.length === 0);
+      const reported = all.find((state) => markedSubject(state) === state.subject);
+      const since = (reported ?? all[0])?.since ?? at;
+      return removedNotice({ at, source, subject }, since, reported === undefined);
     }),
   };
 }
 
 /**
- * @param since ISO 8601: when it was reported
- * @param isAssumed true where nobody knows whether it was
+ * The end of a problem of a source that is no longer configured.
+ * @param since when the problem was reported, ISO 8601
+ * @param isAssumed true if nobody knows whether it was
  */
 export function removedNotice(
-  of: { readonly at: string; readonly source: string; readonly subject: string },
+  key: Pick<Notice, 'at' | 'source' | 'subject'>,
   since: string,
   isAssumed = false,
 ): Notice {
-  return noticeOf(
-    { ...of, event: 'source_removed' },
+  return namedNotice(
+    { ...key, event: 'source_removed' },
     {
       severity: 'low',
-      title: `${subjectName(of.source)}: the source is no longer configured`,
+      title: 'the source is no longer configured',
       lines: [`what was reported at ${since} is closed: nothing is synced any more, and the mirror is kept`],
-      job: usualEnd(of.subject).job,
+      job: usualEnd(key.subject).job,
       isAssumed,
     },
   );

@@ -1,9 +1,10 @@
 /**
- * Sends what is pending in the outboxes of all mirrors: one queue per channel, oldest first, so that a failing receiver
- * does not delay other channels. With several sources, events are sent in groups (`groups.ts`). No lock is held while
- * something is sent. A message with several events is written to a file before it is sent, and its result before
- * the mirrors know: a process that is killed sends it again under the same id, or not at all.
+ * Sends what is pending in the outboxes of all mirrors: one queue per channel, oldest first, so that a failing receiver does not delay
+ * other channels. With several sources, events are sent in groups (`groups.ts`). No lock is held while a message is sent. A message with
+ * several events is written to a file before it is sent, and its result is written there before the mirrors: if the process is killed,
+ * the message is sent again under the same id, or not at all.
  */
+import { compareTexts } from '../../catalog/order.ts';
 import type { ChannelConfig } from '../../config/channels.ts';
 import { IMPROVEMENTS } from '../../config/notice-events.ts';
 import { type Clock, isoTime, realPause } from '../../core/clock.ts';
@@ -27,15 +28,15 @@ import { incidentKey, leftOpen, messageOf, noticeId, sourceOf, subjectName } fro
 import { Outbox, type OutboxOptions } from './outbox.ts';
 import type { Send } from './sending.ts';
 
-/** From the notice on: what could not be delivered in a day is not news. */
+/** How long after the event a notice is tried: after a day, it is no news any more. */
 const RETRY_FOR_MS = 24 * 3_600_000;
 const FIRST_WAIT_MS = 15_000;
 const LONGEST_WAIT_MS = 30 * 60_000;
 const SHORTEST_WAIT_MS = 1_000;
-/** Longer waits come from a clock that was set back: an hour is the longest interval of a group. */
+/** A longer wait comes from a clock that was set back: the longest interval of a group is an hour. */
 const LONGEST_DUE_MS = 2 * 3_600_000;
 const MINUTE_MS = 60_000;
-/** Mirrors that are written without a pause. */
+/** The number of mirrors that are written without a pause. */
 const WRITTEN_AT_ONCE = 5;
 
 interface DeliveriesOptions {
@@ -56,7 +57,7 @@ interface DeliveriesOptions {
   readonly send: Send;
 }
 
-/** Wait after that many failed attempts, milliseconds: random up to a doubling bound (full jitter), at least a second. @internal */
+/** The wait after this many failed attempts, milliseconds: random up to a doubling bound (full jitter), at least a second. @internal */
 export function waitAfter(attempts: number, random: number): number {
   const bound = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** (attempts - 1));
   return Math.max(SHORTEST_WAIT_MS, Math.round(random * bound));
@@ -64,11 +65,11 @@ export function waitAfter(attempts: number, random: number): number {
 
 interface ChannelState extends KeptState {
   isBusy: boolean;
-  /** Ids of messages that this process tried in vain. */
+  /** Ids of messages that this process could not deliver. */
   tried: Set<string>;
-  /** Until when a channel whose receiver does not answer is left alone, epoch milliseconds. */
+  /** Until when nothing is sent because the receiver did not answer, epoch milliseconds. */
   silentUntil: number;
-  /** When it sent what it did within the last minute, epoch milliseconds. */
+  /** When messages were sent within the last minute, epoch milliseconds. */
   sentAt: number[];
 }
 
@@ -80,7 +81,7 @@ interface PendingDelivery {
 
 /** What a channel could send next. */
 interface Candidate {
-  /** Of its message; null before that was begun. */
+  /** Of its message; null for a draft. */
   readonly id: string | null;
   readonly dueAt: number;
   /** ISO 8601: the oldest goes first. */
@@ -105,7 +106,7 @@ export class Deliveries {
     this.#options = options;
   }
 
-  /** The outbox of a mirror, whose notices are sent until `remove`. */
+  /** Makes the outbox of a mirror, whose notices are sent until `remove`. */
   add(options: Pick<OutboxOptions, 'owner' | 'mirror' | 'openWriter' | 'log'>): Outbox {
     const { clock } = this.#options;
     const outbox = new Outbox({ ...options, clock, onChange: () => (this.#due = null) });
@@ -114,7 +115,7 @@ export class Deliveries {
     return outbox;
   }
 
-  /** What is pending in its mirror stays there. */
+  /** Sends nothing of this outbox any more; what is pending stays in its mirror. */
   remove(outbox: Outbox): void {
     const key = outbox.owner ?? '';
     if (this.#outboxes.get(key) === outbox) this.#outboxes.delete(key);
@@ -122,9 +123,9 @@ export class Deliveries {
   }
 
   /**
-   * Sends what is due. Resolves when everything was tried and recorded; a channel that is still busy with an earlier
-   * call is not started twice. Errors of receivers are never thrown.
-   * @param isLast true to wait for no further events
+   * Sends what is due. Resolves when everything was tried and recorded; a channel that is still busy with an earlier call is not
+   * started twice. Never throws errors of receivers.
+   * @param isLast true to send also what waits for further events
    */
   async deliverDue(signal: AbortSignal, { isLast = false } = {}): Promise<void> {
     const ends = AbortSignal.any([signal, this.#closing.signal]);
@@ -140,10 +141,7 @@ export class Deliveries {
     await this.#write();
   }
 
-  /**
-   * When there is something to do for which that mirror's observer is to be woken, epoch milliseconds; null for nothing.
-   * Channels at work do not count.
-   */
+  /** When that mirror's observer is to be woken, epoch milliseconds; null if nothing is to be sent. Channels at work do not count. */
   nextDueAt(outbox: Outbox): number | null {
     const now = this.#options.clock.now();
     const channels = this.#options.channels();
@@ -156,7 +154,7 @@ export class Deliveries {
     return at - now > LONGEST_DUE_MS ? now : at;
   }
 
-  /** Stops deliveries under way, without counting them as attempts, and stores which notices were delivered. */
+  /** Stops deliveries under way, which do not count as attempts, and stores which notices were delivered. */
   async close(): Promise<void> {
     this.#closing.abort(new Error('closed'));
     await Promise.allSettled(this.#works);
@@ -182,13 +180,17 @@ export class Deliveries {
     return state;
   }
 
+  #channel(name: string): ChannelConfig | undefined {
+    return this.#options.channels().find((channel) => channel.name === name);
+  }
+
   #dueTimes(now: number): Map<string, number> {
     const due = new Map<string, number>();
     const [anyMirror] = this.#outboxes.keys();
     for (const name of this.#namesPending()) {
       const state = this.#stateOf(name);
       if (state.isBusy) continue;
-      const channel = this.#options.channels().find((each) => each.name === name);
+      const channel = this.#channel(name);
       const freeAt = channel === undefined ? now : this.#freeAt(channel, state, now);
       for (const { dueAt, mirror } of this.#candidates(name, state, channel, now)) {
         const woken = this.#outboxes.has(mirror) ? mirror : anyMirror;
@@ -203,7 +205,7 @@ export class Deliveries {
   #freeAt({ perMinute }: ChannelConfig, state: ChannelState, now: number): number {
     state.sentAt = state.sentAt.filter((at) => Math.abs(now - at) < MINUTE_MS);
     const first = perMinute === 0 ? undefined : state.sentAt.at(-perMinute);
-    // A clock that stepped back must not silence a channel for longer.
+    // If the clock was set back, the channel must not be silent for longer.
     const silentUntil = state.silentUntil - now > LONGEST_WAIT_MS ? now : state.silentUntil;
     return Math.max(silentUntil, first === undefined ? now : first + MINUTE_MS);
   }
@@ -212,16 +214,14 @@ export class Deliveries {
     return channel?.group === true && this.#options.times() !== null;
   }
 
-  /** Of a channel, without what is being sent, oldest first. */
+  /** The pending deliveries of a channel that are in no message yet, oldest first. */
   #openOf(name: string, state: ChannelState): PendingDelivery[] {
     const begun = new Set(state.sending.flatMap(({ events }) => events.map(eventKey)));
     return this.#allPending()
       .filter(
         ({ mirror, delivery }) => delivery.channel === name && !begun.has(eventKey({ mirror, ...delivery })),
       )
-      .sort((a, b) =>
-        a.delivery.about.at < b.delivery.about.at ? -1 : a.delivery.about.at > b.delivery.about.at ? 1 : 0,
-      );
+      .sort((a, b) => compareTexts(a.delivery.about.at, b.delivery.about.at));
   }
 
   /** What a channel could send, oldest first. */
@@ -234,24 +234,20 @@ export class Deliveries {
     const open = this.#openOf(name, state);
     const again = state.sending.filter(({ isSent }) => !isSent).map(candidateOf);
     const fresh = this.#isGrouped(channel)
-      ? this.#draftCandidates(
-          state,
-          open.map((each) => this.#eventOf(each)),
-          channel,
-          now,
-        )
-      : open.map(({ mirror, delivery }) => candidateOf(this.#single(mirror, delivery)));
-    return [...again, ...fresh].sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0));
+      ? this.#draftCandidates(state, open, channel, now)
+      : open.map((pending) => candidateOf(this.#single(pending)));
+    return [...again, ...fresh].sort((a, b) => compareTexts(a.at, b.at));
   }
 
   #draftCandidates(
     state: ChannelState,
-    events: readonly PendingEvent[],
+    open: readonly PendingDelivery[],
     channel: ChannelConfig,
     now: number,
   ): Candidate[] {
     const times = this.#options.times() ?? { waitMs: 0, intervalMs: 0 };
     this.#forgetSources(state, now);
+    const events = open.map((pending) => this.#eventOf(pending));
     return draftsOf(state.groups, events, channel).map((draft) => ({
       id: null,
       dueAt: draftDueAt(draft, times),
@@ -261,7 +257,7 @@ export class Deliveries {
     }));
   }
 
-  /** Sources that are configured no longer have no events any more, once their end was reported. */
+  /** Removes from the groups the sources that are no longer configured, once their end was reported: they have no more events. */
   #forgetSources(state: ChannelState, now: number): void {
     const names = new Set(
       ['', ...this.#options.sources().map(({ name }) => name)].map((name) => subjectName(name)),
@@ -304,9 +300,10 @@ export class Deliveries {
     };
   }
 
-  /** A single delivery: its mirror knows how often it was tried. */
-  #single(mirror: string, delivery: Delivery): Sending {
-    const event = this.#eventOf({ mirror, delivery });
+  /** The message of a single event: its mirror knows how often it was tried. */
+  #single(pending: PendingDelivery): Sending {
+    const { delivery } = pending;
+    const event = this.#eventOf(pending);
     return {
       id: event.id,
       events: [event],
@@ -318,13 +315,13 @@ export class Deliveries {
     };
   }
 
-  /** One after the other until nothing is due, with what came to be pending meanwhile. */
+  /** Sends one message after the other until nothing is due, with those that became pending meanwhile. */
   async #deliver(name: string, state: ChannelState, signal: AbortSignal, isLast: boolean): Promise<void> {
     const tried = new Set<string>();
     try {
       this.#markSent(name, state);
       while (!signal.aborted) {
-        const channel = this.#options.channels().find((each) => each.name === name);
+        const channel = this.#channel(name);
         if (channel === undefined) {
           this.#giveUpAll(name, state);
           return;
@@ -336,17 +333,17 @@ export class Deliveries {
         await this.#attempt(channel, state, sending, signal);
       }
     } finally {
-      // Here and not when the promise is looked at: what comes to be pending from now on needs a new start.
+      // Not in a later callback of the promise: what becomes pending from now on needs a new start.
       state.isBusy = false;
       this.#due = null;
     }
   }
 
-  /** What ended while its first message waited. */
+  /** Drops problems that ended while their first message waited. */
   #dropOver(channel: ChannelConfig, state: ChannelState): void {
     if (!this.#isGrouped(channel)) return;
     const open = this.#openOf(channel.name, state);
-    const events = open.map((each) => this.#eventOf(each));
+    const events = open.map((pending) => this.#eventOf(pending));
     const over = new Set(overBeforeSent(state.groups, events, channel).map(eventKey));
     const givenUpAt = isoTime(this.#options.clock.now());
     for (const { mirror, delivery } of open) {
@@ -360,11 +357,11 @@ export class Deliveries {
     }
   }
 
-  /** @param tried what is not due any more, where everything else is; null where the times count */
+  /** The next message to send. @param tried ids of messages that were just tried: all others are sent, due or not; null if due times count */
   #next(channel: ChannelConfig, state: ChannelState, tried: ReadonlySet<string> | null): Sending | null {
     const now = this.#options.clock.now();
     if (this.#freeAt(channel, state, now) > now) return null;
-    // What an earlier process tried is due at once: why it failed is not known, and the end of it must not go first.
+    // A message that an earlier process tried is due at once: why it failed is not known, and the end of its problem must not go first.
     const isDue = ({ id, dueAt }: Candidate): boolean =>
       tried === null
         ? dueAt <= now || dueAt - now > LONGEST_DUE_MS || (id !== null && !state.tried.has(id))
@@ -393,7 +390,7 @@ export class Deliveries {
     try {
       await send(channel, message, signal);
     } catch (thrown) {
-      // Ended from outside: that does not count as an attempt.
+      // Stopped by the caller: that does not count as an attempt.
       if (signal.aborted) return;
       this.#failed(channel, state, { ...sending, attempts }, asTidemarkError(thrown), facts);
       return;
@@ -408,12 +405,11 @@ export class Deliveries {
         this.#giveUpBefore(channel.name, state, event);
   }
 
-  /** What the receiver refused of a matter whose end it took: sent after that, it would open again what is over. */
+  /** Drops what the receiver refused of a problem whose end it accepted: sent after the end, it would open the problem again. */
   #giveUpBefore(name: string, state: ChannelState, { mirror, about: end }: PendingEvent): void {
-    const isOver = (each: PendingDelivery | PendingEvent): boolean => {
-      const about = 'delivery' in each ? each.delivery.about : each.about;
-      const { source, subject, at } = about;
-      return each.mirror === mirror && source === end.source && subject === end.subject && at < end.at;
+    const isOver = (own: Pick<PendingEvent, 'mirror' | 'about'>): boolean => {
+      const { source, subject, at } = own.about;
+      return own.mirror === mirror && source === end.source && subject === end.subject && at < end.at;
     };
     const given = state.sending.filter(({ isSent, events }) => !isSent && events.every(isOver));
     if (given.length > 0) {
@@ -422,10 +418,10 @@ export class Deliveries {
     }
     const left = new Set(state.sending.flatMap(({ events }) => events.map(eventKey)));
     const givenUpAt = isoTime(this.#options.clock.now());
-    for (const each of this.#allPending()) {
-      const { delivery } = each;
-      if (delivery.channel !== name || !isOver(each) || left.has(eventKey({ mirror, ...delivery }))) continue;
-      const { notice, about, attempts, error } = delivery;
+    for (const { mirror: own, delivery } of this.#allPending()) {
+      const { notice, about, attempts, error, channel } = delivery;
+      if (channel !== name || !isOver({ mirror: own, about }) || left.has(eventKey({ mirror, notice })))
+        continue;
       this.#options.log.warn(
         { channel: name, notice, event: about.event, attempts },
         `dropped a notice that was rejected, as its end was delivered${error === null ? '' : `: ${error}`}`,
@@ -457,7 +453,7 @@ export class Deliveries {
       waitAfter(attempts, random()),
       Math.min(error.retryAfterMs ?? 0, LONGEST_WAIT_MS),
     );
-    // A receiver that refuses one message may take the next; one that does not answer will not.
+    // A receiver that refuses one message may accept the next; one that does not answer will not.
     if (error.isRetryable) state.silentUntil = now + waitMs;
     const failed = { ...facts, code: error.code };
     if (attempts === 1)
@@ -468,7 +464,7 @@ export class Deliveries {
       state.sending = state.sending.map((each) => (each.id === sending.id ? next : each));
       this.#save();
     }
-    // Of a message about many sources, only that it waits: health counts them.
+    // Of a message about many sources, only one event is marked later on: health counts those that wait.
     const marked = attempts === 1 ? next : { ...next, events: events.slice(0, 1) };
     this.#mark(marked, channel.name, {
       attempts,
@@ -477,7 +473,7 @@ export class Deliveries {
     });
   }
 
-  /** The message has come to its end: that is written down before the mirrors are. */
+  /** The message was delivered or given up: that is written to the file before the mirrors. */
   #end(state: ChannelState, sending: Sending): void {
     if (!state.sending.some(({ id }) => id === sending.id)) return;
     state.sending = state.sending.map((each) => (each.id === sending.id ? sending : each));
@@ -500,7 +496,7 @@ export class Deliveries {
     void this.#write();
   }
 
-  /** What an earlier process delivered, and could not write into all mirrors. */
+  /** Marks what an earlier process delivered and could not store in all mirrors. */
   #markSent(name: string, state: ChannelState): void {
     const now = this.#options.clock.now();
     for (const sending of state.sending) {
@@ -515,10 +511,10 @@ export class Deliveries {
       const delivery = outbox
         ?.pending()
         .find(
-          (each) =>
-            each.notice === notice &&
-            each.channel === channel &&
-            noticeId(notice, each.about, outbox.owner) === id,
+          (pending) =>
+            pending.notice === notice &&
+            pending.channel === channel &&
+            noticeId(notice, pending.about, outbox.owner) === id,
         );
       if (delivery !== undefined) outbox?.mark(delivery, news);
     }
@@ -526,7 +522,7 @@ export class Deliveries {
     void this.#write();
   }
 
-  /** Each mirror as soon as it can be written: one that is held delays no other. */
+  /** Writes each mirror as soon as it can be written: one that is held delays no other. */
   async #write(): Promise<void> {
     const writing: Promise<void>[] = [];
     for (const outbox of this.#outboxes.values()) {
@@ -538,7 +534,7 @@ export class Deliveries {
     this.#forgetSent();
   }
 
-  /** Forgets what all mirrors know, and what they will never know. */
+  /** Removes sent messages that all mirrors know of, and those so old that a mirror will never know. */
   #forgetSent(): void {
     const oldest = this.#options.clock.now() - 2 * RETRY_FOR_MS;
     const isKnown = ({ events }: Sending): boolean =>
@@ -581,7 +577,7 @@ export class Deliveries {
     try {
       writeKept(path, Object.fromEntries(kept));
     } catch (error) {
-      // Notices of a full disk are sent even so; only after a kill they may come twice.
+      // Notices are sent although the disk is full; only after a kill they may come twice.
       this.#options.log.warn({ code: asTidemarkError(error).code }, asTidemarkError(error).message);
     }
   }
@@ -595,7 +591,6 @@ function eventKey({ mirror, notice }: { readonly mirror: string; readonly notice
   return `${notice} ${mirror}`;
 }
 
-/** Of a message that was begun. */
 function candidateOf(sending: Sending): Candidate {
   const [first] = sending.events;
   return {

@@ -2,6 +2,7 @@
  * Through which channels and pings nothing is sent, since a secret of theirs is missing. What counts is the environment of
  * the process that sends: the daemon, or the last call of `daemon --once`, writes it down for the others.
  */
+import { compareTexts } from '../../catalog/order.ts';
 import type { Config } from '../../config/config.ts';
 import { localTime, plural } from '../../core/wording.ts';
 import type { ChannelRow } from '../../mirror/daemon-store.ts';
@@ -27,7 +28,7 @@ export function channelRows(config: Channels, readBy: ChannelRow['readBy']): Cha
     ...(config.pings.length === 0 ? [] : [{ channel: 'pings', problem: ofPings.join('; ') || null }]),
   ]
     .map((row) => ({ ...row, readBy, fileHash: config.fileHash }))
-    .sort((a, b) => (a.channel < b.channel ? -1 : 1));
+    .sort((a, b) => compareTexts(a.channel, b.channel));
 }
 
 /** By the environment of this process. */

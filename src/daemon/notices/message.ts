@@ -1,7 +1,4 @@
-/**
- * Notices: their content as stored in the mirror, and the message that a channel gets, without findings below its
- * severity and safe to display.
- */
+/** Notices: their content as the mirror stores it, and the message made of it for a channel: safe to display, without findings below its severity. */
 import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
 import { IMPROVEMENTS, type NoticeEvent, type TemplateValues } from '../../config/notice-events.ts';
 import { withConfigOption, withSource } from '../../core/hints.ts';
@@ -15,19 +12,19 @@ import { CONTRADICTED } from '../../report/drift-document.ts';
 import { escapeControlCharacters } from '../../core/escape-control.ts';
 
 export interface Message extends NoticeContent {
-  /** The same for every attempt and every channel; of no other notice, of no other mirror. */
+  /** The same for every attempt and every channel; unique over all notices and mirrors. */
   readonly id: string;
   readonly event: string;
   readonly at: string;
   /** Empty for the mirror as a whole. */
   readonly source: string;
-  /** What it is about, e.g. `run` or `drift`: with the source, the same for what gets worse and what ends it. */
+  /** What it is about, such as `run` or `drift`: a problem and its end have the same source and subject. */
   readonly subject: string;
   /** Where the dashboard shows more; null where no public address is configured. */
   readonly link: string | null;
   /** Findings that `findings` does not name. */
   readonly more: number;
-  /** Keys of the incidents that it opens or ends: one, but where it ends what was opened by source. */
+  /** Keys of the incidents that it opens or ends: several only where a group ends incidents of single sources. */
   readonly incidents: readonly string[];
   /** Of a message about several sources; null for one about a single event. */
   readonly group: MessageGroup | null;
@@ -37,19 +34,20 @@ export interface Message extends NoticeContent {
 interface MessageGroup {
   /** The same for all messages of the group: the key of its incident. */
   readonly key: string;
-  /** All sources that it ever was about. */
+  /** All sources that were ever in it. */
   readonly sources: readonly string[];
-  /** Those of them that are not as they should be, after this message. */
+  /** The sources whose problem is still open after this message. */
   readonly failing: readonly string[];
   /** What this message reports, oldest first. */
   readonly events: readonly Message[];
 }
 
 /**
+ * The message that a channel with this threshold gets for a notice.
  * @param notice its number in the mirror
- * @param publicUrl of the dashboard, without a slash at its end
- * @param owner the only source of the mirror, where each source has its own: it stands for the mirror as a whole
- * @param only the only source that is configured: the title names it, whatever mirror it is in
+ * @param publicUrl of the dashboard, without a trailing slash
+ * @param owner with a mirror per source, the source of the mirror: the message names it for the mirror as a whole
+ * @param only the only configured source: the title names it in place of the mirror
  */
 export function messageOf(
   notice: number,
@@ -85,7 +83,7 @@ export function messageOf(
   };
 }
 
-/** The message, with the configuration file in the commands that it advises. @param file undefined for the usual place */
+/** The message, with `--config FILE` in the commands that it advises. @param file undefined for the default path */
 export function withConfigFile(message: Message, file: string | undefined): Message {
   if (file === undefined) return message;
   const { hint, lines, group } = message;
@@ -104,31 +102,28 @@ function pageOf({ run, restore, job }: NoticeContent): string {
   return job === 'drift' ? '/drift' : '/';
 }
 
-/** What a notice is about: the source of the mirror, where it is about all of a mirror that is one source's. */
+/** The source of a notice; for a notice about a whole mirror that belongs to one source, that source. */
 export function sourceOf({ source }: Pick<Notice, 'source'>, owner: string | null): string {
   return source === '' ? (owner ?? '') : source;
 }
 
-/** The same for every attempt and every channel. */
+/** The id of a notice's message: the same for every attempt and every channel. */
 export function noticeId(notice: number, about: Notice, owner: string | null): string {
   const { at, subject, event } = about;
   return shortHash([notice, at, sourceOf(about, owner), subject, event]);
 }
 
-/** Of what identifies a message: 32 hexadecimal digits. */
+/** A hash of the parts: 32 hexadecimal digits. */
 export function shortHash(parts: readonly (string | number)[]): string {
   return hash('sha256', JSON.stringify(parts), 'hex').slice(0, 32);
 }
 
-/** The key of an incident: the same for what got worse and for what ends it. */
+/** The key of an incident: the same for the notice that opens it and the one that ends it. */
 export function incidentKey(source: string, subject: string): string {
   return `tidemark/${subjectName(source)}/${subject}`;
 }
 
-/**
- * How severe what stays open of its subject is after a notice, of what a channel with this threshold gets; null where
- * all of it is as it should be.
- */
+/** The severity of what stays open after a notice, for a channel with this threshold; null if nothing does. */
 export function leftOpen(about: Notice, threshold: Severity): Severity | null {
   const content = contentOf(about);
   const { isResolved, severity } = shownOf(about, content, threshold, '');
@@ -153,7 +148,7 @@ function shownOf(about: Notice, content: NoticeContent, threshold: Severity, sou
     SEVERITIES.map((severity) => [severity, isReported(severity) ? all[severity] : 0]),
   ) as Record<Severity, number>;
   const findings = content.findings.filter(({ severity }) => isReported(severity));
-  // A notice that an earlier version stored does not have them.
+  // Missing in notices that an earlier version stored.
   const open = (content as Partial<NoticeContent>).stillOpen ?? null;
   const left =
     open === null ? [] : SEVERITIES.filter((severity) => isReported(severity) && open[severity] > 0);
@@ -163,7 +158,7 @@ function shownOf(about: Notice, content: NoticeContent, threshold: Severity, sou
       : `; ${formatInteger(left.reduce((sum, severity) => sum + open[severity], 0))} still open (${countsText(open, left)})`;
   return {
     severity: worst(left.length > 0 ? left : reported),
-    // All that is reported to this channel has ended, whatever else is open.
+    // Everything that this channel is told of has ended, whatever else is open.
     isResolved: content.isResolved || (open !== null && left.length === 0),
     severities,
     count,
@@ -176,7 +171,7 @@ function shownOf(about: Notice, content: NoticeContent, threshold: Severity, sou
 
 /** `: 2 accepted, 11 gone`; empty if none of these was accepted. */
 function acceptedText(content: NoticeContent, reported: readonly Severity[], count: number): string {
-  // A notice that an earlier version stored does not have it.
+  // Missing in notices that an earlier version stored.
   const known = (content as Partial<NoticeContent>).accepted ?? null;
   const accepted =
     known === null ? 0 : reported.reduce((sum, severity) => sum + known.severities[severity], 0);
@@ -203,7 +198,7 @@ function driftWords(event: string, count: number): string {
   return `${findings} ${event === 'drift_changed' ? 'changed again' : count === 1 ? 'is no longer open' : 'are no longer open'}`;
 }
 
-/** The details below the title, a line each: the findings too. */
+/** The details below the title, one line each, findings included. */
 export function linesOf({ lines, findings, more }: Message): string[] {
   return [
     ...lines,
@@ -212,13 +207,13 @@ export function linesOf({ lines, findings, more }: Message): string[] {
   ];
 }
 
-/** The same as one text; the title where it says all. */
+/** The lines as one text; the title if there are none. */
 export function textOf(message: Message): string {
   const lines = linesOf(message);
   return lines.length === 0 ? message.title : lines.join('\n');
 }
 
-/** People are not named, by intent: their level says how much it matters. */
+/** One line for a finding. It never names a person: their level says how much it matters. */
 export function findingLine(finding: FindingSummary): string {
   const { severity, kind, id, name, level, in: within, change, path, place = path, reopened } = finding;
   const where = within === undefined ? '' : ` in ${within}`;
@@ -295,7 +290,7 @@ function eventDocument(message: Message): object {
   };
 }
 
-/** What a template may name. */
+/** The values of the placeholders of a template. */
 export function templateValues(message: Message): TemplateValues {
   const { error, severities, count, run } = message;
   const number = (value: number | null | undefined): string =>
@@ -323,47 +318,47 @@ export function templateValues(message: Message): TemplateValues {
   };
 }
 
-/** Findings that a notice names; the rest is only counted. */
+/** The most findings that a notice names; the others are counted. */
 export const NAMED_IN_NOTICE = 20;
-/** Lines of a notice about anything else. */
+/** The most lines of a notice; the others are counted. */
 const LINES_IN_NOTICE = 10;
 
 export interface AcceptedFindings {
   readonly severities: Readonly<Record<Severity, number>>;
-  /** True where all others differ no more; false where some may be ignored by a rule. */
+  /** True if none of the others differs any more; false if a rule may ignore some of them. */
   readonly areOthersGone: boolean;
 }
 
 interface NoticeContent {
-  /** How much it matters. Of drift: the worst finding; where some are no longer open, the worst that still is. */
+  /** Of drift: that of the worst finding; if some are no longer open, of the worst that still is. */
   readonly severity: Severity;
   /** One line. */
   readonly title: string;
   readonly lines: readonly string[];
-  /** What to do about it; null if no action is needed. */
+  /** What to do about it; null if nothing has to be done. */
   readonly hint: string | null;
   readonly job: JobName | null;
   readonly run: number | null;
   readonly restore: number | null;
   readonly error: { readonly code: string | null; readonly message: string } | null;
-  /** Findings, collections, removals or problems; null for what is not counted. */
+  /** The number of findings, collections, removals or problems; null where nothing is counted. */
   readonly count: number | null;
-  /** All findings that it reports, by severity; null for other events than drift. */
+  /** Numbers of all findings that it reports; null for other events than drift. */
   readonly severities: Readonly<Record<Severity, number>> | null;
-  /** Findings that stay open after those that it reports as ended, by severity; null for other events. */
+  /** Of an end of drift: numbers of the findings that stay open; null for other events. */
   readonly stillOpen: Readonly<Record<Severity, number>> | null;
-  /** Which of those that it reports as ended were accepted; null for other events. */
+  /** Of an end of drift: how many of these findings were accepted; null for other events. */
   readonly accepted: AcceptedFindings | null;
-  /** Of an end of drift: since when the oldest finding that it reports as ended was open, ISO 8601; null for other events. */
+  /** Of an end of drift: since when the oldest of these findings was open, ISO 8601; null for other events. */
   readonly since: string | null;
-  /** The worst of them, at most `NAMED_IN_NOTICE`. */
+  /** The worst findings, at most `NAMED_IN_NOTICE`. */
   readonly findings: readonly FindingSummary[];
-  /** True where what it is about is as it should be again: it ends an incident. */
+  /** True if the problem is over: it ends an incident. */
   readonly isResolved: boolean;
-  /** True for the end of something that was perhaps never reported: it goes to programs, to people only where `isForPeople`. */
+  /** True for the end of a problem that was perhaps never reported: it goes to programs, and to people only if `isForPeople`. */
   readonly isAssumed: boolean;
   readonly isForPeople: boolean;
-  /** The event that has reported its cause: who gets that one does not get this; null for none. */
+  /** The event that reported its cause: a channel that has that event does not get this notice. Null for none. */
   readonly follows: NoticeEvent | null;
 }
 
@@ -385,22 +380,21 @@ const EMPTY: Omit<NoticeContent, 'severity' | 'title' | 'isResolved'> = {
   follows: null,
 };
 
-interface NoticeOf {
-  readonly at: string;
-  /** Empty for the mirror as a whole. */
-  readonly source: string;
-  readonly subject: string;
-  readonly event: NoticeEvent;
+/** What a notice is about, when, and its event. An empty `source` is the mirror as a whole. */
+export type NoticeKey = Pick<Notice, 'at' | 'source' | 'subject'> & { readonly event: NoticeEvent };
+
+type Given = Pick<NoticeContent, 'severity' | 'title'> & Partial<NoticeContent>;
+
+/** A notice as the mirror stores it; what is not given is empty. Lines beyond the limit are counted in a last one. */
+export function noticeOf(key: NoticeKey, content: Given): Notice {
+  const isResolved = IMPROVEMENTS.has(key.event);
+  const whole = { ...EMPTY, isResolved, ...content, lines: cutLines(content.lines ?? []) };
+  return { ...key, content: whole as unknown as Notice['content'] };
 }
 
-/** A notice as the mirror keeps it. Lines beyond the limit are counted in a last one. */
-export function noticeOf(
-  of: NoticeOf,
-  content: Pick<NoticeContent, 'severity' | 'title'> & Partial<NoticeContent>,
-): Notice {
-  const isResolved = IMPROVEMENTS.has(of.event);
-  const whole = { ...EMPTY, isResolved, ...content, lines: cutLines(content.lines ?? []) };
-  return { ...of, content: whole as unknown as Notice['content'] };
+/** The same with the source (or `mirror`) before the title. */
+export function namedNotice(key: NoticeKey, content: Given): Notice {
+  return noticeOf(key, { ...content, title: `${subjectName(key.source)}: ${content.title}` });
 }
 
 function cutLines(lines: readonly string[]): readonly string[] {
@@ -408,7 +402,7 @@ function cutLines(lines: readonly string[]): readonly string[] {
   return [...lines.slice(0, LINES_IN_NOTICE - 1), `… and ${lines.length - LINES_IN_NOTICE + 1} more`];
 }
 
-/** Reads back what `noticeOf` wrote. */
+/** The content that `noticeOf` stored. */
 export function contentOf({
   content,
 }: {
@@ -417,17 +411,17 @@ export function contentOf({
   return content as unknown as NoticeContent;
 }
 
-// Short forms in notices: they are read on a telephone, not in a terminal.
+// Short forms: notices are read on a phone, not in a terminal.
 
-/** What a notice is about, before its colon. */
+/** The name of a source in a notice; of the mirror as a whole, `mirror`. */
 export function subjectName(source: string): string {
   return source === '' ? 'mirror' : source;
 }
 
-/** Names that one line holds. */
+/** The most names in one line. */
 const NAMES_IN_LINE = 10;
 
-/** The first of them, and how many there are besides. */
+/** The first of these names, and the number of the others. */
 export function firstNames(names: readonly string[]): string {
   const more = names.length - NAMES_IN_LINE;
   return more <= 0
@@ -435,7 +429,7 @@ export function firstNames(names: readonly string[]): string {
     : `${names.slice(0, NAMES_IN_LINE).join(', ')} and ${formatInteger(more)} more`;
 }
 
-/** `30 s`, `45 min`, `26 h`. */
+/** A duration: `30 s`, `45 min`, `26 h`. */
 export function span(ms: number): string {
   if (ms < 60_000) return `${Math.round(ms / 1000)} s`;
   const minutes = Math.round(ms / 60_000);

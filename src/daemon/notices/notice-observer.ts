@@ -1,5 +1,5 @@
 /**
- * Notifies people of jobs: notices of a job are stored under its lock, and sent after its release. If the mirror cannot be
+ * Notifies people of jobs: the notices of a job are stored under its lock, and sent after its release. If the mirror cannot be
  * written, a failure is still reported, once and immediately.
  */
 import { sourceLookup } from '../../state/held-names.ts';
@@ -54,26 +54,23 @@ const FIRST_CHECK_MS = 2 * 60_000;
 /** How long a catch-up sync after the daemon was down may take before its source is reported as overdue. */
 const CATCH_UP_MS = 15 * 60_000;
 
-/** Shortest wait for a message that was not taken. */
+/** Shortest wait before a message that was not accepted is sent again. */
 const SENT_AGAIN_MS = 1_000;
 /** Longest time between two checks that read the mirror. */
 const QUIET_MS = 60 * 60_000;
-/** The same where backups are made. */
+/** The same if backups are made. */
 const BACKUP_QUIET_MS = 10 * 60_000;
 
-/** How long a directory for backups may take to be listed: it may be on a network disk that hangs. */
+/** How long listing a backup directory may take: it may be on a network disk that hangs. */
 const DIRECTORY_WAIT_MS = 5_000;
 
 const CONTENT_KEYS = CONTENT_SUBJECTS.map((subject) => keyOf({ source: '' }, subject));
 
-/** Latest syncs that are searched for an earlier attempt. */
+/** The number of latest syncs that are searched for an earlier attempt. */
 const ATTEMPTS_READ = 5;
 
-export function createNoticeObserver(options: NoticeObserverOptions): JobObserver {
-  return new NotifyingObserver(options);
-}
-
-class NotifyingObserver implements JobObserver {
+/** The observer that notifies people of the jobs of one mirror. */
+export class NoticeObserver implements JobObserver {
   readonly name = 'notices';
   readonly #options: NoticeObserverOptions;
   readonly #notifier: Notifier;
@@ -82,25 +79,25 @@ class NotifyingObserver implements JobObserver {
   readonly #recorded = new WeakSet<JobRow>();
   /** States that were reported but could not be stored, by subject and source. */
   readonly #unwritten = new Map<string, NoticeState>();
-  /** What is reported of the mirror's contents, as of the last job that could be stored. */
+  /** The reported states of the mirror's contents, as of the last job that could be stored. */
   #ofContents: readonly NoticeState[] = [];
   /** State of the mirror's files at the last check. */
   #file = '';
-  /** True where what could not be stored is a sync that failed for a reason that a start would fail for. */
+  /** True if the last sync that could not be stored failed for a reason that would also make a start fail. */
   #isOfMachine = false;
-  /** True until it is written down that nobody knows what the daemon before has reported. */
+  /** True until the marks are stored for what the previous daemon may have reported. */
   #isAfterCut = false;
-  /** True until the end is stored of a start that failed, which was reported to each channel. */
+  /** True until the end of a failed start is stored, which was reported to each channel. */
   #isAfterFailedStart = false;
-  /** True where nothing else can have been reported. */
+  /** True if nothing but that start can have been reported. */
   #isStartAlone = false;
-  /** The configuration whose removed sources were looked for; null where one may have been reported since. */
+  /** The configuration for which removed sources were ended; null if a removed one may have been reported since. */
   #removedOf: Config | null = null;
-  /** True once the directories for backups were looked at before a sync. */
+  /** True once the backup directories were looked at before a sync. */
   #hasLooked = false;
-  /** True while a restore is applied, whose process may die without a trace, or was not looked for yet. */
+  /** True before the first check, and while a restore is applied: its process may die without a trace. */
   #isRestoring = true;
-  /** Until then no source becomes overdue and no backup, under this configuration: epoch milliseconds. */
+  /** Until when no sync or backup becomes overdue, epoch milliseconds, under this configuration. */
   #quiet: { readonly until: number; readonly config: Config } | null = null;
 
   constructor(options: NoticeObserverOptions) {
@@ -128,7 +125,7 @@ class NotifyingObserver implements JobObserver {
   hasUnwritten(): boolean {
     const isReported = this.#place.isOpen || this.#unwritten.size > 0;
     const { outbox } = this.#notifier;
-    // Without a channel nobody waits for the end of anything.
+    // Without a channel nobody waits for an end.
     const hasChannel = this.#options.config().notices.length > 0;
     return (
       this.#isAfterCut ||
@@ -136,10 +133,7 @@ class NotifyingObserver implements JobObserver {
     );
   }
 
-  /**
-   * Before the first sync: a mirror that is begun by mistake, or was begun so before and is in the place again, is reported at
-   * once, where a directory shows it.
-   */
+  /** Before the first sync: if a backup directory shows that the mirror was begun by mistake, that is reported at once. */
   async began({ row }: BegunJob, context: ObserverContext): Promise<void> {
     if (row.name !== 'sync' || this.#place.isBegunAnew) return;
     await this.#whereThere(context, async () => {
@@ -174,7 +168,7 @@ class NotifyingObserver implements JobObserver {
   async ended(ended: EndedJob, context: ObserverContext): Promise<void> {
     const { row } = ended;
     this.#quiet = null;
-    // It was running when its source was removed.
+    // The job was running when its source was removed.
     if (row.source !== null && !this.#isConfigured(row.source)) this.#removedOf = null;
     if (!this.#recorded.has(row)) this.#reportUnwritten(row, detailsOf(ended));
     this.#reportPlace();
@@ -187,7 +181,7 @@ class NotifyingObserver implements JobObserver {
     await this.#options.deliveries.deliverDue(context.signal);
   }
 
-  /** As at the end of a sync of the daemon's own: that is what was left out. */
+  /** As at the end of the daemon's own sync, which was left out. */
   async replaced(source: string, context: ObserverContext): Promise<void> {
     await this.#whereThere(context, async () => {
       const run = lastCompleteRun(this.#view().mirror(), source);
@@ -201,7 +195,7 @@ class NotifyingObserver implements JobObserver {
     });
   }
 
-  /** As at the end of a sync of the daemon's own. Read under the lock: one of its own may have come between. */
+  /** As at the end of the daemon's own syncs. They are read under the lock: one of the daemon may have come between. */
   async syncedByHand(source: string, after: number | null, context: ObserverContext): Promise<void> {
     await this.#whereThere(context, async () => {
       const ends = await this.#write((mirror) => {
@@ -242,7 +236,7 @@ class NotifyingObserver implements JobObserver {
       await deliveries.deliverDue(signal);
       if (outbox.pending().length === 0 && !outbox.hasUnwritten()) return;
       const waitMs = (deliveries.nextDueAt(outbox) ?? Number.POSITIVE_INFINITY) - clock.now();
-      // Its end is the caller's.
+      // If the signal ends the sleep, so does the loop.
       await clock.sleep(Math.max(SENT_AGAIN_MS, Math.min(waitMs, CHECK_MS)), signal).catch(() => undefined);
     }
   }
@@ -263,14 +257,14 @@ class NotifyingObserver implements JobObserver {
     const { clock, deliveries } = this.#options;
     const now = clock.now();
     this.#reportPlace();
-    // Also after the clock was set back.
+    // A check that is due much later: the clock was set back.
     const isCheckDue = now >= this.#checkAt || this.#checkAt - now > FIRST_CHECK_MS;
     if (isCheckDue) {
       this.#checkAt = now + CHECK_MS;
       // Commands record notices too.
       const file = mirrorFileState(this.#view().config().mirror);
       const isChanged = file !== this.#file;
-      if (file !== this.#file || !this.#notifier.outbox.isReadable()) this.#notifier.outbox.changed();
+      if (isChanged || !this.#notifier.outbox.isReadable()) this.#notifier.outbox.changed();
       this.#file = file;
       await this.#whereThere(context, () => this.#endRemoved());
       // A command may have made a complete run.
@@ -282,19 +276,19 @@ class NotifyingObserver implements JobObserver {
       });
     }
     const dueAt = deliveries.nextDueAt(this.#notifier.outbox);
-    // What was just found is due a moment after `now`.
+    // The notices that were just recorded are due a moment after `now`.
     if (dueAt !== null && dueAt <= clock.now()) await deliveries.deliverDue(context.signal);
   }
 
   close(): void {
     const { config } = this.#options;
-    // A start that fails for the same reason is the same incident, which is reported already.
+    // If the next start fails for the same reason, that is the same incident, which is reported already.
     const isReported = this.#isOfMachine && this.#unwritten.size > 0 && config().notices.length > 0;
     if (isReported && !this.#notifier.outbox.hasUnstored()) markFailedStart(config().mirror);
     this.#options.deliveries.remove(this.#notifier.outbox);
   }
 
-  /** Runs the work if there is a mirror: not before the first sync, nor while it is gone, which is reported separately. */
+  /** Does the work if there is a mirror: not before the first sync, nor while the mirror is gone, which is reported separately. */
   async #whereThere({ mirrorAccess }: ObserverContext, work: () => Promise<void>): Promise<void> {
     if (this.#options.view() === null || !mirrorAccess.isThere()) return;
     try {
@@ -306,7 +300,7 @@ class NotifyingObserver implements JobObserver {
 
   #view(): DaemonView {
     const view = this.#options.view();
-    if (view === null) throw new TidemarkError('internal', 'notices were asked for before the daemon lived');
+    if (view === null) throw new TidemarkError('internal', 'the daemon has not started yet');
     return view;
   }
 
@@ -316,7 +310,7 @@ class NotifyingObserver implements JobObserver {
       .configured.some(({ name }) => name === source);
   }
 
-  /** Ends what was reported of sources that left the configuration, of a mirror that has others. */
+  /** Ends the problems of sources that were removed from the configuration, in a mirror of several sources. */
   async #endRemoved(): Promise<void> {
     const config = this.#view().config();
     if (this.#options.owner !== null || this.#removedOf === config) return;
@@ -324,16 +318,16 @@ class NotifyingObserver implements JobObserver {
     this.#removedOf = config;
   }
 
-  /** Of these sources, or of all. @param isLast true where no check follows */
+  /** @param names the sources; all without @param isLast true if no check follows */
   async #checkFreshness(names?: readonly string[], isLast = false): Promise<void> {
     const now = this.#options.clock.now();
     const view = this.#view();
     const known = readFreshness(view, now, names);
     if (known === null) return;
-    const catchingUp = known.filter((each) => isCatchingUp(view, each, now));
-    const checked = known.filter((each) => !each.isFirstSyncAtWork && !catchingUp.includes(each));
+    const catchingUp = known.filter((source) => isCatchingUp(view, source, now));
+    const checked = known.filter((source) => !source.isFirstSyncAtWork && !catchingUp.includes(source));
     const config = view.config();
-    // What ends can wait for the next check: other notices must not wait for a sync with it.
+    // While a sync holds the mirror, an end is left to the next check: other notices must not wait with it.
     const isWriting = view.running().some(({ name }) => name === 'sync' || name === 'forget');
     const mayWait = isLast || names !== undefined || (!isWriting && writerOf(config.mirror) === null);
     await this.#notifier.checkFreshness(checked, mayWait);
@@ -341,16 +335,16 @@ class NotifyingObserver implements JobObserver {
     const overdueAt = known.map(({ completeAt, expectedSince, allowedMs }) => {
       return Date.parse(completeAt ?? expectedSince) + allowedMs;
     });
-    // A source that is overdue already may be mirrored by another process; a backup depends on more than time.
+    // A source that is overdue may be synced by another process at any time.
     const isOver = checked.length < known.length || overdueAt.some((at) => at < now);
-    // What the targets hold depends on others.
+    // Other programs change what the targets of backups hold.
     const hasFailed = stateOf(view.mirror().daemon.noticeStates(''), '', 'job:backup') !== undefined;
     const until = Math.min(...overdueAt, now + (config.backup === null ? QUIET_MS : BACKUP_QUIET_MS));
     this.#quiet = isOver || hasFailed || !mayWait ? null : { until, config };
     const { backup } = config;
     const { reasons } = backup === null ? { reasons: [] } : readHealthSnapshot(view, now).health;
     const overdue = reasons.find(({ code }) => code === 'backup_overdue') ?? null;
-    // One that is being made now will show, as will one that is queued only now, or that comes after a sync that catches up.
+    // Not overdue: a backup that is being made, was queued only now, or comes after a sync that catches up.
     const { isBeingMade, waits } = backupWork(view);
     const isComing =
       isBeingMade ||
@@ -368,7 +362,7 @@ class NotifyingObserver implements JobObserver {
     );
   }
 
-  /** What syncs by commands left since the last one of the daemon, as at the end of such a one; nothing where the mirror is held. */
+  /** Records the syncs that commands made since the daemon's last one, like its own; nothing while the mirror is held. */
   #reportByHand(): void {
     const view = this.#view();
     const mirror = view.mirror();
@@ -380,17 +374,17 @@ class NotifyingObserver implements JobObserver {
     const found = readUnfinished(this.#view());
     if (found === null) return;
     const { sources, isHeld } = found;
-    // Not waited for: other notices would wait with it. It is looked at again in a minute, and once the job has ended.
+    // Other notices would wait with the lock. Restores are checked again in a minute, and once the job has ended.
     this.#isRestoring = isHeld || sources.some(({ isAtWork }) => isAtWork);
     if (isHeld) return;
     await this.#notifier.checkRestores(sources);
   }
 
-  /** True if the last check shows that this one would find nothing. */
+  /** True if, by the last check, this one would find nothing. */
   #isQuiet(now: number): boolean {
     const quiet = this.#quiet;
     if (quiet === null || quiet.config !== this.#view().config()) return false;
-    // Also after the clock was set back.
+    // False after the clock was set back.
     return now <= quiet.until && quiet.until - now <= QUIET_MS;
   }
 
@@ -409,6 +403,7 @@ class NotifyingObserver implements JobObserver {
     if (view !== null) this.#place.report(view);
   }
 
+  /** Does work on the mirror open for writing; while the daemon stops, only if nobody holds the mirror. @throws TidemarkError */
   async #write<T>(work: (mirror: Mirror) => T): Promise<T> {
     const { mirrorAccess, signal } = this.#options.context();
     if (!signal.aborted) return await mirrorAccess.write('daemon notices', signal, work);
@@ -420,7 +415,7 @@ class NotifyingObserver implements JobObserver {
     return first.value;
   }
 
-  /** False where the mirror is held, or cannot be written. */
+  /** False if the mirror is held, or cannot be written. */
   #writeNow(work: (mirror: Mirror) => void): boolean {
     try {
       return this.#options.context().mirrorAccess.writeNow('daemon notices', null, work);
@@ -433,7 +428,7 @@ class NotifyingObserver implements JobObserver {
   /** Reports the failure of a job that could not be stored, unless it was reported before. */
   #reportUnwritten(row: JobRow, details: JobDetails): void {
     const { clock } = this.#options;
-    // That is reported separately.
+    // `#place` reports that.
     if (row.errorCode === 'mirror_missing' && isMirrorGone(this.#view())) return;
     const own = subjectOf(row);
     const unwritten = this.#unwrittenOf([keyOf(row, own), ...CONTENT_KEYS]);
@@ -442,8 +437,8 @@ class NotifyingObserver implements JobObserver {
       ...unwritten,
       ...stored.filter((state) => !this.#unwritten.has(keyOf(state, state.subject))),
     ];
-    const seen = { job: row, details, held: [], at: isoTime(clock.now()) };
-    const { states, notices } = transitionsOf(known, seen);
+    const observed = { job: row, details, held: [], at: isoTime(clock.now()) };
+    const { states, notices } = transitionsOf(known, observed);
     if (own === 'run') this.#isOfMachine = START_CODES.some((code) => code === row.errorCode);
     for (const state of states) {
       if (state.subject !== own && !isOfContents(state)) continue;
@@ -452,7 +447,7 @@ class NotifyingObserver implements JobObserver {
     }
   }
 
-  /** What a job that could be stored has reported of the same; none where the mirror cannot be read. */
+  /** The states of the subject that the mirror has; none if it cannot be read. */
   #storedOf({ source }: JobRow, subject: string): readonly NoticeState[] {
     try {
       const { daemon } = this.#view().mirror();
@@ -462,7 +457,7 @@ class NotifyingObserver implements JobObserver {
     }
   }
 
-  /** What was reported of the contents of a mirror ends once another one, or a backup of it, is in its place. */
+  /** If the mirror was replaced by another one, or by its backup, the reported problems of its contents are marked to be ended. */
   #markReplaced(mirror: Mirror): void {
     const reported = [...this.#unwrittenOf(CONTENT_KEYS), ...this.#ofContents];
     if (reported.length === 0) return;
@@ -473,7 +468,7 @@ class NotifyingObserver implements JobObserver {
     for (const key of CONTENT_KEYS) this.#unwritten.delete(key);
   }
 
-  /** What the daemon before may have reported from memory. */
+  /** The marks of what the previous daemon may have reported from memory. */
   #perhapsOpen(mirror: Mirror): NoticeState[] {
     if (!this.#isAfterCut) return [];
     const { sources, backup } = this.#view().config();
@@ -486,7 +481,7 @@ class NotifyingObserver implements JobObserver {
     const hasBackups = backup !== null || mirror.daemon.jobs({ name: 'backup', limit: 1 }).length > 0;
     return marks.filter((mark) => {
       const subject = markedSubject(mark);
-      // What this process has said of its file, it says the end of.
+      // This process itself reports the end of what it has reported of the file.
       if (subject === 'mirror') return !isCutShortMark(mark) || !this.#place.hasReported;
       return hasBackups || !OF_BACKUPS.includes(subject);
     });
@@ -529,10 +524,10 @@ function laggingTargets(view: DaemonView, now: number): readonly string[] {
 }
 
 function isOfContents({ subject }: NoticeState): boolean {
-  return CONTENT_SUBJECTS.some((each) => each === subject);
+  return CONTENT_SUBJECTS.some((ofContents) => ofContents === subject);
 }
 
-/** The subject that says whether such a job does its work. */
+/** The subject of a job: whether it can do its work. */
 function subjectOf({ name }: JobRow): string {
   return name === 'sync' ? 'run' : `job:${name}`;
 }
@@ -553,7 +548,7 @@ function isCatchingUp(
   now: number,
 ): boolean {
   const overdueAtMs = Date.parse(completeAt ?? expectedSince) + allowedMs;
-  // A run that was complete in time ends what was reported, whatever runs now.
+  // A run that was complete in time ends the problem, whatever runs now.
   if (now <= overdueAtMs || now - Date.parse(view.startedAt) >= CATCH_UP_MS) return false;
   const isUnderWay = [...view.running(), ...view.queued()].some(
     (job) => job.name === 'sync' && job.source === source,

@@ -12,7 +12,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import type { JobObserver, ObservedMirror } from '../jobs/observers.ts';
 import { Deliveries } from './deliveries.ts';
 import { type FailedStart, missedWork, notifyFailedStart } from './failed-start.ts';
-import { createNoticeObserver } from './notice-observer.ts';
+import { NoticeObserver } from './notice-observer.ts';
 import { createSend } from './sending.ts';
 import { requireAccepted } from './channels/shared.ts';
 
@@ -69,7 +69,7 @@ export function openNoticeService(options: NoticingOptions): NoticeService {
     observersOf: ({ view, owner, context }) => [
       // Without pings, no mirror is read for them.
       createPingObserver(pinger, sources, config().pings.length === 0 ? null : owner),
-      createNoticeObserver({ clock, log, view, owner, context, deliveries, config: () => view().config() }),
+      new NoticeObserver({ clock, log, view, owner, context, deliveries, config: () => view().config() }),
     ],
     startFailed: async (failed) => {
       const missed = missedWork(config(), failed);

@@ -1,5 +1,5 @@
 /** The daemon's notifier: changed states are stored with their notices in one transaction, and delivered afterwards. */
-import { type Scope, SEVERITIES } from '../../catalog/definition.ts';
+import { SEVERITIES } from '../../catalog/definition.ts';
 import type { ChannelConfig, ChannelType } from '../../config/channels.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import { compareSeverities } from '../../diff/severity.ts';
@@ -40,32 +40,42 @@ import { contentOf, driftTitle, sourceOf } from './message.ts';
 import type { Deliveries } from './deliveries.ts';
 import type { Outbox, OutboxOptions } from './outbox.ts';
 import { markedSubject, runOfBackup, settled, usualEnd } from './perhaps-open.ts';
-import { type JobDetails, type Transition, joined, NO_TRANSITION, stateOf } from './run-transitions.ts';
+import {
+  type JobDetails,
+  type JobObservation,
+  type Transition,
+  joined,
+  NO_TRANSITION,
+  stateOf,
+} from './run-transitions.ts';
 import { transitionsOf } from './transitions.ts';
 
+/** Its methods store changed states with their notices, send nothing, and return how many notices there are to send. */
 export interface Notifier {
   /**
-   * Stores the states that an ended job changed, in one transaction with the notices; sends nothing. The same job again
-   * changes nothing.
-   * @returns how many notices there are to send
+   * Stores the states that an ended job changed, in one transaction with the notices. The same job again changes nothing.
    * @throws TidemarkError if the mirror cannot be written: then nothing is reported until the next job
    */
   afterJob(job: JobRow, details?: JobDetails): Promise<number>;
   /**
-   * The same within a writer that is open already.
+   * The same with a writer that is open already.
    * @param assumed states that were reported but could not be stored
    */
   recordJob(mirror: Mirror, job: JobRow, details?: JobDetails, assumed?: readonly NoticeState[]): number;
   /**
-   * Checks whether a sync is overdue, or no longer; writes only changes. To be called regularly. That one is overdue does not wait
-   * for whoever has the mirror: the sync that is late may have it for hours. What cannot be written is remembered until it can be.
-   * @param mayWait false where an end that cannot be written now is left to the next check
+   * Checks whether a sync is overdue, or no longer; writes only changes. To be called regularly. If the mirror cannot be written, an
+   * overdue sync is reported all the same and remembered until it can be: the late sync may hold the mirror for hours.
+   * @param mayWait false to leave an end that cannot be written now to the next check
    */
   checkFreshness(sources: readonly Freshness[], mayWait?: boolean): Promise<number>;
-  /** Checks whether backups are overdue, or no longer, likewise. @param overdue why they are; null where they are not @param lagging targets whose newest backup is older than allowed */
+  /**
+   * The same of overdue backups.
+   * @param overdue why they are overdue; null if they are not
+   * @param lagging targets whose newest backup is older than allowed
+   */
   checkBackups(overdue: HealthReason | null, lagging?: readonly string[], mayWait?: boolean): Promise<number>;
   /**
-   * Ends what was reported of a failed backup once nothing is left of the failure, though no backup job of the daemon says so.
+   * Ends the problem of a failed backup once nothing is left of the failure, though no backup job of the daemon shows that.
    * @param isOver as `isBackupFailureOver`
    * @param line why it is over
    */
@@ -73,24 +83,23 @@ export interface Notifier {
   /** Checks whether a restore of these sources is interrupted. While one is applied, nothing changes for its source. */
   checkRestores(sources: readonly UnfinishedRestore[]): Promise<number>;
   /**
-   * Ends what was reported of sources that are configured no longer.
+   * Ends the problems of sources that are no longer configured.
    * @param isRemoved true for such a source; an empty name is the mirror as a whole
-   * @returns how many notices there are to send
    */
   endRemoved(isRemoved: (source: string) => boolean): Promise<number>;
-  /** True while overdue syncs or backups were reported that the mirror does not know of yet. */
+  /** True while overdue syncs or backups were reported that are not stored yet. */
   hasRemembered(): boolean;
   /** Where its notices wait for `Deliveries`. */
   readonly outbox: Outbox;
 }
 
 interface NotifierOptions extends Pick<OutboxOptions, 'owner' | 'mirror' | 'openWriter' | 'log'> {
-  /** A hint, with the backup to restore in place of `latest` where that may be of another mirror. */
+  /** A hint, with the backup to restore in place of `latest` if that may be of another mirror. */
   readonly nameBackup?: (hint: string) => string;
-  /** What the jobs reported while the mirror could not be written. */
+  /** The states that jobs reported while the mirror could not be written. */
   readonly unwritten?: () => readonly NoticeState[];
   readonly deliveries: Deliveries;
-  /** As `openWriter`, without waiting: false where the mirror cannot be written now. If left out, `openWriter` does not wait long. */
+  /** As `openWriter`, without waiting: false if the mirror cannot be written now. If left out, `openWriter` does not wait long. */
   readonly writeNow?: (work: (mirror: Mirror) => void) => boolean;
   /** Those of the configuration in force. */
   readonly channels: () => readonly ChannelConfig[];
@@ -135,7 +144,7 @@ export function createNotifier(options: NotifierOptions): Notifier {
       outbox.changed();
     }
   };
-  /** Of overdue syncs and backups, by source and subject: what was reported while the mirror could not be written. */
+  /** Overdue syncs and backups that were reported while the mirror could not be written, by source and subject. */
   const remembered = new Map<string, NoticeState>();
   const statesOf = (mirror: Mirror, source?: string): NoticeState[] => {
     const own = [...remembered.values()].filter((state) => source === undefined || state.source === source);
@@ -143,11 +152,11 @@ export function createNotifier(options: NotifierOptions): Notifier {
     return [...own, ...mirror.daemon.noticeStates(source).filter((state) => !isOwn(state))];
   };
   const allStates = (mirror: Mirror, source?: string): NoticeState[] => [
-    // What could not be written is newer.
+    // States that could not be written are newer.
     ...(options.unwritten?.() ?? []).filter((state) => source === undefined || state.source === source),
     ...statesOf(mirror, source),
   ];
-  /** The change together with what is remembered, which is in the mirror then. */
+  /** Stores the change together with all that is remembered. */
   const recordAll = (mirror: Mirror, change: Transition, channels: ChannelsOf): number => {
     const moved = new Set([...change.states, ...change.cleared].map(keyOf));
     const kept = [...remembered.values()].filter((state) => !moved.has(keyOf(state)));
@@ -159,16 +168,16 @@ export function createNotifier(options: NotifierOptions): Notifier {
   };
   const remember = (change: Transition, channels: ChannelsOf): number => {
     const mirror = options.mirror();
-    const told = change.notices.map((notice) => ({ notice, names: channels(notice, mirror) }));
+    const sent = change.notices.map((notice) => ({ notice, names: channels(notice, mirror) }));
     for (const state of change.states) {
-      const names = told.flatMap(({ notice, names: own }) => (keyOf(notice) === keyOf(state) ? own : []));
+      const names = sent.flatMap(({ notice, names: own }) => (keyOf(notice) === keyOf(state) ? own : []));
       const reportedTo = [...new Set([...reportedToOf(state), ...names])];
       remembered.set(keyOf(state), { ...state, detail: { ...state.detail, reportedTo } });
     }
-    for (const { notice, names } of told) outbox.addUnstored(notice, names);
-    return told.length;
+    for (const { notice, names } of sent) outbox.addUnstored(notice, names);
+    return sent.length;
   };
-  /** Of syncs or backups: what begins is reported at once, what ends waits for the mirror. */
+  /** Of overdue syncs or backups: a begin is reported at once, an end waits for the mirror. */
   const check = async (
     transition: (mirror: Mirror) => Transition,
     channels: ChannelsOf = channelsOf,
@@ -190,14 +199,24 @@ export function createNotifier(options: NotifierOptions): Notifier {
       outbox.changed();
     }
   };
-  /** Channels to which it was reported, from memory too. */
+  /** Channels to which a problem of the subject was reported, from memory too. */
   const reportedTo = (
     mirror: Mirror,
     { source, subject }: Pick<NoticeState, 'source' | 'subject'>,
   ): string[] => {
-    const told = stateOf(statesOf(mirror, source), source, subject);
+    const state = stateOf(statesOf(mirror, source), source, subject);
     const stored = mirror.daemon.channelsReportedTo(source, subject);
-    return told === undefined ? stored : [...stored, ...reportedToOf(told)];
+    return state === undefined ? stored : [...stored, ...reportedToOf(state)];
+  };
+  /** The change of a subject, with the end of its mark. */
+  const withMarkEnded = (
+    states: readonly NoticeState[],
+    source: string,
+    subject: string,
+    change: Transition,
+  ): Transition => {
+    const shown = { source, at: isoTime(clock.now()), run: null };
+    return joined([change, settled(states, shown, [subject], change)]);
   };
   const freshness = (mirror: Mirror, sources: readonly Freshness[]): Transition => {
     const goneOf = (source: string): GoneLists | null => {
@@ -205,24 +224,24 @@ export function createNotifier(options: NotifierOptions): Notifier {
       return run === null ? null : goneLists(mirror, run.run);
     };
     return joined(
-      sources.map((each) => {
-        const { source } = each;
+      sources.flatMap((known) => {
+        const { source } = known;
         const states = allStates(mirror, source);
-        const at = isoTime(clock.now());
-        const change = freshnessTransition(states, each, clock.now());
-        const ends = settled(states, { source, at, run: null }, ['fresh'], change);
-        return joined([completeTransition(states, each, at, goneOf), change, ends]);
+        const now = clock.now();
+        return [
+          completeTransition(states, known, isoTime(now), goneOf),
+          withMarkEnded(states, source, 'fresh', freshnessTransition(states, known, now)),
+        ];
       }),
     );
   };
   const interruptedRestores = (mirror: Mirror, sources: readonly UnfinishedRestore[]): Transition =>
     joined(
-      sources.map((each) => {
-        const { source } = each;
-        const at = isoTime(clock.now());
+      sources.map((restore) => {
+        const { source } = restore;
         const states = mirror.daemon.noticeStates(source);
-        const change = restoreTransition(mirror, states, { ...each, owner }, at);
-        return joined([change, settled(states, { source, at, run: null }, ['restore'], change)]);
+        const change = restoreTransition(mirror, states, { ...restore, owner }, isoTime(clock.now()));
+        return withMarkEnded(states, source, 'restore', change);
       }),
     );
   const overdueBackups = (
@@ -232,45 +251,39 @@ export function createNotifier(options: NotifierOptions): Notifier {
   ): Transition => {
     const at = isoTime(clock.now());
     const states = statesOf(mirror, '');
-    const told = stateOf(states, '', 'backup');
-    const before = reportedCause(told);
+    const reported = stateOf(states, '', 'backup');
+    const before = reportedCause(reported);
     const cause = overdue?.follows;
     const follows = cause !== undefined && openCauses(allStates(mirror), cause).length > 0 ? cause : null;
-    // To a channel that got the cause alone, the backup is reported once it is overdue for another reason.
-    const isNew = told === undefined || (before !== null && follows !== before);
-    const change =
-      overdue === null
-        ? told === undefined
-          ? NO_TRANSITION
-          : onTimeTransition(at, lagging)
-        : isNew
-          ? backupTransition(overdue, follows, at, told)
-          : NO_TRANSITION;
-    return joined([change, settled(states, { source: '', at, run: null }, ['backup'], change)]);
+    // A channel that got only the cause is told of the backup once it is overdue for another reason.
+    const isNew = reported === undefined || (before !== null && follows !== before);
+    const isOnTime = overdue === null && reported !== undefined;
+    const late = overdue !== null && isNew ? backupTransition(overdue, follows, at, reported) : NO_TRANSITION;
+    return withMarkEnded(states, '', 'backup', isOnTime ? onTimeTransition(at, lagging) : late);
   };
-  /** Channels to which what is open of a subject was reported. */
+  /** Channels to which the open problem of a subject was reported. */
   const knowingOf = (mirror: Mirror, source: string, subject: string): string[] => {
-    const told = stateOf(statesOf(mirror, source), source, subject);
-    if (told === undefined) return [];
-    return [...mirror.daemon.channelsReportedTo(source, subject, told.since), ...reportedToOf(told)];
+    const state = stateOf(statesOf(mirror, source), source, subject);
+    if (state === undefined) return [];
+    return [...mirror.daemon.channelsReportedTo(source, subject, state.since), ...reportedToOf(state)];
   };
-  /** What was not reported to a channel, as the failed sync was, is reported to that one alone. */
+  /** An overdue sync goes only to channels to which it was not reported, such as those that got its cause, the failed sync, before. */
   const freshnessChannels = (notice: Notice, mirror: Mirror): string[] => {
     const names = channelsOf(notice);
     if (notice.event !== 'sync_overdue') return names;
     const reportedTo = knowingOf(mirror, notice.source, 'fresh');
     return names.filter((name) => !reportedTo.includes(name));
   };
-  /** Each gets it once, and not while the cause was reported to it; the end goes to those that got it. */
+  /** A channel gets an overdue backup once, and not while it knows of the cause; the end goes to the channels that got it. */
   const backupChannels = (notice: Notice, mirror: Mirror, cause: BackupCause | undefined): string[] => {
-    const told = stateOf(statesOf(mirror, ''), '', 'backup');
+    const reported = stateOf(statesOf(mirror, ''), '', 'backup');
     const reportedTo = knowingOf(mirror, '', 'backup');
     const names = channelsOf(notice);
     if (notice.event === 'backup_overdue') {
       const knowing = openCauses(allStates(mirror), cause).flatMap((of) => channelsOf({ ...notice, ...of }));
       return names.filter((name) => !reportedTo.includes(name) && !knowing.includes(name));
     }
-    if (reportedCause(told) === null) return names;
+    if (reportedCause(reported) === null) return names;
     const waiting = channelsOf({ ...notice, event: 'backup_overdue' });
     return names.filter((name) => reportedTo.includes(name) || !waiting.includes(name));
   };
@@ -279,13 +292,12 @@ export function createNotifier(options: NotifierOptions): Notifier {
     isOver: (mirror: Mirror, since: string) => boolean,
     line: string,
   ): Transition => {
-    const at = isoTime(clock.now());
     const states = mirror.daemon.noticeStates('');
-    const [told] = states.filter((state) => markedSubject(state) === FAILED_BACKUP);
-    if (told === undefined || !isOver(mirror, told.since)) return NO_TRANSITION;
+    const open = states.find((state) => markedSubject(state) === FAILED_BACKUP);
+    if (open === undefined || !isOver(mirror, open.since)) return NO_TRANSITION;
     const before = stateOf(states, '', FAILED_BACKUP);
-    const change = before === undefined ? NO_TRANSITION : backupRecovered(before, at, line);
-    return joined([change, settled(states, { source: '', at, run: null }, [FAILED_BACKUP], change)]);
+    const change = before === undefined ? NO_TRANSITION : backupRecovered(before, isoTime(clock.now()), line);
+    return withMarkEnded(states, '', FAILED_BACKUP, change);
   };
 
   return {
@@ -305,14 +317,14 @@ export function createNotifier(options: NotifierOptions): Notifier {
       return write((mirror) => failedBackup(mirror, isOver, line));
     },
     checkRestores: async (sources) => {
-      const settledOnes = sources.filter(({ isAtWork }) => !isAtWork);
-      const { states, cleared } = interruptedRestores(options.mirror(), settledOnes);
+      const idle = sources.filter(({ isAtWork }) => !isAtWork);
+      const { states, cleared } = interruptedRestores(options.mirror(), idle);
       if (states.length + cleared.length === 0) return 0;
-      // Who waits for the lock too may have continued it first. While it is held, nobody applies one.
+      // Another process that waited for the lock may have continued the restore first. With the lock held, nobody applies one.
       return write((mirror) =>
         interruptedRestores(
           mirror,
-          settledOnes.map((each) => ({ ...each, row: newestUnfinished(mirror, each.source) })),
+          idle.map((restore) => ({ ...restore, row: newestUnfinished(mirror, restore.source) })),
         ),
       );
     },
@@ -349,16 +361,20 @@ function isBegin({ event }: Notice): boolean {
 interface JobNotices {
   readonly job: JobRow;
   readonly details: JobDetails;
-  /** States that were reported though they could not be written down. */
+  /** States that were reported but could not be stored. */
   readonly assumed: readonly NoticeState[];
   /** ISO 8601. */
   readonly at: string;
   readonly lookup: SourceLookup;
-  /** For new drift, which `daemon --once --quiet` has cron mail; left out where the command shows it. */
+  /** Gets new drift, so that cron mails it for `daemon --once --quiet`; left out if the command shows it. */
   readonly log?: Logger;
 }
 
-/** The same job again changes nothing; what was assumed is stored. `mirror` is open for writing. Returns how many notices there are to send. */
+/**
+ * Stores the states that an ended job changed, and those that were assumed. The same job again changes nothing.
+ * @param mirror open for writing
+ * @returns how many notices there are to send
+ */
 export function recordJobNotices(
   mirror: Mirror,
   { job, details, assumed, at, lookup, log }: JobNotices,
@@ -368,52 +384,18 @@ export function recordJobNotices(
   const source = job.source ?? '';
   const ofMirror = source === '' ? [] : mirror.daemon.noticeStates('');
   const states = [...ofMirror, ...mirror.daemon.noticeStates(source), ...assumed];
-  const held = job.name === 'sync' ? namedRemovals(mirror, source, lookup) : [];
-  const waited = job.name === 'sync' && held.length === 0 ? stateOf(states, source, 'removals') : undefined;
-  const settled =
-    waited === undefined
-      ? undefined
-      : settledRemovals(mirror, source, {
-          collections: new Set(Object.keys(waited.detail)),
-          since: waited.since,
-        });
-  const schemaChanges =
-    job.name === 'sync' && job.run !== null ? mirror.runs.schemaChanges({ run: job.run, source }) : [];
-  const backupRun = job.name === 'drift' ? runOfBackup(states, source) : null;
-  const isOfBackup = backupRun !== null && !isReadAfter(mirror, source, backupRun);
-  const accepted = job.name === 'drift' ? acceptedAt(mirror, source, at) : undefined;
-  const unfinishedRestore = job.name === 'drift' ? newestUnfinished(mirror, source)?.restore : undefined;
-  const completeAt = job.name === 'sync' ? (lastCompleteRun(mirror, source)?.finishedAt ?? null) : null;
-  const place = (scope: Scope): string => {
-    const definitions = lookup.definitionsOf(source);
-    const parentName = parentNames(mirror, source, definitions);
-    return placeText(scope, { definitions, parentName }, { hasIds: false });
-  };
-  const seen = {
-    job,
-    details,
-    held,
-    isBelowHeld: held.length === 0 ? () => false : heldBelowTest(mirror, source),
-    settled,
-    gone:
-      job.name === 'sync' && job.run !== null && job.outcome === 'done' ? goneLists(mirror, job.run) : null,
-    schemaChanges,
-    isOfBackup,
-    unfinishedRestore,
-    completeAt,
-    at,
-    placeText: place,
-  };
-  const change = transitionsOf(states, { ...seen, ...(accepted === undefined ? {} : { accepted }) });
-  const moved = [...change.states, ...change.cleared];
-  const kept = assumed.filter(
-    (state) => !moved.some((each) => each.source === state.source && each.subject === state.subject),
-  );
+  const ofJob =
+    job.name === 'sync'
+      ? syncFacts(mirror, job, states, lookup)
+      : { held: [], ...(job.name === 'drift' ? driftFacts(mirror, source, states, at) : {}) };
+  const change = transitionsOf(states, { job, details, at, ...ofJob });
+  const moved = new Set([...change.states, ...change.cleared].map(keyOf));
+  const kept = assumed.filter((state) => !moved.has(keyOf(state)));
   const isOfMove = job.name === 'drift' || job.run === mirror.runs.moveOf(source)?.run;
   const move = isOfMove ? recentMoveText(mirror, source, Date.parse(at)) : null;
   const notices = change.notices.map((written): Notice => {
     const content = contentOf(written);
-    // What it says may be of another service.
+    // The service has a new address: what changed may be the service itself.
     const notice =
       move === null
         ? written
@@ -429,12 +411,52 @@ export function recordJobNotices(
   return recordTransition(mirror, { ...change, notices, states: [...kept, ...change.states] }, channelsOf);
 }
 
-/** Fingerprints of the findings that are accepted at that time; `at` is ISO 8601. */
-function acceptedAt(mirror: Mirror, source: string, at: string): ReadonlySet<string> {
-  const held = mirror.acceptances
+function syncFacts(
+  mirror: Mirror,
+  job: JobRow,
+  states: readonly NoticeState[],
+  lookup: SourceLookup,
+): Omit<JobObservation, 'job' | 'details' | 'at'> {
+  const { run } = job;
+  const source = job.source ?? '';
+  const held = namedRemovals(mirror, source, lookup);
+  const before = held.length === 0 ? stateOf(states, source, 'removals') : undefined;
+  return {
+    held,
+    isBelowHeld: held.length === 0 ? () => false : heldBelowTest(mirror, source),
+    settled:
+      before &&
+      settledRemovals(mirror, source, {
+        collections: new Set(Object.keys(before.detail)),
+        since: before.since,
+      }),
+    gone: run !== null && job.outcome === 'done' ? goneLists(mirror, run) : null,
+    schemaChanges: run === null ? [] : mirror.runs.schemaChanges({ run, source }),
+    completeAt: lastCompleteRun(mirror, source)?.finishedAt ?? null,
+    placeText: (scope) => {
+      const definitions = lookup.definitionsOf(source);
+      const parentName = parentNames(mirror, source, definitions);
+      return placeText(scope, { definitions, parentName }, { hasIds: false });
+    },
+  };
+}
+
+/** @param at ISO 8601 */
+function driftFacts(
+  mirror: Mirror,
+  source: string,
+  states: readonly NoticeState[],
+  at: string,
+): Pick<JobObservation, 'isOfBackup' | 'unfinishedRestore' | 'accepted'> {
+  const backupRun = runOfBackup(states, source);
+  const acceptances = mirror.acceptances
     .list(source)
     .filter(({ until }) => until === undefined || Date.parse(until) > Date.parse(at));
-  return new Set(held.map(({ fingerprint }) => fingerprint));
+  return {
+    isOfBackup: backupRun !== null && !isReadAfter(mirror, source, backupRun),
+    unfinishedRestore: newestUnfinished(mirror, source)?.restore,
+    accepted: new Set(acceptances.map(({ fingerprint }) => fingerprint)),
+  };
 }
 
 /** All of it or nothing. */
@@ -459,11 +481,11 @@ function recordTransition(
 const PEOPLE: ReadonlySet<ChannelType> = new Set(['slack', 'teams', 'mattermost', 'discord', 'email']);
 
 /**
- * Names of the channels, in the order of the configuration. The end of a removed source's matter goes to those to which
- * it was reported: `sources` cannot name the source any more. It counts as the event that would have ended it, which `on` has
- * where the receiver waits for an end.
- * @param owner the only source of the mirror, where each source has its own
- * @param reportedTo of a `source_removed`: the channels that know of the matter, as far as that can be said
+ * The names of the channels that get a notice, in the order of the configuration. A `source_removed` goes to the channels to which the
+ * problem was reported, since their `sources` cannot name the source any more. It counts as the event that would have ended the problem:
+ * a receiver that waits for an end has that in `on`.
+ * @param owner with a mirror per source, the source of the mirror
+ * @param reportedTo of a `source_removed`: the channels that know of the problem, if that is known
  */
 export function channelsFor(
   notice: Notice,
@@ -486,7 +508,7 @@ function isFor(
   if (!on.some((event) => event === notice.event || event === usual)) return false;
   const { severities, isAssumed, isForPeople, follows } = contentOf(notice);
   if (isAssumed && !isForPeople && PEOPLE.has(type)) return false;
-  // Of a notice that an earlier version stored, it is not there.
+  // Missing in notices that an earlier version stored.
   if (typeof follows === 'string' && on.includes(follows)) return false;
   if (isRemoved && reportedTo.length > 0) return reportedTo.includes(name);
   if (source !== '' && sources !== null && !sources.includes(source)) return false;

@@ -1,8 +1,8 @@
 /**
- * What the mirror does not know would stay open with the receivers: what was reported after the backup was made that it
- * is restored from, and what a daemon had reported from memory that was killed. So every subject that can be open is marked
- * (`perhaps:SUBJECT`), and the first good job of each sends its end. Most ends of what nobody may have opened go to programs
- * alone: they ignore a key that they do not know.
+ * Receivers may have problems open that the mirror does not know of: those reported after the backup that it was restored from, and
+ * those that a daemon reported from memory before it was killed. Nobody would end them. So every subject that can be open is marked
+ * (`perhaps:SUBJECT`), and the first good job of each subject sends an end. Most of these ends go only to programs, which ignore a key
+ * that they do not know.
  */
 import type { NoticeEvent } from '../../config/notice-events.ts';
 import type { JobName, Notice, NoticeState } from '../../mirror/daemon-store.ts';
@@ -10,7 +10,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import { isReadAfter } from '../../state/runs.ts';
 import type { CutShort } from '../jobs/observers.ts';
 import { summaryOf } from '../jobs/summaries.ts';
-import { noticeOf, subjectName } from './message.ts';
+import { namedNotice } from './message.ts';
 import {
   CHAIN_SUBJECT,
   CONTENT_SUBJECTS,
@@ -18,22 +18,24 @@ import {
   type Transition,
   joined,
   NO_TRANSITION,
+  stateOf,
 } from './run-transitions.ts';
 
 const PREFIX = 'perhaps:';
 
-/** Subjects of each source, and of the mirror as a whole, that are reported from memory where the mirror cannot be written. */
+// Subjects that are reported from memory if the mirror cannot be written:
 const JOBS_OF_SOURCE = ['run', 'fresh', 'job:drift', 'job:drill', 'job:git'];
+/** Subjects of backups. */
 export const OF_BACKUPS: readonly string[] = ['backup', CHAIN_SUBJECT, 'job:backup'];
 const JOBS_OF_MIRROR = ['mirror', ...CONTENT_SUBJECTS, ...OF_BACKUPS, 'job:verify', 'job:forget'];
-/** The others. */
+// The others:
 const STORED_OF_SOURCE = ['removals', 'restore', 'drift', 'drill'];
 
-/** Why nobody knows what is open. */
+/** Why it is not known what is open. */
 type Reason = 'restored' | 'replaced' | 'cut short' | 'failed start';
 
 /**
- * The incident of a daemon that could not start. A good sync ends it; where the mirror has several sources, any job.
+ * The incident of a daemon that could not start. A good sync ends it; if the mirror has several sources, any job.
  * @param sources all of the mirror
  */
 export function failedStartOf(sources: readonly string[]): Pick<Notice, 'source' | 'subject'> {
@@ -45,16 +47,16 @@ export function failedStartOf(sources: readonly string[]): Pick<Notice, 'source'
 export function restoredStates(sources: readonly string[], run: number, at: string): NoticeState[] {
   const mark = markOf('restored', at, { run });
   return [
-    ...[...JOBS_OF_MIRROR].map(mark('')),
+    ...JOBS_OF_MIRROR.map(mark('')),
     ...sources.flatMap((source) => [...JOBS_OF_SOURCE, ...STORED_OF_SOURCE].map(mark(source))),
   ];
 }
 
 /**
- * The marks of a mirror whose last daemon did not write down what it had reported; without those that it has.
+ * The marks of a mirror whose last daemon did not store what it had reported, without those that the mirror has already.
  * @param states all of the mirror
  * @param at ISO 8601
- * @param before where one could not start, each channel got a notice of that; alone, nothing else can be open
+ * @param before if a daemon could not start, each channel got a notice of that; if nothing else was left, only that can be open
  */
 export function cutShortStates(
   states: readonly NoticeState[],
@@ -75,8 +77,8 @@ export function cutShortStates(
 }
 
 /**
- * The marks of what was reported of the contents of a mirror in whose place another one is, or a backup of it: they end with all to
- * whom that was reported.
+ * The marks of what was reported of the contents of a mirror that was replaced by another one, or by its backup. Their ends go to all
+ * channels.
  * @param states all of the mirror that is there now
  * @param reported of the mirror before
  */
@@ -86,20 +88,18 @@ export function replacedStates(
   at: string,
 ): NoticeState[] {
   return reported.map(({ source, subject }) => {
-    const restored = states.find((state) => state.source === source && state.subject === PREFIX + subject);
-    const mark = restored ?? markOf('replaced', at)(source)(subject);
+    const mark = stateOf(states, source, PREFIX + subject) ?? markOf('replaced', at)(source)(subject);
     return { ...mark, detail: { ...mark.detail, isTold: true } };
   });
 }
 
-/** True for a mirror that was restored from a backup, before a job of it has ended. */
+/** True for a mirror that was restored from a backup, until a job of it has ended. */
 export function isJustRestored(states: readonly NoticeState[]): boolean {
   return CONTENT_SUBJECTS.some((subject) =>
     states.some((state) => state.subject === PREFIX + subject && !isCutShort(state)),
   );
 }
 
-/** @param more what else is known of it */
 function markOf(reason: Reason, since: string, more: { readonly run?: number } = {}) {
   return (source: string) =>
     (subject: string): NoticeState => ({
@@ -112,22 +112,21 @@ function markOf(reason: Reason, since: string, more: { readonly run?: number } =
 }
 
 /**
- * The latest run of the backup that the mirror was restored from, until the drift of the source was measured since; null
- * where nothing is to be waited for. The state up to that run may be older than what was reported.
+ * The latest run of the backup that the mirror was restored from, until drift of the source was measured after it; null otherwise. The
+ * state up to that run may be older than what was reported.
  * @param states those of the source
  */
 export function runOfBackup(states: readonly NoticeState[], source: string): number | null {
-  const mark = states.find((state) => state.source === source && state.subject === `${PREFIX}drift`);
-  const run = mark?.detail['run'];
+  const run = stateOf(states, source, `${PREFIX}drift`)?.detail['run'];
   return typeof run === 'number' ? run : null;
 }
 
-/** A source whose drift is not reported: since when, ISO 8601, in a mirror that was restored from a backup. */
+/** Since when drift of a source is not reported, ISO 8601, because the mirror was restored from a backup; null where it is. */
 export function driftWaitsSince(mirror: Pick<Mirror, 'runs' | 'daemon'>, source: string): string | null {
   const states = mirror.daemon.noticeStates(source);
   const run = runOfBackup(states, source);
   if (run === null || isReadAfter(mirror, source, run)) return null;
-  return states.find(({ subject }) => subject === `${PREFIX}drift`)?.since ?? null;
+  return stateOf(states, source, `${PREFIX}drift`)?.since ?? null;
 }
 
 function isCutShort({ detail }: Pick<NoticeState, 'detail'>): boolean {
@@ -138,19 +137,18 @@ function isOfFailedStart({ detail }: Pick<NoticeState, 'detail'>): boolean {
   return detail['reason'] === ('failed start' satisfies Reason);
 }
 
-/** True where the `run` of a source is the incident of a daemon that could not start. */
+/** True if the subject `run` of a source is the incident of a daemon that could not start. */
 function isStartMarked(states: readonly NoticeState[], source: string): boolean {
-  return states.some(
-    (state) => state.source === source && state.subject === `${PREFIX}run` && isOfFailedStart(state),
-  );
+  const mark = stateOf(states, source, `${PREFIX}run`);
+  return mark !== undefined && isOfFailedStart(mark);
 }
 
-/** A mark of a daemon that was killed: only what it had reported from memory may be open. */
+/** True for a mark of a daemon that was killed: only what it had reported from memory may be open. */
 export function isCutShortMark(state: Pick<NoticeState, 'subject' | 'detail'>): boolean {
   return isMark(state) && isCutShort(state);
 }
 
-/** The subject that a state is about, also of a mark. */
+/** The subject of a state; of a mark, the subject that it marks. */
 export function markedSubject(state: Pick<NoticeState, 'subject'>): string {
   return isMark(state) ? state.subject.slice(PREFIX.length) : state.subject;
 }
@@ -159,7 +157,7 @@ function isMark({ subject }: Pick<NoticeState, 'subject'>): boolean {
   return subject.startsWith(PREFIX);
 }
 
-/** What would have ended a matter, by its subject; of the others, which are `job:NAME`, another success of the job. */
+/** What ends a problem, by its subject. The other subjects are `job:NAME`: the next success of the job ends them. */
 const USUAL_ENDS: Readonly<Record<string, { readonly event: NoticeEvent; readonly job: JobName | null }>> = {
   run: { event: 'run_recovered', job: 'sync' },
   fresh: { event: 'sync_on_time', job: 'sync' },
@@ -175,29 +173,30 @@ const USUAL_ENDS: Readonly<Record<string, { readonly event: NoticeEvent; readonl
   mirror: { event: 'mirror_back', job: null },
 };
 
+/** The event that ends a problem of this subject, and the job that shows the end; null for none. */
 export function usualEnd(subject: string): { readonly event: NoticeEvent; readonly job: JobName | null } {
   return USUAL_ENDS[subject] ?? { event: 'job_recovered', job: subject.slice('job:'.length) as JobName };
 }
 
 /**
- * Ends the marks that an ended job settles: with a notice where the subject is as it should be, without one where it is
- * reported anyway.
+ * Ends the marks whose subject an ended job shows: with a notice if the subject has no problem, without one if the job reports the
+ * subject anyway.
  * @param states those of the job's source and of the mirror as a whole
  * @param change what else the job changes
  */
 export function perhapsOpenTransition(
   states: readonly NoticeState[],
-  seen: JobObservation,
+  observed: JobObservation,
   change: Transition,
 ): Transition {
-  const { job, at } = seen;
+  const { job, at } = observed;
   if (job.outcome === 'interrupted' || job.outcome === 'running') return NO_TRANSITION;
   const source = job.source ?? '';
   return joined([
-    settled(states, { source, at, run: job.run }, settledBy(seen, states, change), change),
-    // It is there.
+    settled(states, { source, at, run: job.run }, settledBy(observed, states, change), change),
+    // The job has ended, so the mirror is there.
     settled(states, { source: '', at, run: null }, ['mirror'], change),
-    // `backup restore` has verified it.
+    // `backup restore` has verified the contents.
     settled(
       states.filter((state) => !isMark(state) || !isCutShort(state)),
       { source: '', at, run: null },
@@ -207,7 +206,7 @@ export function perhapsOpenTransition(
   ]);
 }
 
-/** The subjects of its source that an ended job says something about. */
+/** The subjects whose state an ended job shows. */
 function settledBy(
   { job, details, isOfBackup }: JobObservation,
   states: readonly NoticeState[],
@@ -221,13 +220,13 @@ function settledBy(
       // As in `syncTransitions`: a run of some kinds does not show the state of the others.
       if ((details.kinds ?? null) !== null) return [];
       if (outcome !== 'partial') return isDone ? ['run', 'removals'] : ['run'];
-      // Only for held removals: nothing was reported of the run, and it shows no complete sync. It did start.
+      // Partial only because of held removals: the run has no problem, but it shows no complete sync. It does show that the daemon started.
       return isOpen(states, source, 'run', change) || isStartMarked(states, source)
         ? ['run', 'removals']
         : ['removals'];
     case 'backup': {
       const made = summaryOf('backup', job);
-      // As in `workTransition`: a job that had no backup to make proves nothing.
+      // As in `workTransition`: if no backup was due, nothing shows that making one works.
       const ofJob = isDone && made?.file === null ? [] : ['job:backup'];
       return made?.contradicting === undefined ? ofJob : [...ofJob, CHAIN_SUBJECT];
     }
@@ -241,7 +240,7 @@ function settledBy(
     case 'verify': {
       const found = summaryOf('verify', job);
       if (found === null) return ['job:verify'];
-      // As in `contentTransitions`: whether what people recorded is among other problems it does not say.
+      // As in `contentTransitions`: the summary does not say whether some of the problems are of what people recorded.
       const isOfAll = found.problems === 0 || found.isOfAuditLog === true;
       return ['job:verify', 'verify', ...(isOfAll ? ['audit_log'] : [])];
     }
@@ -250,29 +249,32 @@ function settledBy(
   }
 }
 
-/** Ends the marks of these subjects. @param of `run`: the one that shows it, or null */
+/**
+ * Ends the marks of these subjects of a source.
+ * @param shown `run`: the run that shows their state, or null
+ * @param change what is changed at the same time
+ */
 export function settled(
   states: readonly NoticeState[],
-  of: { readonly source: string; readonly at: string; readonly run: number | null },
+  shown: { readonly source: string; readonly at: string; readonly run: number | null },
   subjects: readonly string[],
-  change: Transition = NO_TRANSITION,
+  change: Transition,
 ): Transition {
   const marks = states.filter(
-    (state) => state.source === of.source && isMark(state) && subjects.includes(markedSubject(state)),
+    (state) => state.source === shown.source && isMark(state) && subjects.includes(markedSubject(state)),
   );
+  const unreported = marks.filter((mark) => {
+    const subject = markedSubject(mark);
+    return !isOpen(states, shown.source, subject, change) && !isReported(shown.source, subject, change);
+  });
   return {
     states: [],
     cleared: marks.map(({ source, subject }) => ({ source, subject })),
-    notices: marks
-      .filter((mark) => {
-        const subject = markedSubject(mark);
-        return !isOpen(states, of.source, subject, change) && !isReported(of.source, subject, change);
-      })
-      .map((mark) => endNotice(of, mark)),
+    notices: unreported.map((mark) => endNotice(shown, mark)),
   };
 }
 
-/** True where a subject is not as it should be after the change. */
+/** True if a subject has a problem after the change. */
 function isOpen(
   states: readonly NoticeState[],
   source: string,
@@ -289,12 +291,12 @@ function isOpen(
   );
 }
 
-/** True where the change itself reports the end. */
+/** True if the change itself reports the end. */
 function isReported(source: string, subject: string, { notices }: Transition): boolean {
   return notices.some((notice) => notice.source === source && notice.subject === subject);
 }
 
-/** What is said of a subject that is as it should be; of the others, that the job works. */
+/** Titles of subjects without a problem; the others are jobs, which work. */
 const GOOD: Readonly<Record<string, string>> = {
   run: 'the sync works',
   fresh: 'no sync is overdue',
@@ -310,8 +312,8 @@ const GOOD: Readonly<Record<string, string>> = {
 };
 
 /**
- * After a restore people hear once of each source that it works, and of the mirror that its contents match, as damage is what
- * most backups are restored for: the rest may never have been reported.
+ * After a restore from a backup, people are told once of each source that it works, and of the mirror that its contents match: most
+ * backups are restored because of damage. Other problems may never have been reported.
  */
 function isForPeople(subject: string): boolean {
   return subject === 'run' || subject === 'verify';
@@ -323,7 +325,7 @@ function endNotice(
 ): Notice {
   const subject = markedSubject(mark);
   const isOfStart = isOfFailedStart(mark);
-  // It began as a sync that failed, whatever its subject.
+  // A failed start is reported as a sync that failed, whatever the subject.
   const { event, job } = usualEnd(isOfStart ? 'run' : subject);
   const why = isOfStart
     ? 'the daemon could not start or write before'
@@ -333,11 +335,11 @@ function endNotice(
         ? 'the mirror was replaced'
         : 'the mirror was restored from a backup';
   const what = GOOD[subject] ?? `${job ?? subject} works`;
-  return noticeOf(
+  return namedNotice(
     { at, source, subject, event },
     {
       severity: 'low',
-      title: `${subjectName(source)}: ${what}; ${why}`,
+      title: `${what}; ${why}`,
       lines: [`whatever was reported of it before ${mark.since} is over`],
       job,
       run,

@@ -1,12 +1,12 @@
 /**
- * State transitions of the syncs of a source. The subject `run` has the states `failed`, `partial` and `refused`, and
- * none while runs are complete. Held removals are a separate subject: a run that is partial only because of them counts
- * as complete here.
+ * State transitions of the syncs of a source. The subject `run` has the states `failed`, `partial` and `refused`, and none while
+ * runs are complete. Held removals are a subject of their own: a run that is partial only because of them counts as complete here.
  */
 import { whoText } from '../../core/actor.ts';
 import { scopeKey, collectionText } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
+import { compareTexts } from '../../catalog/order.ts';
 import type { NoticeEvent } from '../../config/notice-events.ts';
 import { isLocalError, type ErrorCode } from '../../core/errors.ts';
 import { DISK_FULL_HINT, HELD_HINT, RESTORE_HINT, RESTORE_OR_NEW_HINT } from '../../core/hints.ts';
@@ -31,107 +31,112 @@ import {
   unreadHint,
   type UnreadSweep,
 } from '../jobs/summaries.ts';
-import { noticeOf, subjectName } from './message.ts';
+import { namedNotice, type NoticeKey } from './message.ts';
 
-export function syncTransitions(states: readonly NoticeState[], seen: JobObservation): Transition {
-  if (seen.job.outcome === 'interrupted' || seen.job.outcome === 'running') return NO_TRANSITION;
+/** What an ended sync changes: of its run, of held removals, and of the schema of the records. */
+export function syncTransitions(states: readonly NoticeState[], observed: JobObservation): Transition {
+  const { job, details } = observed;
+  if (job.outcome === 'interrupted' || job.outcome === 'running') return NO_TRANSITION;
   // A run of some kinds does not show the state of the others.
-  const isWhole = (seen.details.kinds ?? null) === null;
+  const isWhole = (details.kinds ?? null) === null;
   return joined([
-    isWhole ? runTransition(states, seen) : NO_TRANSITION,
-    // What waits now is what the later run left.
-    seen.details.isFollowed === true ? NO_TRANSITION : removalTransition(states, seen),
-    schemaTransition(states, seen),
+    isWhole ? runTransition(states, observed) : NO_TRANSITION,
+    // The removals that are held now are those of the later run.
+    details.isFollowed === true ? NO_TRANSITION : removalTransition(states, observed),
+    schemaTransition(states, observed),
   ]);
 }
 
-/** Also a mirror whose first page was overwritten: its file is not recognized as one any more. */
+/** Errors of a damaged mirror. If its first page was overwritten, the file is not recognized as a mirror any more. */
 const DAMAGE: ReadonlySet<string | null> = new Set<ErrorCode>(['mirror_corrupt', 'mirror_foreign']);
 
-/** A job that a damaged mirror stops has found the damage, as a verification would have. */
+/** True if damage of the mirror stopped the job: then it has found the damage, as a verification would have. */
 export function isDamageFound({ outcome, errorCode }: JobRow): boolean {
   return outcome === 'failed' && DAMAGE.has(errorCode);
 }
 
-/** Of backups that are not in the chain of the mirror; reported as `verify_failed` too. */
+/** The subject of backups that are not in the chain of the mirror; reported as `verify_failed` too. */
 export const CHAIN_SUBJECT = 'backup_chain';
 
 /**
  * Subjects of the mirror as a whole: `verify` is `failed` while its contents do not match the stored hashes, `audit_log` while
- * what people recorded is not as the audit log has it. Both are reported as `verify_failed`.
+ * what people recorded differs from the audit log. Both are reported as `verify_failed`.
  */
 export const CONTENT_SUBJECTS = ['verify', 'audit_log'] as const;
 
-/** True where a job failed for a damage, or refused for the audit log, which `verify_failed` has reported. */
-export function isOfKnownDamage(states: readonly NoticeState[], job: JobRow): boolean {
-  const subject: ContentSubject = refusalOf(job) === null ? 'verify' : 'audit_log';
-  return DAMAGE.has(job.errorCode) && stateOf(states, '', subject) !== undefined;
-}
-
 export type ContentSubject = (typeof CONTENT_SUBJECTS)[number];
 
-/** What is the matter with a run; the words of `aspects` are what makes it another matter. */
+/**
+ * What was reported of a failing job before, and whether `verify_failed` has reported the cause: the mirror is damaged, or the job
+ * refused because of the audit log. A failure with another cause than that damage is a new one: `before` is undefined then.
+ */
+export function reportedBefore(
+  states: readonly NoticeState[],
+  job: JobRow,
+  stored: NoticeState | undefined,
+  isFailing: boolean,
+): { readonly before: NoticeState | undefined; readonly follows: 'verify_failed' | null } {
+  const subject: ContentSubject = refusalOf(job) === null ? 'verify' : 'audit_log';
+  const isDamage = DAMAGE.has(job.errorCode) && stateOf(states, '', subject) !== undefined;
+  if (stored === undefined || (isFailing && followsDamage(stored) !== null && !isDamage))
+    return { before: undefined, follows: isDamage ? 'verify_failed' : null };
+  return { before: stored, follows: followsDamage(stored) };
+}
+
+/** `verify_failed` if that reported the cause of this state. */
+export function followsDamage({ detail }: NoticeState): 'verify_failed' | null {
+  return detail['follows'] === 'verify_failed' ? 'verify_failed' : null;
+}
+
+/** What is wrong with a run. Another word in `aspects` is news. */
 interface SyncIssue {
   readonly state: 'failed' | 'partial' | 'refused';
   readonly aspects: readonly string[];
 }
 
-function runTransition(states: readonly NoticeState[], seen: JobObservation): Transition {
-  const { job, at } = seen;
+function runTransition(states: readonly NoticeState[], observed: JobObservation): Transition {
+  const { job, at, completeAt } = observed;
   const source = job.source ?? '';
   const stored = stateOf(states, source, 'run');
-  const unread = unreadSweeps(seen);
-  const matter = syncIssueOf(seen, unread);
-  if (stored !== undefined && matter !== null && isOverBy(stored, seen.completeAt)) {
-    const begins = runTransition(
-      states.filter((each) => each !== stored),
-      { ...seen, completeAt: null },
-    );
-    const { notices } = runRecovered(stored, { at, source, run: null, completeAt: seen.completeAt });
+  const unread = unreadSweeps(observed);
+  const issue = syncIssueOf(observed, unread);
+  if (stored !== undefined && issue !== null && isOverBy(stored, completeAt)) {
+    const others = states.filter((state) => state !== stored);
+    const begins = runTransition(others, { ...observed, completeAt: null });
+    const { notices } = runRecovered(stored, { at, source, run: null, completeAt });
     return { ...begins, notices: [...notices, ...begins.notices] };
   }
-  // As in `workTransition`.
-  const isDamage = isOfKnownDamage(states, job);
-  const wasFollowing = stored?.detail['follows'] === 'verify_failed';
-  const before = matter !== null && wasFollowing && !isDamage ? undefined : stored;
-  const isFollowing = before === undefined ? isDamage : wasFollowing;
-  const follows = isFollowing ? ('verify_failed' as const) : null;
-  if (matter === null)
+  const { before, follows } = reportedBefore(states, job, stored, issue !== null);
+  if (issue === null)
     return before === undefined
       ? NO_TRANSITION
-      : runRecovered(before, { at, source, run: job.run, follows, gone: seen.gone });
-  const isSame = before?.state === matter.state;
-  // Nothing was read in between where it fails for another reason.
-  const goesOn = isSame || (before !== undefined && before.state !== 'partial' && matter.state !== 'partial');
+      : runRecovered(before, { at, source, run: job.run, gone: observed.gone });
+  const isSame = before?.state === issue.state;
+  // From `failed` to `refused` or back: nothing was read in between.
+  const goesOn = isSame || (before !== undefined && before.state !== 'partial' && issue.state !== 'partial');
   const known = isSame ? aspectsOf(before) : [];
-  const isNew = !isSame || matter.aspects.some((aspect) => !known.includes(aspect));
-  const isMoved = isNew || known.length !== matter.aspects.length;
+  const isNew = !isSame || issue.aspects.some((aspect) => !known.includes(aspect));
+  const isMoved = isNew || known.length !== issue.aspects.length;
   const since = goesOn ? before.since : at;
   const begun = before === undefined ? since : begunAt(before);
-  const state: NoticeState = {
-    source,
-    subject: 'run',
-    state: matter.state,
-    since,
-    detail: {
-      aspects: [...matter.aspects],
-      ...(begun === since ? {} : { begun }),
-      ...(follows === null ? {} : { follows }),
-    },
+  const detail = {
+    aspects: [...issue.aspects],
+    ...(begun === since ? {} : { begun }),
+    ...(follows === null ? {} : { follows }),
   };
   return {
-    states: isMoved ? [state] : [],
+    states: isMoved ? [{ source, subject: 'run', state: issue.state, since, detail }] : [],
     cleared: [],
-    notices: isNew ? [syncIssueNotice(seen, matter, { unread, follows })] : [],
+    notices: isNew ? [syncIssueNotice(observed, issue, { unread, follows })] : [],
   };
 }
 
-/** True where a run was complete since, also one of a command, which has no job. @param completeAt when the last complete run ended */
+/** True if a run was complete since then, also one of a command, which has no job. @param completeAt when the last complete run ended */
 export function isOverBy({ since }: NoticeState, completeAt: string | null | undefined): boolean {
   return typeof completeAt === 'string' && Date.parse(completeAt) > Date.parse(since);
 }
 
-/** @param completeAt when the run ended that no job of the daemon made */
+/** The end of a failed or incomplete sync. @param completeAt when the run ended that no job of the daemon made */
 export function runRecovered(
   before: NoticeState,
   {
@@ -140,63 +145,55 @@ export function runRecovered(
     run,
     completeAt,
     gone = null,
-    follows = before.detail['follows'] === 'verify_failed' ? 'verify_failed' : null,
-  }: {
-    readonly at: string;
+  }: Pick<JobObservation, 'at' | 'completeAt' | 'gone'> & {
     readonly source: string;
     readonly run: number | null;
-    readonly completeAt?: string | null | undefined;
-    readonly gone?: GoneLists | null | undefined;
-    readonly follows?: 'verify_failed' | null;
   },
 ): Transition {
   const begun = begunAt(before);
   const isPartial = before.state === 'partial';
-  const own = isPartial ? gone : null;
-  const end = own?.areAll === true ? 'no longer lacks a list' : 'reads again what it could not read';
-  const recovered = noticeOf(
+  const lost = isPartial ? gone : null;
+  const end = lost?.areAll === true ? 'no longer lacks a list' : 'reads again what it could not read';
+  return ended(
     { at, source, subject: 'run', event: 'run_recovered' },
     {
-      severity: 'low',
-      title: `${subjectName(source)}: the sync ${isPartial ? end : 'works again'}`,
+      title: `the sync ${isPartial ? end : 'works again'}`,
       lines: [
         `${begun === before.since ? '' : `no sync had read everything since ${begun}; `}it had ${isPartial ? 'been incomplete' : 'failed'} since ${before.since}`,
-        ...(own === null
+        ...(lost === null
           ? []
           : [
-              `${plural(own.lists, 'list')} that it could not read ${own.lists === 1 ? 'is' : 'are'} gone with ${own.lists === 1 ? 'its' : 'their'} ${own.parent}`,
+              `${plural(lost.lists, 'list')} that it could not read ${lost.lists === 1 ? 'is' : 'are'} gone with ${lost.lists === 1 ? 'its' : 'their'} ${lost.parent}`,
             ]),
         ...(typeof completeAt === 'string' ? [`a sync was complete at ${completeAt}`] : []),
       ],
       job: 'sync',
       run,
-      follows,
+      follows: followsDamage(before),
     },
   );
-  return { states: [], cleared: [{ source, subject: 'run' }], notices: [recovered] };
 }
 
-/** When the first sync failed or was incomplete of those that were so one after the other, also where failed ones became partial. */
+/** When the first of the syncs failed, or was incomplete, that came one after the other, whichever of the two each of them was. */
 function begunAt({ since, detail: { begun } }: NoticeState): string {
   return typeof begun === 'string' ? begun : since;
 }
 
-function aspectsOf(state: NoticeState): readonly string[] {
-  const { aspects } = state.detail;
+function aspectsOf({ detail: { aspects } }: NoticeState): readonly string[] {
   return Array.isArray(aspects) ? aspects.map(String) : [];
 }
 
 function unreadSweeps({ job, details, isBelowHeld }: JobObservation): readonly UnreadSweep[] {
   const summary = details.unread === undefined ? summaryOf('sync', job) : null;
   const all = details.unread ?? summary?.unread ?? [];
-  // What is not named may be anything.
+  // The sweeps that a cut summary does not name may have any cause.
   const isCut = summary !== null && isUnreadCut(summary);
   // A 404 of a list below a missing record follows from its removal, which is reported as held.
   const follows = ({ outcome, scope }: UnreadSweep): boolean =>
     !isCut && (outcome === 'missing' || outcome === 'skipped') && isBelowHeld?.(scope) === true;
   const own = all.filter((sweep) => sweep.outcome !== 'held' && !follows(sweep));
   const reached = own.filter(({ outcome }) => outcome !== 'skipped');
-  // What could not be reached follows from what failed above it.
+  // Skipped sweeps follow from those that failed above them.
   return reached.length > 0 ? reached : own;
 }
 
@@ -214,29 +211,28 @@ function syncIssueOf({ job }: JobObservation, unread: readonly UnreadSweep[]): S
 
 function syncIssueNotice(
   { job, details, at, held, placeText }: JobObservation,
-  matter: SyncIssue,
+  { state }: SyncIssue,
   { unread, follows }: { readonly unread: readonly UnreadSweep[]; readonly follows: NoticeEvent | null },
 ) {
   const source = job.source ?? '';
-  const of = { at, source, subject: 'run' };
-  const name = subjectName(source);
+  const key = { at, source, subject: 'run' };
   const shared = {
     job: job.name,
     run: job.run,
     follows,
     error: job.error === null ? null : { code: job.errorCode, message: job.error },
   };
-  if (matter.state === 'partial') {
-    // What else is wrong follows from the address.
+  if (state === 'partial') {
+    // If the service has moved, everything else follows from its new address.
     const [moved] = held.flatMap(({ until }) => until?.moved ?? []);
     const summary = details.unread === undefined ? summaryOf('sync', job) : null;
     const causes = unreadCauses(unread, summary !== null && isUnreadCut(summary), placeText);
-    return noticeOf(
-      { ...of, event: 'run_partial' },
+    return namedNotice(
+      { ...key, event: 'run_partial' },
       {
         ...shared,
         severity: 'medium',
-        title: `${name}: the sync was incomplete`,
+        title: 'the sync was incomplete',
         lines: [...(moved === undefined ? [] : [movedText(moved)]), ...causes],
         count: unread.length,
         hint:
@@ -246,13 +242,13 @@ function syncIssueNotice(
       },
     );
   }
-  const isRefused = matter.state === 'refused';
-  return noticeOf(
-    { ...of, event: isRefused ? 'key_refused' : 'run_failed' },
+  const isRefused = state === 'refused';
+  return namedNotice(
+    { ...key, event: isRefused ? 'key_refused' : 'run_failed' },
     {
       ...shared,
       severity: isRefused ? 'critical' : 'high',
-      title: `${name}: ${isRefused ? 'the service refused the key' : `the sync failed${causeText(job.errorCode)}`}`,
+      title: isRefused ? 'the service refused the key' : `the sync failed${causeText(job.errorCode)}`,
       lines: job.error === null ? [] : [job.error],
       hint: isRefused
         ? `give the source a key that is valid and has the permissions; \`tidemark doctor --source ${source}\` checks it`
@@ -265,15 +261,15 @@ function failureHint(job: JobRow, source: string): string {
   const { errorCode, run } = job;
   const local = errorCode === 'mirror_locked' ? HELD_HINT : localHint(errorCode);
   if (local !== null) return local;
-  const more = [
-    unansweredHint(job, source) ??
-      (run === null ? `\`tidemark doctor --source ${source}\` finds the cause` : null),
-    run === null ? null : `\`tidemark runs show ${run}\` shows more`,
-  ].filter((each) => each !== null);
+  const unanswered = unansweredHint(job, source);
+  const more =
+    run === null
+      ? [unanswered ?? `\`tidemark doctor --source ${source}\` finds the cause`]
+      : [...(unanswered === null ? [] : [unanswered]), `\`tidemark runs show ${run}\` shows more`];
   return [...more, 'the mirror keeps what was known'].join('; ');
 }
 
-/** A cause that says all in a few words, for a title: some receivers show nothing else. Empty for others. */
+/** A cause that takes only a few words, for a title: some receivers show nothing else. Empty for other causes. */
 export function causeText(errorCode: string | null): string {
   switch (errorCode) {
     case 'disk_full':
@@ -303,22 +299,21 @@ export function localHint(errorCode: string | null): string | null {
 }
 
 /** Subject `schema`: the last run whose changes of the form of records were reported. */
-function schemaTransition(states: readonly NoticeState[], seen: JobObservation): Transition {
-  const { job, at, schemaChanges = [] } = seen;
+function schemaTransition(states: readonly NoticeState[], observed: JobObservation): Transition {
+  const { job, at, schemaChanges = [] } = observed;
   const source = job.source ?? '';
   const before = stateOf(states, source, 'schema');
   if (schemaChanges.length === 0 || job.run === null || job.run <= Number(before?.detail['run'] ?? 0))
     return NO_TRANSITION;
-  const title = `${subjectName(source)}: the service changed the form of its records: ${plural(schemaChanges.length, 'change')}`;
   return {
     states: [{ source, subject: 'schema', state: 'reported', since: at, detail: { run: job.run } }],
     cleared: [],
     notices: [
-      noticeOf(
+      namedNotice(
         { at, source, subject: 'schema', event: 'schema_changed' },
         {
           severity: schemaChanges.every(({ change }) => change === 'gained') ? 'low' : 'medium',
-          title,
+          title: `the service changed the form of its records: ${plural(schemaChanges.length, 'change')}`,
           lines: schemaChanges.map((change) =>
             change.change === 'unwatched'
               ? `${change.kind}: too many fields to watch all of them`
@@ -334,86 +329,89 @@ function schemaTransition(states: readonly NoticeState[], seen: JobObservation):
   };
 }
 
-// Beside the collections in the detail of `removals`:
-/** How many removals have waited in all. */
+// The detail of `removals` has the number of held removals of each collection, and besides:
+/** How many removals were held in all. */
 const WAITED = 'waited';
-/** How many records were below those that wait. */
+/** How many records were below those that are held. */
 const BELOW = 'below';
-/** The collections of which fewer had waited at some time than before. */
+/** The collections in which the number has fallen at some time. */
 const FALLEN = 'fallen';
-/** True where more waited again in one of these: they may be the same records, of which only the number is known. */
+/** True if it has risen again in one of these: the mirror knows only numbers, so they may be the same records. */
 const IS_AT_MOST = 'isAtMost';
 
-/** Subject `removals`: `held` while removals wait, with how many by collection; 0 where one has none left. */
+/** Subject `removals`: `held` while removals are held, with their number by collection; 0 for one that has none left. */
 function removalTransition(
   states: readonly NoticeState[],
   { job, held, settled, at, placeText }: JobObservation,
 ): Transition {
   const source = job.source ?? '';
   const before = stateOf(states, source, 'removals');
-  const of = { at, source, subject: 'removals' };
-  const name = subjectName(source);
+  const key = { at, source, subject: 'removals' };
   if (held.length === 0) {
     if (before === undefined) return NO_TRANSITION;
-    const notice = noticeOf(
-      { ...of, event: 'removals_settled' },
+    return ended(
+      { ...key, event: 'removals_settled' },
       {
-        severity: 'low',
-        title: `${name}: no removal waits any more`,
+        title: 'no removal waits any more',
         lines: settledLines(before, settled),
         job: 'sync',
         run: job.run,
       },
     );
-    return { states: [], cleared: [{ source, subject: 'removals' }], notices: [notice] };
   }
   const known = before?.detail ?? {};
-  const counts = new Map([
-    ...Object.keys(waitingIn(known)).map((key) => [key, 0] as const),
-    ...held.map((each) => [heldKey(each), each.records] as const),
-  ]);
-  const more = [...counts].map(([key, records]) => [key, records - (waitingIn(known)[key] ?? 0)] as const);
-  const added = more.reduce((sum, [, each]) => sum + Math.max(0, each), 0);
+  const heldBefore = waitingIn(known);
+  const counts = {
+    ...Object.fromEntries(Object.keys(heldBefore).map((collection) => [collection, 0])),
+    ...Object.fromEntries(held.map((list) => [`${list.kind} ${scopeKey(list.scope)}`, list.records])),
+  };
+  const risen = Object.entries(counts).map(
+    ([collection, records]) => [collection, records - (heldBefore[collection] ?? 0)] as const,
+  );
+  const added = risen.reduce((sum, [, by]) => sum + Math.max(0, by), 0);
   const fallenBefore = fallenIn(known);
-  const fallen = [...new Set([...fallenBefore, ...more.flatMap(([key, each]) => (each < 0 ? [key] : []))])];
+  const fallen = new Set([...fallenBefore, ...risen.flatMap(([name, by]) => (by < 0 ? [name] : []))]);
   const isAtMost =
-    known[IS_AT_MOST] === true || more.some(([key, each]) => each > 0 && fallenBefore.includes(key));
+    known[IS_AT_MOST] === true || risen.some(([name, by]) => by > 0 && fallenBefore.includes(name));
   const isNew = added > 0;
   const below = isNew ? held.reduce((sum, each) => sum + each.below, 0) : belowIn(known);
-  const now = {
-    ...Object.fromEntries(counts),
+  const detail = {
+    ...counts,
     [WAITED]: waitedIn(known) + added,
     ...(below === 0 ? {} : { [BELOW]: below }),
-    ...(fallen.length === 0 ? {} : { [FALLEN]: fallen }),
+    ...(fallen.size === 0 ? {} : { [FALLEN]: [...fallen] }),
     ...(isAtMost ? { [IS_AT_MOST]: true } : {}),
   };
-  const isMoved = isNew || JSON.stringify(sorted(known)) !== JSON.stringify(sorted(now));
-  const state = { source, subject: 'removals', state: 'held', since: before?.since ?? at, detail: now };
+  const isMoved = isNew || JSON.stringify(sorted(known)) !== JSON.stringify(sorted(detail));
+  const state = { source, subject: 'removals', state: 'held', since: before?.since ?? at, detail };
   return {
     states: isMoved ? [state] : [],
     cleared: [],
-    notices: isNew ? [heldNotice(of, { job, held, placeText })] : [],
+    notices: isNew ? [heldNotice({ ...key, event: 'removals_held' }, { job, held, placeText })] : [],
   };
 }
 
-/** Of the lists that it names, how many records were below those that waited, as the notice said. */
+/** How many records were below those that were held, as the notice said. */
 function belowIn({ [BELOW]: below }: NoticeState['detail']): number {
   return typeof below === 'number' ? below : 0;
 }
 
-/** By collection. */
+/** The number of held removals by collection. */
 function waitingIn(detail: NoticeState['detail']): Record<string, number> {
   const counts = Object.entries(detail).filter(
-    (each): each is [string, number] =>
-      each[0] !== WAITED && each[0] !== BELOW && typeof each[1] === 'number',
+    (entry): entry is [string, number] =>
+      entry[0] !== WAITED && entry[0] !== BELOW && typeof entry[1] === 'number',
   );
   return Object.fromEntries(counts);
 }
 
-/** @param state of the subject `removals` */
+function heldIn(detail: NoticeState['detail']): number {
+  return Object.values(waitingIn(detail)).reduce((sum, records) => sum + records, 0);
+}
+
+/** How many removals are held, and since when. @param state of the subject `removals` */
 export function heldSinceText({ since, detail }: NoticeState): string {
-  const records = Object.values(waitingIn(detail)).reduce((sum, each) => sum + each, 0);
-  return `${plural(records, 'removal is', 'removals are')} held since ${since}; all else was read`;
+  return `${plural(heldIn(detail), 'removal is', 'removals are')} held since ${since}; all else was read`;
 }
 
 function fallenIn({ [FALLEN]: fallen }: NoticeState['detail']): readonly string[] {
@@ -422,11 +420,10 @@ function fallenIn({ [FALLEN]: fallen }: NoticeState['detail']): readonly string[
 
 function waitedIn(detail: NoticeState['detail']): number {
   const { [WAITED]: waited } = detail;
-  if (typeof waited === 'number') return waited;
-  return Object.values(waitingIn(detail)).reduce((sum, each) => sum + each, 0);
+  return typeof waited === 'number' ? waited : heldIn(detail);
 }
 
-/** Why none waits any more: what was not removed is back. */
+/** Why no removal is held any more. A record that was not removed is back. */
 function settledLines(
   { since, detail }: NoticeState,
   settled: SettledRemovals = { accepted: [], restored: 0, confirmed: 0 },
@@ -452,82 +449,74 @@ function settledLines(
 }
 
 function heldNotice(
-  of: { at: string; source: string; subject: string },
+  key: NoticeKey,
   { job: { run }, held, placeText }: Pick<JobObservation, 'job' | 'held' | 'placeText'>,
 ) {
-  const sum = (of: (each: NamedRemovals) => number) => held.reduce((all, each) => all + of(each), 0);
-  const records = sum((each) => each.records);
-  const all = sum((each) => each.records + each.below);
+  const records = held.reduce((sum, list) => sum + list.records, 0);
+  const all = held.reduce((sum, list) => sum + list.records + list.below, 0);
   const isConfirmed = held.some(({ until }) => until !== undefined && until.times !== null);
-  return noticeOf(
-    { ...of, event: 'removals_held' },
-    {
-      severity: 'high',
-      title: `${subjectName(of.source)}: ${plural(records, 'record is', 'records are')} missing from the service, and kept for now`,
-      lines: [
-        ...held.map(
-          ({ kind, scope, records: own, below, names }) =>
-            `${collectionText(kind, scope, placeText)}: ${plural(own, 'record')}${below === 0 ? '' : `, with ${formatInteger(below)} below`}${names.length === 0 ? '' : `: ${namesText({ names, records: own })}`}`,
-        ),
-        `${records === 1 ? 'its' : 'their'} removal is ${heldUntilText(held)}${isConfirmed ? `; then ${records === 1 ? 'it goes' : 'they go'} without further question` : ''}`,
-      ],
-      count: records,
-      job: 'sync',
-      run,
-      hint: `${heldAdvice(held, of.source, 'them')}; if they were meant to go: \`tidemark sync --source ${of.source} --accept-removals ${all}\``,
-    },
-  );
-}
-
-function heldKey({ kind, scope }: NamedRemovals): string {
-  return `${kind} ${scopeKey(scope)}`;
+  return namedNotice(key, {
+    severity: 'high',
+    title: `${plural(records, 'record is', 'records are')} missing from the service, and kept for now`,
+    lines: [
+      ...held.map(
+        ({ kind, scope, records: own, below, names }) =>
+          `${collectionText(kind, scope, placeText)}: ${plural(own, 'record')}${below === 0 ? '' : `, with ${formatInteger(below)} below`}${names.length === 0 ? '' : `: ${namesText({ names, records: own })}`}`,
+      ),
+      `${records === 1 ? 'its' : 'their'} removal is ${heldUntilText(held)}${isConfirmed ? `; then ${records === 1 ? 'it goes' : 'they go'} without further question` : ''}`,
+    ],
+    count: records,
+    job: 'sync',
+    run,
+    hint: `${heldAdvice(held, key.source, 'them')}; if they were meant to go: \`tidemark sync --source ${key.source} --accept-removals ${all}\``,
+  });
 }
 
 function sorted(counts: Readonly<Record<string, unknown>>): [string, unknown][] {
-  return Object.entries(counts).sort(([a], [b]) => (a < b ? -1 : 1));
+  return Object.entries(counts).sort(([a], [b]) => compareTexts(a, b));
 }
 
-// What is handed to the transitions, and what they hand back.
+// What the transitions are given, and what they return.
 
 /** What a job knows beyond its summary, which names only the first of everything. */
 export interface JobDetails {
-  /** Of a sync: the kinds that it was narrowed to; null, or left out, for all. */
+  /** Of a sync: the kinds that it was limited to; null, or left out, for all. */
   readonly kinds?: readonly Kind[] | null;
   /** Of a sync: all sweeps that were not complete. */
   readonly unread?: readonly UnreadSweep[];
-  /** Of a sync: true where a later one had ended before this one was reported. */
+  /** Of a sync: true if a later one had ended before this one was reported. */
   readonly isFollowed?: boolean;
 }
 
-/** A job that ended. */
+/** A job that ended, with what the mirror says of it. */
 export interface JobObservation {
   readonly job: JobRow;
   readonly details: JobDetails;
-  /** Of a sync: what waits in the mirror after it. */
+  /** Of a sync: the removals that are held after it. */
   readonly held: readonly NamedRemovals[];
-  /** Of a sync: whether a list is that of a record whose removal waits, or below one. */
+  /** Of a sync: whether a list belongs to a record whose removal is held, or is below one. */
   readonly isBelowHeld?: (scope: Scope) => boolean;
-  /** Of a sync after which none waits: how those that had waited ended. */
+  /** Of a sync after which no removal is held: what became of those that were. */
   readonly settled?: SettledRemovals | undefined;
-  /** Of a sync: what its run found of the form of records. */
+  /** Of a sync: changes of the form of records that its run found. */
   readonly schemaChanges?: readonly SchemaChange[];
-  /** Of a sync: a place with the names that the mirror knows; left out, ids stand for them. */
+  /** Of a sync: names a scope, with the names that the mirror knows; if left out, by ids. */
   readonly placeText?: ((scope: Scope) => string) | undefined;
   /** Of drift: true for the state of a restored backup, which may be older than what was reported. */
   readonly isOfBackup?: boolean;
   /** Of drift: number of a restore that has not ended. */
   readonly unfinishedRestore?: number | undefined;
-  /** Of drift: fingerprints of what is accepted at that time. */
+  /** Of drift: fingerprints of the findings that are accepted at that time. */
   readonly accepted?: ReadonlySet<string>;
-  /** Of a sync: lists that an earlier one could not read, and that are gone with what they belonged to. */
+  /** Of a sync: lists that an earlier one could not read, and that are gone with the record that they belonged to. */
   readonly gone?: GoneLists | null | undefined;
   /** Of a sync: when the last complete run before it ended, whoever made it, ISO 8601; null without one. */
-  readonly completeAt?: string | null;
+  readonly completeAt?: string | null | undefined;
   /** ISO 8601. */
   readonly at: string;
 }
 
-/** New states, subjects that are as they should be again, and what is to be reported. */
+/** New states, subjects without problems again, and what is to be reported. */
 export interface Transition {
   readonly states: readonly NoticeState[];
   readonly cleared: readonly Pick<NoticeState, 'source' | 'subject'>[];
@@ -536,6 +525,20 @@ export interface Transition {
 
 export const NO_TRANSITION: Transition = { states: [], cleared: [], notices: [] };
 
+/** The end of a problem: its state is cleared, and a notice of low severity reports it. */
+export function ended(
+  key: NoticeKey,
+  content: Omit<Parameters<typeof namedNotice>[1], 'severity'>,
+): Transition {
+  const { source, subject } = key;
+  return {
+    states: [],
+    cleared: [{ source, subject }],
+    notices: [namedNotice(key, { ...content, severity: 'low' })],
+  };
+}
+
+/** All these changes as one. */
 export function joined(parts: readonly Transition[]): Transition {
   return {
     states: parts.flatMap(({ states }) => states),
@@ -544,12 +547,12 @@ export function joined(parts: readonly Transition[]): Transition {
   };
 }
 
-/** The last notified state of a subject; undefined if it was without problems. */
+/** The last reported state of a subject; undefined if it has no problem. */
 export function stateOf(
   states: readonly NoticeState[],
   source: string,
   subject: string,
 ): NoticeState | undefined {
-  // What is written takes precedence over what is assumed.
+  // Stored states come before those that are only assumed.
   return states.find((state) => state.source === source && state.subject === subject);
 }

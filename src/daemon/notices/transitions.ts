@@ -1,4 +1,4 @@
-/** The state transitions of an ended job against the last notified states. Pure: the same job again changes nothing. */
+/** What an ended job changes in the reported states, and the notices of that. Pure: the same job again changes nothing. */
 import { CONTRADICTING_HINT, contradictingText } from '../../backup/chain.ts';
 import { collectionKey, scopeKey } from '../../catalog/catalog.ts';
 import { type Scope, type Severity, SEVERITIES } from '../../catalog/definition.ts';
@@ -24,64 +24,64 @@ import {
   type JobObservation,
   type Transition,
   causeText,
+  ended,
   isDamageFound,
-  isOfKnownDamage,
   joined,
   localHint,
   NO_TRANSITION,
+  reportedBefore,
   stateOf,
   syncTransitions,
 } from './run-transitions.ts';
 import { perhapsOpenTransition } from './perhaps-open.ts';
-import { type AcceptedFindings, noticeOf, NAMED_IN_NOTICE, subjectName } from './message.ts';
+import { type AcceptedFindings, namedNotice, noticeOf, NAMED_IN_NOTICE } from './message.ts';
 
-/** @param states those of the job's source and of the mirror as a whole */
-export function transitionsOf(states: readonly NoticeState[], seen: JobObservation): Transition {
-  // A verification says it itself.
-  const damage = seen.job.name === 'verify' ? NO_TRANSITION : contentTransitions(states, seen);
-  const change = joined([damage, jobTransitions([...states, ...damage.states], seen)]);
-  return joined([change, perhapsOpenTransition(states, seen, change)]);
+/** All that an ended job changes. @param states those of the job's source and of the mirror as a whole */
+export function transitionsOf(states: readonly NoticeState[], observed: JobObservation): Transition {
+  // Of a verification, `jobTransitions` reports it.
+  const damage = observed.job.name === 'verify' ? NO_TRANSITION : contentTransitions(states, observed);
+  const change = joined([damage, jobTransitions([...states, ...damage.states], observed)]);
+  return joined([change, perhapsOpenTransition(states, observed, change)]);
 }
 
-function jobTransitions(states: readonly NoticeState[], seen: JobObservation): Transition {
-  const { name } = seen.job;
-  if (name === 'sync') return syncTransitions(states, seen);
-  const work = workTransition(states, seen);
-  if (name === 'drift') return joined([work, driftTransitions(states, seen)]);
-  if (name === 'verify') return joined([work, contentTransitions(states, seen)]);
-  if (name === 'drill') return joined([work, drillTransition(states, seen)]);
-  if (name === 'backup') return joined([work, chainTransition(states, seen)]);
+function jobTransitions(states: readonly NoticeState[], observed: JobObservation): Transition {
+  const { name } = observed.job;
+  if (name === 'sync') return syncTransitions(states, observed);
+  const work = workTransition(states, observed);
+  if (name === 'drift') return joined([work, driftTransitions(states, observed)]);
+  if (name === 'verify') return joined([work, contentTransitions(states, observed)]);
+  if (name === 'drill') return joined([work, drillTransition(states, observed)]);
+  if (name === 'backup') return joined([work, chainTransition(states, observed)]);
   return work;
 }
 
-/** Subject `backup_chain`: `failed` while a target has a backup that is not in the chain of the mirror. Another one is news. */
+/** Subject `backup_chain`: `failed` while a target has a backup that is not in the chain of the mirror. Another such backup is news. */
 function chainTransition(states: readonly NoticeState[], { job, at }: JobObservation): Transition {
   const { contradicting: names } = summaryOf('backup', job) ?? {};
-  const of = { at, source: '', subject: CHAIN_SUBJECT } as const;
-  const before = stateOf(states, of.source, of.subject);
+  const subject = { source: '', subject: CHAIN_SUBJECT };
+  const before = stateOf(states, '', CHAIN_SUBJECT);
   if (names === undefined || (names.length === 0 && before === undefined)) return NO_TRANSITION;
   const text = contradictingText(names);
-  const title = `${subjectName(of.source)}: ${text === null ? 'every backup is in its chain again' : 'a backup is not in its chain'}`;
+  const shared = { job: job.name };
   if (text === null)
-    return {
-      states: [],
-      cleared: [of],
-      notices: [noticeOf({ ...of, event: 'verify_recovered' }, { severity: 'low', title, job: job.name })],
-    };
+    return ended(
+      { at, ...subject, event: 'verify_recovered' },
+      { ...shared, title: 'every backup is in its chain again' },
+    );
   const known = (before?.detail['backups'] ?? []) as readonly string[];
-  const failed = noticeOf(
-    { ...of, event: 'verify_failed' },
+  const failed = namedNotice(
+    { at, ...subject, event: 'verify_failed' },
     {
+      ...shared,
       severity: 'critical',
-      title,
+      title: 'a backup is not in its chain',
       lines: [text],
       count: names.length,
-      job: job.name,
       hint: CONTRADICTING_HINT,
     },
   );
   return {
-    states: [{ ...of, state: 'failed', since: before?.since ?? at, detail: { backups: [...names] } }],
+    states: [{ ...subject, state: 'failed', since: before?.since ?? at, detail: { backups: [...names] } }],
     cleared: [],
     notices: names.every((name) => known.includes(name)) ? [] : [failed],
   };
@@ -90,82 +90,68 @@ function chainTransition(states: readonly NoticeState[], { job, at }: JobObserva
 // Transitions of the jobs beside sync: whether they did their work at all, and what verify and drill found.
 
 /**
- * Subject `job:NAME`: `failed` while the job cannot do its work. Problems that a verification found are its work done. A
- * backup that is missing in one of its targets has failed, although the others have it; another failing target is news.
+ * Subject `job:NAME`: `failed` while the job cannot do its work. A verification that finds problems has done it. A backup has failed
+ * if one of its targets lacks it, although the others have it; another failing target is news.
  */
 function workTransition(states: readonly NoticeState[], { job, at }: JobObservation): Transition {
   if (job.outcome === 'interrupted' || job.outcome === 'running') return NO_TRANSITION;
   const source = job.source ?? '';
   const subject = `job:${job.name}`;
-  const stored = stateOf(states, source, subject);
   const hasFound =
     (summaryOf('verify', job)?.problems ?? 0) > 0 || (job.name === 'verify' && isDamageFound(job));
   const failing = failedTargets(job);
   const isFailed =
     failing.length > 0 || ((job.outcome === 'failed' || job.outcome === 'refused') && !hasFound);
-  // The damage has been reported; another reason has not.
-  const isDamage = isOfKnownDamage(states, job);
-  const wasFollowing = stored?.detail['follows'] === 'verify_failed';
-  const before = isFailed && wasFollowing && !isDamage ? undefined : stored;
-  const isFollowing = before === undefined ? isDamage : wasFollowing;
-  const shared = { job: job.name, run: job.run, follows: isFollowing ? ('verify_failed' as const) : null };
+  const { before, follows } = reportedBefore(states, job, stateOf(states, source, subject), isFailed);
+  const shared = { job: job.name, run: job.run, follows };
   const topic = job.name === 'backup' ? 'backup' : 'job';
   if (!isFailed) {
-    // A job that had no backup to make proves nothing.
+    // If no backup was due, nothing shows that making one works again.
     if (before === undefined || summaryOf('backup', job)?.file === null) return NO_TRANSITION;
-    const recovered = noticeOf(
+    return ended(
       { at, source, subject, event: `${topic}_recovered` },
-      {
-        ...shared,
-        severity: 'low',
-        title: `${subjectName(source)}: ${job.name} works again`,
-        lines: [`it had failed since ${before.since}`],
-      },
+      { ...shared, title: `${job.name} works again`, lines: [`it had failed since ${before.since}`] },
     );
-    return { states: [], cleared: [{ source, subject }], notices: [recovered] };
   }
-  const told = (key: 'targets' | 'emptied'): readonly string[] =>
+  const reported = (key: 'targets' | 'emptied'): readonly string[] =>
     (before?.detail[key] ?? []) as readonly string[];
-  const known = told('targets');
-  const added = failing.filter(({ address }) => !known.includes(address));
+  const known = reported('targets');
+  const targets = failing.map(({ address }) => address);
   const emptied = failing.filter(({ isEmptied }) => isEmptied).map(({ address }) => address);
-  // It was away and is empty now: what was advised before would store a backup there.
-  const isEmptiedNow = emptied.some((address) => !told('emptied').includes(address));
-  if (before !== undefined && added.length === 0 && !isEmptiedNow) return NO_TRANSITION;
-  const title =
-    failing.length === 0
-      ? `${job.name} failed`
-      : `${job.name} failed in ${failing.map(({ address }) => address).join(', ')}`;
-  const reasons = failing.length === 0 ? [job.error ?? ''] : failing.map(({ error }) => error);
-  const failed = noticeOf(
+  // A target was not reachable and is empty now: with the advice given before, a backup would be stored there.
+  const isEmptiedNow = emptied.some((address) => !reported('emptied').includes(address));
+  if (before !== undefined && targets.every((address) => known.includes(address)) && !isEmptiedNow)
+    return NO_TRANSITION;
+  const where = targets.length === 0 ? '' : ` in ${targets.join(', ')}`;
+  const reasons = targets.length === 0 ? [job.error ?? ''] : failing.map(({ error }) => error);
+  const failed = namedNotice(
     { at, source, subject, event: `${topic}_failed` },
     {
       ...shared,
       severity: 'high',
-      title: `${subjectName(source)}: ${title}${causeText(job.errorCode)}`,
+      title: `${job.name} failed${where}${causeText(job.errorCode)}`,
       lines: [...reasons.filter((reason) => reason !== ''), ...storedLines(job)],
       error: job.error === null ? null : { code: job.errorCode, message: reasons.join('; ') },
       hint: workHint(job),
     },
   );
-  const targets = failing.map(({ address }) => address);
   const detail = {
     targets,
     ...(emptied.length === 0 ? {} : { emptied }),
-    ...(isFollowing ? { follows: 'verify_failed' } : {}),
+    ...(follows === null ? {} : { follows }),
   };
   return {
     states: [{ source, subject, state: 'failed', since: before?.since ?? at, detail }],
     cleared: [],
-    // A job that failed as a whole was reported, and names its targets only now.
+    // The failure was reported when it was one of the whole job: its targets are known only now.
     notices: before !== undefined && known.length === 0 && !isEmptiedNow ? [] : [failed],
   };
 }
 
-/** What to do about a job that failed: the command does the same, and says more. */
+/** What to do about a job that failed: usually, run the command that does the same and says more. */
 function workHint(job: JobObservation['job']): string {
   const { name, source, errorCode } = job;
-  // Not to be tried by hand: that would store it there.
+  // No command to try again: it would store a backup in the empty directory.
   if (hasEmptiedTarget(job)) return EMPTIED_HINT;
   const isFull = errorCode === ('disk_full' satisfies ErrorCode);
   if (name === 'backup' && isFull)
@@ -189,7 +175,7 @@ function workHint(job: JobObservation['job']): string {
   }
 }
 
-/** The targets that a backup could not be stored in. A target stays due until it has one, so that each backup tries it again. */
+/** The targets in which the backup could not be stored. Such a target stays due: each backup tries it again. */
 function failedTargets(
   job: JobObservation['job'],
 ): readonly { address: string; error: string; isEmptied: boolean }[] {
@@ -199,77 +185,67 @@ function failedTargets(
   );
 }
 
-/** Where one target failed, another may have taken the backup. */
+/** Which other targets have the backup. */
 function storedLines(job: JobObservation['job']): string[] {
   const targets = summaryOf('backup', job)?.targets ?? [];
   const stored = targets.flatMap(({ address, error }) => (error === null ? [address] : []));
   return stored.length === 0 ? [] : [`the backup was stored in ${stored.join(', ')}`];
 }
 
-// Damage, and what people recorded where the audit log has something else: two subjects, so that neither hides the other.
+// Damage, and differences between what people recorded and the audit log: two subjects, so that neither hides the other.
 
 /**
- * Both are reported again where a verification counts more than before. What stopped a job is not counted until the next
- * verification, which finds the same: nothing new to say.
+ * Both are reported again if a verification counts more problems than before. A problem that stopped a job is counted by the next
+ * verification, which reports nothing new then.
  */
-function contentTransitions(states: readonly NoticeState[], seen: JobObservation): Transition {
-  const { job } = seen;
+function contentTransitions(states: readonly NoticeState[], observed: JobObservation): Transition {
+  const { job } = observed;
   const summary = summaryOf('verify', job);
   if (summary !== null) {
     const { problems, isOfAuditLog = false } = summary;
     if (problems === 0 || isOfAuditLog)
       return joined([
-        foundTransition(states, seen, { subject: 'verify', problems: 0 }),
-        foundTransition(states, seen, { subject: 'audit_log', problems }),
+        foundTransition(states, observed, 'verify', 0),
+        foundTransition(states, observed, 'audit_log', problems),
       ]);
-    // Whether what people recorded is among them it does not say.
-    return foundTransition(states, seen, { subject: 'verify', problems });
+    // The summary does not say whether some of the problems are of what people recorded.
+    return foundTransition(states, observed, 'verify', problems);
   }
   if (refusalOf(job) !== null) {
-    const refusing = refusingOf(stateOf(states, '', 'audit_log'));
-    return foundTransition(states, seen, {
-      ...{ subject: 'audit_log', problems: null },
-      refusing: [...new Set([...refusing, refuserOf(seen)])],
-    });
+    const refusing = new Set([...refusingOf(stateOf(states, '', 'audit_log')), refuserOf(observed)]);
+    return foundTransition(states, observed, 'audit_log', null, [...refusing]);
   }
-  if (isDamageFound(job)) return foundTransition(states, seen, { subject: 'verify', problems: null });
-  return refusesNoMore(states, seen);
+  if (isDamageFound(job)) return foundTransition(states, observed, 'verify', null);
+  return refusesNoMore(states, observed);
 }
 
-/** What a job found of one of the subjects. */
-interface Found {
-  readonly subject: ContentSubject;
-  /** Null where they were not counted. */
-  readonly problems: number | null;
-  /** The jobs that refuse, if another one does. */
-  readonly refusing?: string[];
-}
-
+/**
+ * What a job found of one of the subjects.
+ * @param problems null where they were not counted
+ * @param refusing the jobs that refuse, if another one does
+ */
 function foundTransition(
   states: readonly NoticeState[],
   { job, at }: JobObservation,
-  { subject, problems, refusing }: Found,
+  subject: ContentSubject,
+  problems: number | null,
+  refusing?: string[],
 ): Transition {
   const source = '';
   const summary = summaryOf('verify', job);
-  const of = { at, source, subject };
   const before = stateOf(states, source, subject);
   const known = before === undefined ? 0 : countOf(before);
   const isOfAuditLog = subject === 'audit_log';
   if (problems === 0) {
     if (before === undefined) return NO_TRANSITION;
-    const what = isOfAuditLog
+    const title = isOfAuditLog
       ? 'it matches its audit log again'
       : 'the contents match the stored hashes again';
-    const recovered = noticeOf(
-      { ...of, event: 'verify_recovered' },
-      { severity: 'low', title: `${subjectName(source)}: ${what}`, job: job.name },
-    );
-    return { states: [], cleared: [{ source, subject }], notices: [recovered] };
+    return ended({ at, source, subject, event: 'verify_recovered' }, { title, job: job.name });
   }
   const refusers = refusing ?? refusingOf(before);
   const detail = {
-    // A job that meets what is known adds nothing to it.
+    // A job that was stopped does not change what a verification has counted.
     problems: problems ?? (before === undefined ? null : known),
     ...(refusers.length === 0 ? {} : { refusing: refusers }),
   };
@@ -281,11 +257,11 @@ function foundTransition(
     : problems === null
       ? 'it is damaged'
       : 'the contents do not match the stored hashes';
-  const failed = noticeOf(
-    { ...of, event: 'verify_failed' },
+  const failed = namedNotice(
+    { at, source, subject, event: 'verify_failed' },
     {
       severity: 'critical',
-      title: `${subjectName(source)}: ${what}${problems === null ? '' : `: ${plural(problems, 'problem')}`}`,
+      title: `${what}${problems === null ? '' : `: ${plural(problems, 'problem')}`}`,
       lines: summary?.found ?? [job.error ?? ''],
       count: problems ?? 1,
       job: 'verify',
@@ -303,24 +279,23 @@ function foundTransition(
   };
 }
 
-/** Ends what was reported of the audit log once no job refuses for it; what a verification has counted, another one ends. */
-function refusesNoMore(states: readonly NoticeState[], seen: JobObservation): Transition {
-  const { job } = seen;
+/** Ends the problem of the audit log once no job refuses because of it; if a verification counted problems, only another one ends it. */
+function refusesNoMore(states: readonly NoticeState[], observed: JobObservation): Transition {
+  const { job } = observed;
   const before = stateOf(states, '', 'audit_log');
   const refusing = refusingOf(before);
-  const left = refusing.filter((refuser) => refuser !== refuserOf(seen));
+  const left = refusing.filter((refuser) => refuser !== refuserOf(observed));
   const hasWorked = job.outcome === 'done' || job.outcome === 'partial' || lacksBaseline(job);
-  // One that had nothing to do has looked at nothing.
+  // A job that had nothing to do did not look at the audit log.
   const wasIdle = summaryOf('backup', job)?.file === null || summaryOf('forget', job)?.forgotten === 0;
   if (before === undefined || left.length === refusing.length || !hasWorked || wasIdle) return NO_TRANSITION;
   const problems = countOf(before);
-  if (left.length === 0 && problems === null)
-    return foundTransition(states, seen, { subject: 'audit_log', problems: 0 });
+  if (left.length === 0 && problems === null) return foundTransition(states, observed, 'audit_log', 0);
   const detail = { problems, ...(left.length === 0 ? {} : { refusing: left }) };
-  return { states: [{ ...before, detail }], cleared: [], notices: [] };
+  return { ...NO_TRANSITION, states: [{ ...before, detail }] };
 }
 
-/** The job, and its source, as one that refuses. */
+/** The job with its source, as `refusing` has it. */
 function refuserOf({ job: { name, source } }: JobObservation): string {
   return source === null ? name : `${name} ${source}`;
 }
@@ -329,21 +304,21 @@ function refusingOf(state: NoticeState | undefined): string[] {
   return (state?.detail['refusing'] ?? []) as string[];
 }
 
-/** The problems that a verification has counted; null where there was none since the damage stopped a job. */
+/** The number of problems that a verification has counted; null if none was made since the damage stopped a job. */
 function countOf({ detail: { problems } }: NoticeState): number | null {
   return typeof problems === 'number' ? problems : null;
 }
 
 /**
- * Subject `drill`: `ok`, or `fallen` until it brings back about as much as before it fell. Its detail has the best score
- * since the last notice (`score`), so that several small falls count as one, and the best one before it fell (`reference`).
+ * Subject `drill`: `ok`, or `fallen` until a drill restores about as much as before the fall. Its detail has the best score since the
+ * last notice (`score`), so that several small falls count as one, and the best one before the fall (`reference`).
  */
 function drillTransition(states: readonly NoticeState[], { job, at }: JobObservation): Transition {
   const summary = summaryOf('drill', job);
   if (summary === null) return NO_TRANSITION;
   const { score } = summary;
   const source = job.source ?? '';
-  const of = { at, source, subject: 'drill' };
+  const key = { at, source, subject: 'drill' };
   const before = stateOf(states, source, 'drill');
   const last = before === undefined ? score : Number(before.detail['score']);
   const wasFallen = before?.state === 'fallen';
@@ -359,82 +334,68 @@ function drillTransition(states: readonly NoticeState[], { job, at }: JobObserva
     detail: { score: known, reference: isFallen ? reference : known },
   };
   const isMoved = before === undefined || wasFallen !== isFallen || known !== last;
-  const name = subjectName(source);
   const shared = { job: 'drill', run: summary.from } as const;
-  const notices = isWorse
-    ? [
-        noticeOf(
-          { ...of, event: 'drill_fell' },
-          {
-            ...shared,
-            severity: 'high',
-            title: `${name}: the drill restored ${percent(score)}, before ${percent(last)}`,
-            lines: summary.kinds
-              .filter(({ restored, score: own }) => restored && own < 1)
-              .map(({ kind, records, comesBack }) => `${kind}: ${comesBack} of ${plural(records, 'record')}`),
-            hint: '`tidemark drill` shows what would be left to do',
-          },
-        ),
-      ]
-    : wasFallen && !isFallen
-      ? [
-          noticeOf(
-            { ...of, event: 'drill_recovered' },
-            {
-              ...shared,
-              severity: 'low',
-              title: `${name}: the drill restored ${percent(score)} again`,
-            },
-          ),
-        ]
-      : [];
+  const fell = namedNotice(
+    { ...key, event: 'drill_fell' },
+    {
+      ...shared,
+      severity: 'high',
+      title: `the drill restored ${percent(score)}, before ${percent(last)}`,
+      lines: summary.kinds
+        .filter(({ restored, score: own }) => restored && own < 1)
+        .map(({ kind, records, comesBack }) => `${kind}: ${comesBack} of ${plural(records, 'record')}`),
+      hint: '`tidemark drill` shows what would be left to do',
+    },
+  );
+  const title = `the drill restored ${percent(score)} again`;
+  const recovered = ended({ ...key, event: 'drill_recovered' }, { ...shared, title });
+  const notices = isWorse ? [fell] : wasFallen && !isFallen ? recovered.notices : [];
   return { states: isMoved ? [state] : [], cleared: [], notices };
 }
 
 // Transitions of drift: a subject `drift:FINGERPRINT` for each open finding. If the same value changes again, it has
-// another fingerprint at the same place, and is reported as changed. If there are more than a summary names, they are
-// reported as one (subject `drift`): nobody reads thousands, and their states would have to be stored.
+// another fingerprint at the same place, and is reported as changed. If more findings are open than a summary names, they
+// are reported as one (subject `drift`): nobody reads thousands, and their states would have to be stored.
 
 const PREFIX = 'drift:';
 const MASS = 'drift';
 
-function driftTransitions(states: readonly NoticeState[], seen: JobObservation): Transition {
-  const summary = summaryOf('drift', seen.job);
+function driftTransitions(states: readonly NoticeState[], observed: JobObservation): Transition {
+  const summary = summaryOf('drift', observed.job);
   // Without a baseline, or before the service was read again, drift cannot be measured, and the reported state stays.
-  if (summary?.hasBaseline !== true || seen.isOfBackup === true) return NO_TRANSITION;
-  const { findings } = summary;
-  const source = seen.job.source ?? '';
+  if (summary?.hasBaseline !== true || observed.isOfBackup === true) return NO_TRANSITION;
+  const source = observed.job.source ?? '';
   const mass = stateOf(states, source, MASS);
   const followed = states.filter((state) => state.source === source && state.subject.startsWith(PREFIX));
   // The summary names as many as can be followed one by one.
-  if (findings.length < summary.open) {
-    return mass === undefined ? massBegins(seen, summary, findings, followed) : massGoesOn(mass, summary);
-  }
-  // What could not be compared may be open still.
-  if (mass !== undefined)
-    return summary.skipped > 0 ? massGoesOn(mass, summary) : massEnds(seen, mass, findings);
-  return followedTransitions(seen, summary, findings, followed);
+  if (summary.findings.length < summary.open)
+    return mass === undefined ? massBegins(observed, summary, followed) : massGoesOn(mass, summary);
+  if (mass === undefined) return followedTransitions(observed, summary, followed);
+  // Findings in collections that could not be compared may still be open.
+  return summary.skipped > 0 ? massGoesOn(mass, summary) : massEnds(observed, mass, summary.findings);
 }
 
 function followedTransitions(
-  seen: JobObservation,
-  { skipped, uncompared = [], ignored, earlier: earlierOf = {} }: DriftSummary,
-  findings: readonly FindingSummary[],
+  observed: JobObservation,
+  { findings, skipped, uncompared = [], ignored, earlier: earlierOf = {} }: DriftSummary,
   followed: readonly NoticeState[],
 ): Transition {
-  const source = seen.job.source ?? '';
+  const source = observed.job.source ?? '';
   const open = new Map(findings.map((finding) => [finding.fingerprint, finding]));
-  // Of a collection that could not be compared, a missing finding says nothing; where not all of these are named, nor of any.
-  const inDoubt = new Set(uncompared.map((each) => collectionKey(each)));
+  // A finding that is missing may still be open if its collection was not compared, or if not all of these collections are named.
+  const inDoubt = new Set(uncompared.map((collection) => collectionKey(collection)));
   const isCompared = (collection: { readonly kind: Kind; readonly scope: Scope }): boolean =>
     skipped === uncompared.length && !inDoubt.has(collectionKey(collection));
   const known = new Map(followed.map((state) => [fingerprintOf(state), findingOf(state)]));
   const gone = [...known.values()].filter((finding) => !open.has(finding.fingerprint) && isCompared(finding));
   const goneByRecord = Map.groupBy(gone, recordText);
+  /** Fingerprints of findings that another one has taken the place of. */
   const succeeded = new Set<string>();
   const changed: FindingSummary[] = [];
   const fresh: FindingSummary[] = [];
+  /** Findings that are known, of which the stored state changes. */
   const restated: FindingSummary[] = [];
+  /** By new fingerprint, the one before. */
   const renamed = new Map<string, string>();
   for (const finding of open.values()) {
     const earlier = earlierOf[finding.fingerprint] ?? [];
@@ -443,7 +404,7 @@ function followedTransitions(
       if (before.severity !== finding.severity) restated.push(finding);
       continue;
     }
-    // The same one: a restore created its record again, or one that it names.
+    // The same finding with another fingerprint: a restore created its record again, or one that it names.
     const same = earlier.find(({ fingerprint }) => known.has(fingerprint) && !open.has(fingerprint));
     if (same !== undefined) {
       succeeded.add(same.fingerprint);
@@ -451,7 +412,7 @@ function followedTransitions(
       restated.push(finding);
       continue;
     }
-    // The findings of a removed record's fields end with it, and a record that returns has new ones, also under another id.
+    // If a record is removed, the findings of its fields end; if it returns, even under another id, it has new ones.
     const ancestors = [finding, ...earlier]
       .flatMap(({ scope, id }) => goneByRecord.get(recordText({ kind: finding.kind, scope, id })) ?? [])
       .filter(({ path }) => path === finding.path || path === '' || finding.path === '');
@@ -459,24 +420,24 @@ function followedTransitions(
     (ancestors.length > 0 ? changed : fresh).push(finding);
   }
   const resolved = gone.filter(({ fingerprint }) => !succeeded.has(fingerprint));
-  const accepted = resolved.filter(({ fingerprint }) => seen.accepted?.has(fingerprint) === true);
+  const accepted = resolved.filter(({ fingerprint }) => observed.accepted?.has(fingerprint) === true);
   const sinceOf = new Map(followed.map((state) => [fingerprintOf(state), state.since]));
   return {
     states: [...fresh, ...changed, ...restated].map((finding) =>
       stateOfFinding(
         source,
         finding,
-        sinceOf.get(renamed.get(finding.fingerprint) ?? finding.fingerprint) ?? seen.at,
+        sinceOf.get(renamed.get(finding.fingerprint) ?? finding.fingerprint) ?? observed.at,
       ),
     ),
     cleared: [...new Set([...gone.map(({ fingerprint }) => fingerprint), ...renamed.values()])].map(
       (fingerprint) => ({ source, subject: PREFIX + fingerprint }),
     ),
     notices: [
-      ...driftNotice(seen, 'drift_new', fresh),
-      ...driftNotice(seen, 'drift_changed', changed),
-      ...driftNotice(seen, 'drift_resolved', resolved, {
-        since: earliest(resolved.flatMap(({ fingerprint }) => sinceOf.get(fingerprint) ?? [])),
+      ...driftNotice(observed, 'drift_new', fresh),
+      ...driftNotice(observed, 'drift_changed', changed),
+      ...driftNotice(observed, 'drift_resolved', resolved, {
+        since: resolved.flatMap(({ fingerprint }) => sinceOf.get(fingerprint) ?? []).sort()[0] ?? null,
         isResolved: open.size === 0,
         stillOpen: countsOf([...open.values()]),
         accepted: { severities: countsOf(accepted), areOthersGone: ignored === 0 },
@@ -485,18 +446,17 @@ function followedTransitions(
   };
 }
 
-/** From here on only the sum is followed. */
+/** From here on only their number is followed. */
 function massBegins(
-  seen: JobObservation,
-  { open, severities }: DriftSummary,
-  findings: readonly FindingSummary[],
+  observed: JobObservation,
+  { open, severities, findings }: DriftSummary,
   followed: readonly NoticeState[],
 ): Transition {
-  const source = seen.job.source ?? '';
+  const source = observed.job.source ?? '';
   return {
-    states: [{ source, subject: MASS, state: 'open', since: seen.at, detail: { open } }],
+    states: [{ source, subject: MASS, state: 'open', since: observed.at, detail: { open } }],
     cleared: followed.map(({ subject }) => ({ source, subject })),
-    notices: driftNotice(seen, 'drift_new', findings, {
+    notices: driftNotice(observed, 'drift_new', findings, {
       severities,
       lines: [`${plural(open, 'finding')} are open: too many to be reported one by one`],
     }),
@@ -508,28 +468,26 @@ function massGoesOn(mass: NoticeState, { open }: DriftSummary): Transition {
   return { ...NO_TRANSITION, states: [{ ...mass, detail: { open } }] };
 }
 
-/** What is left was reported as part of the mass, and is followed again from here on. */
-function massEnds(seen: JobObservation, mass: NoticeState, findings: readonly FindingSummary[]): Transition {
-  const source = seen.job.source ?? '';
+/** The findings that are left were reported as part of the mass, and are followed one by one from here on. */
+function massEnds(
+  { job, at }: JobObservation,
+  mass: NoticeState,
+  findings: readonly FindingSummary[],
+): Transition {
+  const source = job.source ?? '';
   const before = Number(mass.detail['open'] ?? 0);
-  return {
-    states: findings.map((finding) => stateOfFinding(source, finding, mass.since)),
-    cleared: [{ source, subject: MASS }],
-    notices: [
-      noticeOf(
-        { at: seen.at, source, subject: MASS, event: 'drift_resolved' },
-        {
-          severity: 'low',
-          title: `${subjectName(source)}: ${plural(findings.length, 'finding')} of drift left of ${formatInteger(before)}`,
-          lines: [openSinceLine(mass.since, seen.at, before)],
-          since: mass.since,
-          job: 'drift',
-          count: Math.max(0, before - findings.length),
-          isResolved: findings.length === 0,
-        },
-      ),
-    ],
-  };
+  const end = ended(
+    { at, source, subject: MASS, event: 'drift_resolved' },
+    {
+      title: `${plural(findings.length, 'finding')} of drift left of ${formatInteger(before)}`,
+      lines: [openSinceLine(mass.since, at, before)],
+      since: mass.since,
+      job: 'drift',
+      count: Math.max(0, before - findings.length),
+      isResolved: findings.length === 0,
+    },
+  );
+  return { ...end, states: findings.map((finding) => stateOfFinding(source, finding, mass.since)) };
 }
 
 type DriftEvent = Extract<NoticeEvent, 'drift_new' | 'drift_changed' | 'drift_resolved'>;
@@ -540,7 +498,7 @@ function driftHint(job: JobObservation['job']): string {
   return `\`tidemark drift ${of}\` shows the values; \`tidemark restore baseline${kept} ${of}\` plans to restore them; \`tidemark drift accept KIND ID --reason TEXT ${of}\` accepts what is intended`;
 }
 
-/** One notice for all findings of an event; none for no findings. The title is made of what each channel gets. */
+/** One notice for all findings of an event; none for no findings. Its title is made for each channel, of the findings that it gets. */
 function driftNotice(
   { at, job, unfinishedRestore }: JobObservation,
   event: DriftEvent,
@@ -595,11 +553,7 @@ interface DriftNoticeFacts {
   readonly since?: string | null;
 }
 
-function earliest(times: readonly string[]): string | null {
-  return times.toSorted()[0] ?? null;
-}
-
-/** @param count findings that ended */
+/** @param count of the findings that ended */
 function openSinceLine(since: string, at: string, count: number): string {
   const which = count === 1 ? 'it was open' : 'the oldest was open';
   return `${which} since ${since}, for ${duration(Date.parse(at) - Date.parse(since))}`;
@@ -617,13 +571,7 @@ function recordText({ kind, scope, id }: Pick<FindingSummary, 'kind' | 'scope' |
 
 function stateOfFinding(source: string, finding: FindingSummary, since: string): NoticeState {
   const { fingerprint, ...detail } = finding;
-  return {
-    source,
-    subject: PREFIX + fingerprint,
-    state: 'open',
-    since,
-    detail: { ...detail },
-  };
+  return { source, subject: PREFIX + fingerprint, state: 'open', since, detail: { ...detail } };
 }
 
 function fingerprintOf({ subject }: NoticeState): string {
@@ -631,6 +579,6 @@ function fingerprintOf({ subject }: NoticeState): string {
 }
 
 function findingOf(state: NoticeState): FindingSummary {
-  // Written by `stateOfFinding` alone.
+  // Only `stateOfFinding` writes it.
   return { ...(state.detail as unknown as FindingSummary), fingerprint: fingerprintOf(state) };
 }

@@ -2,6 +2,7 @@
  * How often syncs and backups are to be made, and since when: a shorter interval makes nothing late at once that was in
  * time before. Pure; it is initialized from the rows of the mirror and returns rows to store.
  */
+import { compareTexts } from '../../catalog/order.ts';
 import type { Config, ScheduleName } from '../../config/config.ts';
 import { isoTime } from '../../core/clock.ts';
 import type { IntervalRow, ScheduleRow } from '../../mirror/daemon-store.ts';
@@ -92,7 +93,7 @@ export class Intervals {
 
   /** What the mirror is to remember, in order of their names. */
   rows(): readonly IntervalRow[] {
-    return this.#rows.toSorted((a, b) => (a.interval < b.interval ? -1 : 1));
+    return this.#rows.toSorted((a, b) => compareTexts(a.interval, b.interval));
   }
 }
 

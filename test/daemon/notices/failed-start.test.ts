@@ -6,7 +6,7 @@ import { TidemarkError } from '../../../src/core/errors.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import { markFailedStart } from '../../../src/daemon/lockfile.ts';
 import { Deliveries } from '../../../src/daemon/notices/deliveries.ts';
-import { createNoticeObserver } from '../../../src/daemon/notices/notice-observer.ts';
+import { NoticeObserver } from '../../../src/daemon/notices/notice-observer.ts';
 import type { ObservedMirror } from '../../../src/daemon/jobs/observers.ts';
 import { Rig } from '../rig.ts';
 import { slack, webhook } from './channel.ts';
@@ -31,7 +31,7 @@ async function sending(channel: ChannelConfig = slack('chat', 'http://chat')) {
       },
     });
     const observers = ({ view, owner, context }: ObservedMirror) => [
-      createNoticeObserver({
+      new NoticeObserver({
         ...{ clock: rig.clock, log: silentLogger, view, owner, context, deliveries },
         config: () => ({ ...view().config(), notices: [channel] }),
       }),

@@ -12,10 +12,15 @@ import { TidemarkError } from '../../../src/core/errors.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import type { DaemonEffects } from '../../../src/daemon/effects.ts';
 import { readHealthSnapshot } from '../../../src/daemon/health/health-facts.ts';
-import { type EndedJob, type ObserverContext, Observers } from '../../../src/daemon/jobs/observers.ts';
+import {
+  type EndedJob,
+  type JobObserver,
+  type ObserverContext,
+  Observers,
+} from '../../../src/daemon/jobs/observers.ts';
 import { MirrorConnections } from '../../../src/daemon/mirror-access.ts';
 import { Deliveries } from '../../../src/daemon/notices/deliveries.ts';
-import { createNoticeObserver } from '../../../src/daemon/notices/notice-observer.ts';
+import { NoticeObserver } from '../../../src/daemon/notices/notice-observer.ts';
 import { restoredStates } from '../../../src/daemon/notices/perhaps-open.ts';
 import { ActiveProblems } from '../../../src/daemon/problems.ts';
 import type { DaemonView } from '../../../src/daemon/view.ts';
@@ -98,7 +103,7 @@ function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')], ow
       return Promise.resolve();
     },
   });
-  const observer = createNoticeObserver({
+  const observer: JobObserver = new NoticeObserver({
     config: () => config,
     view: () => view,
     owner,

@@ -10,7 +10,7 @@ import { silentLogger } from '../../../src/core/logger.ts';
 import type { ObservedMirror } from '../../../src/daemon/jobs/observers.ts';
 import { findDaemon } from '../../../src/daemon/lockfile.ts';
 import { Deliveries } from '../../../src/daemon/notices/deliveries.ts';
-import { createNoticeObserver } from '../../../src/daemon/notices/notice-observer.ts';
+import { NoticeObserver } from '../../../src/daemon/notices/notice-observer.ts';
 import { channelsFor } from '../../../src/daemon/notices/notifier.ts';
 import { removedTransition } from '../../../src/daemon/notices/checked-transitions.ts';
 import { cutShortStates } from '../../../src/daemon/notices/perhaps-open.ts';
@@ -91,7 +91,7 @@ async function world(): Promise<World> {
         },
       });
       const observers = ({ view, owner, context }: ObservedMirror) => [
-        createNoticeObserver({
+        new NoticeObserver({
           ...{ clock: rig.clock, log: silentLogger, view, owner, context, deliveries },
           config: () => view().config(),
         }),
