@@ -3,11 +3,11 @@ import type { ErrorCode } from '../../core/errors.ts';
 import { tookMs } from '../http/wording.ts';
 import { LONGEST_SILENCE_MS } from '../jobs/queue.ts';
 import { allowedAge, allowedBackupMs, allowedSyncMs } from '../schedule/intervals.ts';
-import type { SourceFacts, WaitingBackup, EndedJob, HealthFacts } from './facts.ts';
+import { type EndedJob, endOf, type HealthFacts, type SourceFacts, type WaitingBackup } from './facts.ts';
 import { hangHint } from './waits.ts';
 
 /**
- * The allowed age of the newest backup.
+ * The allowed age of the newest backup, milliseconds.
  * @param at when it was made, ISO 8601
  * @param syncsMs intervals of the syncs after which one is made
  */
@@ -20,8 +20,8 @@ export function allowedBackupAgeMs(
 }
 
 /**
- * True of a queued backup that has waited for less than the time between two: other jobs may only be before it. Behind a sync that
- * hangs it has as long as that may take to be given up.
+ * True if a queued backup has waited for less than the interval: other jobs may just come first. Behind a sync that hangs, it may wait
+ * until that is given up.
  */
 export function isQueuedBackupOnTime(
   { since, behind }: WaitingBackup,
@@ -33,8 +33,8 @@ export function isQueuedBackupOnTime(
 }
 
 /**
- * The allowed age of a source's last complete run: 1.25 intervals, the jitter, and the duration of that run. Without one, for how
- * long it may be expected.
+ * The allowed age of a source's last complete run, milliseconds: 1.25 intervals, the jitter, and the duration of that run. Before the
+ * first complete run, the time that it may take from `expectedSince` on. Null if no schedule syncs the source.
  */
 export function allowedAgeMs(
   facts: Pick<SourceFacts, 'schedule' | 'lastComplete' | 'firstTriedAt' | 'addedAt'>,
@@ -42,17 +42,15 @@ export function allowedAgeMs(
   const { schedule, lastComplete } = facts;
   if (schedule === null) return null;
   const { intervalMs, jitterMs, change, sourceSince } = schedule;
-  const ownMs = lastComplete === null ? null : tookMs(lastComplete);
-  const at =
-    lastComplete === null ? expectedSince(facts) : (lastComplete.finishedAt ?? lastComplete.startedAt);
+  const ownMs = (lastComplete === null ? null : tookMs(lastComplete)) ?? 0;
+  const at = lastComplete === null ? expectedSince(facts) : endOf(lastComplete);
   const allowedMs = allowedSyncMs(intervalMs, jitterMs);
-  // As a source that was added: before, nothing was expected of the schedule.
-  if (sourceSince !== null && sourceSince > at)
-    return Date.parse(sourceSince) - Date.parse(at) + allowedAge(sourceSince, allowedMs, change, ownMs ?? 0);
-  return allowedAge(at, allowedMs, change, ownMs ?? 0);
+  // The schedule got the source later: the time counts from then on.
+  const from = sourceSince !== null && sourceSince > at ? sourceSince : at;
+  return Date.parse(from) - Date.parse(at) + allowedAge(from, allowedMs, change, ownMs);
 }
 
-/** From when on a complete run is expected: when the daemon began to have the source, or the first known attempt. */
+/** From when on a complete run is expected, ISO 8601: since the daemon has the source, or since the first known attempt. */
 export function expectedSince({
   firstTriedAt,
   addedAt,
@@ -61,9 +59,9 @@ export function expectedSince({
 }
 
 /**
- * True while a source's first sync is read, or waits for its turn, and none has ended yet: however long it takes, it is not late. One
- * that was interrupted has not ended: a restart makes nothing late. But where the process dies of it again and again, it never ends:
- * then it has as long as the schedule allows, and at least `INTERRUPTED_FIRST_MS`, from the first attempt on.
+ * True while a source's first sync runs or waits for its turn, and none has ended yet: however long it takes, it is not late. An
+ * interrupted sync has not ended: a restart makes nothing late. But if the process dies of it again and again, it has only as long as
+ * the schedule allows, and at least `INTERRUPTED_FIRST_MS`, from the first attempt on.
  * @param now milliseconds since the epoch
  */
 export function isFirstSyncAtWork(
@@ -78,14 +76,14 @@ export function isFirstSyncAtWork(
   if (lastComplete !== null || firstSync.hasEnded) return false;
   const allowedMs = Math.max(allowedAgeMs(facts) ?? 0, INTERRUPTED_FIRST_MS);
   if (firstSync.wasInterrupted && now - Date.parse(expectedSince(facts)) > allowedMs) return false;
-  // A sync that hangs is given up, so that what waits for it gets its turn; a backup may wait for its target.
+  // A sync that hangs is given up, and the waiting one gets its turn; a backup may wait for its target for long.
   return (isSyncing && !isSilent) || (isQueued && (behind === null || behind.name === 'sync'));
 }
 
-/** As the alert TidemarkNeverComplete, which begins to count again where the daemon was away. */
+/** As in the alert TidemarkNeverComplete, which begins to count again after the daemon was down. */
 const INTERRUPTED_FIRST_MS = 6 * 60 * 60_000;
 
-/** True of a job or a run that was cut short: a run that was is `failed`, with that error. */
+/** True for a job or run that was interrupted: such a run is `failed`, with that error code. */
 export function isInterrupted({ outcome, errorCode }: Pick<EndedJob, 'outcome' | 'errorCode'>): boolean {
   return outcome === 'interrupted' || errorCode === ('interrupted' satisfies ErrorCode);
 }

@@ -15,8 +15,8 @@ import {
   expectedSince,
   isFirstSyncAtWork,
 } from './allowed-age.ts';
-import type { SourceFacts, EndedJob, HealthFacts } from './facts.ts';
-import type { HealthCode, HealthReason } from './reason.ts';
+import { endOf, type SourceFacts, type HealthFacts } from './facts.ts';
+import { because, degraded, type HealthReason } from './reason.ts';
 import { latestSync, failureCode, isDiskFull, WAS_FULL, wasDiskFull } from './source-reasons.ts';
 import {
   behindText,
@@ -29,17 +29,11 @@ import {
   waitsForSlot,
 } from './waits.ts';
 
+/** The reasons that concern the daemon, or a mirror as a whole. */
 export function daemonReasons(facts: HealthFacts): HealthReason[] {
   const { mirrorProblem, configProblem, problems, drills, failedJobs, failingChannels, silentChannels } =
     facts;
-  const degraded = (
-    code: HealthCode,
-    message: string,
-    since: string | null,
-    hint: string | null,
-  ): HealthReason => ({ code, state: 'degraded', message, since, hint });
-  const unlike = contradictingText(facts.backups?.contradicting ?? []);
-  const endOf = (job: EndedJob): string => job.finishedAt ?? job.startedAt;
+  const contradicting = contradictingText(facts.backups?.contradicting ?? []);
   return [
     ...(mirrorProblem === null ? [] : [mirrorReason(mirrorProblem)]),
     ...problems.map(({ message, hint, since, isWait }) => ({
@@ -56,14 +50,14 @@ export function daemonReasons(facts: HealthFacts): HealthReason[] {
             '`tidemark config check` lists all mistakes',
           ),
         ]),
-    ...contradictionReasons(facts, degraded),
+    ...contradictionReasons(facts),
     ...damageReasons(facts),
     ...drills.flatMap((drill) =>
       drill.score !== null && drill.scoreBefore !== null && hasDrillFallen(drill.score, drill.scoreBefore)
         ? [
             degraded(
               'drill_fell',
-              `the last drill${of(drill.source)} would restore ${percent(drill.score)}, the one before ${percent(drill.scoreBefore)}`,
+              `the last ${jobText({ name: 'drill', source: drill.source })} would restore ${percent(drill.score)}, the one before ${percent(drill.scoreBefore)}`,
               endOf(drill),
               '`tidemark drill` lists what would not come back',
             ),
@@ -71,11 +65,12 @@ export function daemonReasons(facts: HealthFacts): HealthReason[] {
         : [],
     ),
     ...failedJobs
-      .filter((job) => !isOfDamage(job) && !(job.isOfAuditLog && isContradicted(facts)))
+      // The reason of the audit log names the jobs that refuse because of it.
+      .filter((job) => !isOfDamage(job) && !(job.isOfAuditLog && facts.contradictions.lines.length > 0))
       .map((job) =>
         degraded(
           'job_failed',
-          `the last ${job.name}${of(job.source)} ${OUTCOME_WORDS[job.outcome] ?? 'failed'}${job.error === null ? '' : `: ${job.error}`}${job.name === 'backup' ? newestText(facts) : ''}`,
+          `the last ${jobText(job)} ${OUTCOME_WORDS[job.outcome] ?? 'failed'}${because(job)}${job.name === 'backup' ? newestText(facts) : ''}`,
           endOf(job),
           job.hint ?? againHint(job),
         ),
@@ -96,7 +91,9 @@ export function daemonReasons(facts: HealthFacts): HealthReason[] {
     ...(facts.backups?.emptied ?? []).map(({ address, holdsOthers }) =>
       degraded('backup_emptied', emptiedError(address, holdsOthers).message, null, EMPTIED_HINT),
     ),
-    ...(unlike === null ? [] : [degraded('backup_contradicts', unlike, null, CONTRADICTING_HINT)]),
+    ...(contradicting === null
+      ? []
+      : [degraded('backup_contradicts', contradicting, null, CONTRADICTING_HINT)]),
     ...silentChannels.map(({ name, why, hint, waiting }) =>
       degraded(
         'notices_undelivered',
@@ -108,12 +105,17 @@ export function daemonReasons(facts: HealthFacts): HealthReason[] {
     ...failingChannels.map(({ channel, pending, since, error }) =>
       degraded(
         'notices_undelivered',
-        `${plural(pending, 'notice')} could not be delivered through ${channel}${error === null ? '' : `: ${error}`}`,
+        `${plural(pending, 'notice')} could not be delivered through ${channel}${because({ error })}`,
         since,
         `\`tidemark notify test\` tries the channels`,
       ),
     ),
   ];
+}
+
+/** The name of a job, and its source if it has one. */
+function jobText({ name, source }: { readonly name: string; readonly source: string | null }): string {
+  return source === null ? name : `${name} of ${source}`;
 }
 
 function againHint({ name, errorCode }: HealthFacts['failedJobs'][number]): string {
@@ -122,25 +124,16 @@ function againHint({ name, errorCode }: HealthFacts['failedJobs'][number]): stri
   return first === null ? command : `${first}; then ${command}`;
 }
 
-/** One reason, however many rows: what one hand did. None where the last check found it: that has the same remedy. */
-function contradictionReasons(
-  { contradictions, verify, failedJobs }: HealthFacts,
-  degraded: (code: HealthCode, message: string, since: string | null, hint: string | null) => HealthReason,
-): HealthReason[] {
+/** One reason for all rows. None if the last check found the same: its reason has the same remedy. */
+function contradictionReasons({ contradictions, verify, failedJobs }: HealthFacts): HealthReason[] {
   const text = contradictionText(contradictions);
   if (text === null || hasFoundContradictions(verify)) return [];
   return [degraded('audit_log_contradicted', `${text}${refusedText(failedJobs)}`, null, contradictions.hint)];
 }
 
-/** Then a job that refuses for it adds nothing. */
-function isContradicted({ contradictions }: HealthFacts): boolean {
-  return contradictions.lines.length > 0;
-}
-
 function refusedText(failedJobs: HealthFacts['failedJobs']): string {
   const refused = failedJobs.filter(({ isOfAuditLog }) => isOfAuditLog);
-  if (refused.length === 0) return '';
-  return `; ${namesOf(refused.map(({ name, source }) => `${name}${of(source)}`))} refused for it`;
+  return refused.length === 0 ? '' : `; ${namesOf(refused.map(jobText))} refused for it`;
 }
 
 function contradictionText({ lines }: HealthFacts['contradictions']): string | null {
@@ -153,65 +146,45 @@ function hasFoundContradictions(verify: HealthFacts['verify']): boolean {
   return verify !== null && verify.problems > 0 && verify.isOfAuditLog;
 }
 
-/** One that refused for the audit log failed for less: what people recorded was changed. */
+/** False for a job that refused because of the audit log: only what people recorded was changed. */
 function isOfDamage({ errorCode, isOfAuditLog }: HealthFacts['failedJobs'][number]): boolean {
   return !isOfAuditLog && errorCode === ('mirror_corrupt' satisfies ErrorCode);
 }
 
-/** A damaged mirror is one reason, whatever jobs fail for it: their commands would fail too. */
+/** A damaged mirror is one reason, whatever jobs fail because of it: their commands would fail too. */
 function damageReasons({ verify, damage, planted, failedJobs, contradictions }: HealthFacts): HealthReason[] {
   const failed = failedJobs.filter(isOfDamage);
-  const names = namesOf(failed.map(({ name, source }) => `${name}${of(source)}`));
+  const names = namesOf(failed.map(jobText));
   const [first] = failed;
   const also = first === undefined ? '' : `; ${names} failed for it`;
-  // Before what a check found, which it is a part of: this says what to do.
-  if (planted)
-    return [
-      {
-        code: 'verify_failed',
-        state: 'degraded',
-        message: `${planted.message}${also}`,
-        since: null,
-        hint: planted.hint,
-      },
-    ];
+  const remedy = `keep the file, and ${RESTORE_OR_NEW_HINT}`;
+  // Before the last check, which may have found the trigger too: this reason says what to do.
+  if (planted) return [degraded('verify_failed', `${planted.message}${also}`, null, planted.hint)];
   if (verify !== null && verify.problems > 0) {
     const text = hasFoundContradictions(verify) ? contradictionText(contradictions) : null;
-    const found = text === null ? damage : `${text}${refusedText(failedJobs)}`;
+    const error = text === null ? damage : `${text}${refusedText(failedJobs)}`;
     return [
-      {
-        code: 'verify_failed',
-        state: 'degraded',
-        message: `the last check of the mirror found ${plural(verify.problems, 'problem')}${found === null ? '' : `: ${found}`}${also}`,
-        since: verify.finishedAt ?? verify.startedAt,
-        hint: `\`tidemark verify\` names them; ${verify.hint ?? `keep the file, and ${RESTORE_OR_NEW_HINT}`}`,
-      },
+      degraded(
+        'verify_failed',
+        `the last check of the mirror found ${plural(verify.problems, 'problem')}${because({ error })}${also}`,
+        endOf(verify),
+        `\`tidemark verify\` names them; ${verify.hint ?? remedy}`,
+      ),
     ];
   }
   if (damage !== null) {
-    return [
-      {
-        code: 'verify_failed',
-        state: 'degraded',
-        message: `${damage}${also}`,
-        since: null,
-        hint: `\`tidemark verify\` names what is damaged; keep the file, and ${RESTORE_OR_NEW_HINT}`,
-      },
-    ];
+    const hint = `\`tidemark verify\` names what is damaged; ${remedy}`;
+    return [degraded('verify_failed', `${damage}${also}`, null, hint)];
   }
   if (first === undefined) return [];
-  return [
-    {
-      code: 'job_failed',
-      state: 'degraded',
-      message: `${failed.some(({ isBefore }) => isBefore === true) ? `the mirror was found damaged by ${names}` : `the last ${names} failed`}${first.error === null ? '' : `: ${first.error}`}`,
-      since: first.finishedAt ?? first.startedAt,
-      hint: `\`tidemark verify\` says what is damaged; keep the file, and ${RESTORE_OR_NEW_HINT}`,
-    },
-  ];
+  const message = failed.some(({ isBefore }) => isBefore === true)
+    ? `the mirror was found damaged by ${names}`
+    : `the last ${names} failed`;
+  const hint = `\`tidemark verify\` says what is damaged; ${remedy}`;
+  return [degraded('job_failed', `${message}${because(first)}`, endOf(first), hint)];
 }
 
-/** Where one target failed, another may have taken the backup. */
+/** The newest backup: if one target failed, another may have it. */
 function newestText({ backups }: HealthFacts): string {
   const newest = backups?.newest ?? null;
   return newest === null
@@ -219,13 +192,13 @@ function newestText({ backups }: HealthFacts): string {
     : `; the newest backup, of ${localTime(newest.madeAt)}, is in ${newest.address}`;
 }
 
-/** A backup is made after a complete run. Where it failed, its job is a reason too. */
+/** An overdue backup, and why: it is made after a complete run. If it failed, its job is a reason too. */
 function backupReasons({ backups, sources, failedJobs, now, startedAt }: HealthFacts): HealthReason[] {
-  // One after every complete run: what is overdue then is the run.
+  // A backup after every complete run cannot be overdue, only the run can.
   if (backups === null || backups.everyMs === 0) return [];
   const { lastAt, waits } = backups;
   const completeAt = sources.flatMap(({ lastComplete }) => lastComplete?.finishedAt ?? []).sort();
-  // However long that takes, nothing is late: there is nothing to back up yet.
+  // During the first sync, however long it takes, there is nothing to back up yet.
   const isFirst = lastAt === null && completeAt.length === 0;
   if (isFirst && sources.some((source) => isFirstSyncAtWork(source, now))) return [];
   const triedAt = sources.map(expectedSince).sort();
@@ -244,16 +217,16 @@ function backupReasons({ backups, sources, failedJobs, now, startedAt }: HealthF
     ({ source }) => waits?.behind?.name === 'sync' && source === waits.behind.source,
   );
   const unanswered = before === undefined ? null : unansweredHint(latestSync(before), before.source);
-  const { why, ...more } = overdueCause(backups, {
-    ...{ isRunDone, failed, waiting, unanswered, isSyncing, isFull, now },
-    failing: failingText(sources, now),
-  });
+  const failing = failingText(sources, now);
+  const given = { isRunDone, failed, waiting, unanswered, failing, isSyncing, isFull, now };
+  const { why, ...more } = overdueCause(backups, given);
   const age = lastAt === null ? 'yet' : `for ${duration(ageMs)}`;
   const message = `no backup of the mirror was made ${age}, one is due ${backupInterval(backups.everyMs)}: ${why}`;
   const overdueSince = lastAt === null ? since : isoTime(dueAt);
   return [{ code: 'backup_overdue', state: 'degraded', message, since: overdueSince, ...more }];
 }
 
+/** Why runs are not complete, and what shows more of it; null if no sync hangs and the last ones did not fail. */
 function failingText(
   sources: readonly SourceFacts[],
   now: number,
@@ -268,11 +241,10 @@ function failingText(
   });
   const [first] = failed;
   if (first === undefined) return null;
-  const why = first.error === null ? '' : `: ${first.error}`;
   const verb = isInterrupted(first) ? 'was interrupted' : 'failed';
   const doctor = unansweredHint(first, first.source);
   return {
-    text: `: the last sync of ${first.source} ${verb}${why}`,
+    text: `: the last sync of ${first.source} ${verb}${because(first)}`,
     ...(doctor === null ? {} : { hint: doctor }),
   };
 }
@@ -293,29 +265,29 @@ function overdueCause(
     readonly failed: HealthFacts['failedJobs'][number] | undefined;
     /** A source whose next sync waits for others. */
     readonly waiting: SourceFacts | undefined;
-    /** What to do about the sync that the backup waits for, where the last one of its source had no answer. */
+    /** What to do about the sync that the backup waits for, if the service did not answer the last one of its source. */
     readonly unanswered: string | null;
-    /** Why runs are not complete, and what shows more of it; null where no sync hangs and the last ones did not fail. */
-    readonly failing: { readonly text: string; readonly hint?: string } | null;
+    readonly failing: ReturnType<typeof failingText>;
     readonly now: number;
   },
 ): Pick<HealthReason, 'hint' | 'follows'> & { readonly why: string } {
   if (isBeingMade) return { why: 'it is being made now', hint: null };
-  if (failed !== undefined)
+  if (failed !== undefined) {
+    const isFullDisk = isDiskFull(failed);
     return {
-      why: `the last one failed${isDiskFull(failed) ? ': the disk was full' : ''}`,
-      hint: isDiskFull(failed)
-        ? againHint(failed)
-        : '`tidemark backup create` makes one once the cause is fixed',
+      why: `the last one failed${isFullDisk ? ': the disk was full' : ''}`,
+      hint: isFullDisk ? againHint(failed) : '`tidemark backup create` makes one once the cause is fixed',
       follows: 'backup_failed',
     };
+  }
   if (waits !== null) {
     const { since, behind } = waits;
     const span = since === null ? '' : ` for ${duration(now - Date.parse(since))}`;
     const hangs = hangHint(behind);
     const silent =
       hangs === null ? '' : `, which has received nothing for ${duration(behind?.silentMs ?? 0)}`;
-    const what = behind === null ? 'a free slot' : `the ${behind.name} job${of(behind.source)}${silent}`;
+    const whose = behind === null || behind.source === null ? '' : ` of ${behind.source}`;
+    const what = behind === null ? 'a free slot' : `the ${behind.name} job${whose}${silent}`;
     const remedy = behind === null ? SLOT_HINT : 'sync less often';
     const advice =
       hangs ??
@@ -377,9 +349,5 @@ const OUTCOME_WORDS: Readonly<Record<string, string>> = {
   partial: 'was not completed everywhere',
 };
 
-function of(source: string | null): string {
-  return source === null ? '' : ` of ${source}`;
-}
-
-/** How many more backups a volume should have room for; deploy/prometheus has the same number. */
+/** The number of further backups that a volume should have room for; deploy/prometheus has the same number. */
 const BACKUPS_OF_ROOM = 2;

@@ -1,4 +1,4 @@
-/** The facts that the health of the daemon and of its sources follows from, as `health-facts.ts` gathers them. */
+/** The facts from which the health of the daemon and of its sources is assessed. `health-facts.ts` gathers them. */
 import type { SourceStatus } from '../../state/source-status.ts';
 import type { UnendedRestore } from '../../mirror/unfinished-restore.ts';
 import type { SilentChannel } from '../notices/known-channels.ts';
@@ -15,82 +15,83 @@ interface EndedRun {
 
 export interface SourceFacts {
   readonly source: string;
-  /** Null where no schedule syncs it. */
+  /** Null if no schedule syncs it. */
   readonly schedule: {
     readonly intervalMs: number;
     readonly jitterMs: number;
-    /** Null for one that was not changed. */
+    /** Null if the interval was not changed. */
     readonly change: IntervalChange | null;
-    /** When a reload added the source to it; ISO 8601, null for one that was there at the start. */
+    /** When a reload added the source to the schedule, ISO 8601; null if it was there at the start. */
     readonly sourceSince: string | null;
   } | null;
   readonly isSyncing: boolean;
-  /** Of that sync: when it began, ISO 8601, for how long nothing was received, and as of `RunningJob` and its `progress`; left out where that is not known. */
+  /** The running sync: when it began, ISO 8601, for how long nothing was received, and as in `RunningJob` and its `progress`. */
   readonly sync?: {
     readonly startedAt: string;
     readonly silentMs: number;
     readonly pausedUntil?: number | undefined;
     readonly waitingUntil?: number | null | undefined;
   } | null;
-  /** True where the service has not answered that sync for a while. */
+  /** True if the service has not answered that sync for a while. */
   readonly isSilent: boolean;
-  /** The job of the mirror that its next sync waits for; null if it waits for nothing. */
+  /** The job of the mirror that its next sync waits for; null for none. */
   readonly behind: {
     readonly name: string;
     readonly source?: string | null;
     readonly startedAt: string;
-    /** Of a sync: as of `sync`. */
+    /** Of a sync: as in `sync`. */
     readonly silentMs?: number | null;
     readonly pausedUntil?: number | undefined;
-    /** Address of the target that it waits for itself. */
+    /** Of a backup: address of the target that does not answer. */
     readonly waitsFor?: string | null;
   } | null;
   /** True while a sync of it waits for its turn. */
   readonly isQueued: boolean;
-  /** The source whose running sync the next one waits for, as both have one rate limit; null for none. */
+  /** The source whose running sync the next one waits for, because both have one rate limit; null for none. */
   readonly limitHeldBy: string | null;
-  /** That its next sync waits for `rate.perHour` or as the service asked, and what a person can do about it; null if it does not. */
+  /** Set if its next sync waits for `rate.perHour`, or because the service asked for it; `hint` is what a person can do about it. */
   readonly rateWait: { readonly message: string; readonly hint: string | null } | null;
-  /** Until when its schedule leaves it out, as the service did not answer; ISO 8601, null or left out where it does not. */
+  /** Until when its schedule skips it because the service did not answer, ISO 8601; null or left out if it does not. */
   readonly pausedUntil?: string | null;
-  /** Of all kinds; likewise the next two. */
+  /** The latest runs and the latest job of all kinds. */
   readonly lastComplete: EndedRun | null;
   readonly lastEnded: EndedRun | null;
-  /** The latest sync job that ended: it may have failed before a run came about. */
+  /** It may have failed before it had a run. */
   readonly lastSync: EndedJob | null;
-  /** Since when syncs of all kinds fail as the last one did, ISO 8601; null, or left out, where that is not known. */
+  /** Since when syncs of all kinds fail as the last one did, ISO 8601; null, or left out, if that is not known. */
   readonly failingSince?: string | null;
-  /** How the syncs of all kinds went while none was complete; neither once one was. */
+  /** How the syncs of all kinds ended before the first complete one; both are false after that. */
   readonly firstSync: {
-    /** True where one came to its own end: it failed, was refused or partial. */
+    /** True if one was not interrupted: it failed, was refused or partial. */
     readonly hasEnded: boolean;
     readonly wasInterrupted: boolean;
   };
-  /** The latest ended run, if it was narrowed to some kinds. */
+  /** The latest ended run, if it was limited to some kinds. */
   readonly lastNarrowed: (EndedRun & { readonly kinds: readonly string[] }) | null;
-  /** When the daemon began to have it: its start, or the reload that added the source; ISO 8601. */
+  /** When the daemon got the source: its start, or the reload that added the source; ISO 8601. */
   readonly addedAt: string;
-  /** When the oldest run began that is known, ISO 8601; null where there was none. */
+  /** When the oldest known run began, ISO 8601; null for none. */
   readonly firstTriedAt: string | null;
-  /** Removals that wait, and how many an acceptance has to allow. */
+  /** Held removals, and the number that an acceptance has to allow. */
   readonly held: {
     readonly records: number;
     readonly ceiling: number;
     readonly lists: SourceStatus['held'];
   };
-  /** Its latest restore, if that was stopped or killed before its end; null for none, and while it is being applied. */
+  /** Its latest restore, if that was stopped or killed before its end; null for none, and while it is applied. */
   readonly interrupted: Pick<UnendedRestore, 'restore' | 'startedAt' | 'backupMadeAt'> | null;
   /**
    * Since when its drift is not reported, because the mirror was restored from a backup and no run of all kinds has read the source
-   * since; ISO 8601, null where nothing is waited for.
+   * since; ISO 8601, null if it is reported.
    */
   readonly driftWaitsSince: string | null;
   /** Collections that the latest run did not read completely. */
   readonly unread: number;
 }
 
+/** A backup that is queued. */
 export interface WaitingBackup {
-  /** ISO 8601; null for not known. */
+  /** ISO 8601; null if it is not known. */
   readonly since: string | null;
   /** The job of the mirror that it waits for; null for none. */
   readonly behind:
@@ -98,6 +99,7 @@ export interface WaitingBackup {
     | null;
 }
 
+/** What health needs to know of a job that ended. */
 export interface EndedJob {
   readonly startedAt: string;
   readonly finishedAt: string | null;
@@ -105,6 +107,11 @@ export interface EndedJob {
   /** An `ErrorCode`, perhaps one of another version. */
   readonly errorCode: string | null;
   readonly error: string | null;
+}
+
+/** When a job or run ended, ISO 8601; if its end is not known, when it began. */
+export function endOf({ finishedAt, startedAt }: Pick<EndedJob, 'finishedAt' | 'startedAt'>): string {
+  return finishedAt ?? startedAt;
 }
 
 export interface HealthFacts {
@@ -115,7 +122,7 @@ export interface HealthFacts {
   readonly mirrorProblem: {
     readonly message: string;
     readonly hint: string | null;
-    /** True if there is none yet and the first sync is about to make it. */
+    /** True if there is none yet and the first sync will create it. */
     readonly isComing: boolean;
   } | null;
   /** What else is wrong with the daemon itself, and for how long. */
@@ -123,22 +130,22 @@ export interface HealthFacts {
     readonly message: string;
     readonly hint: string | null;
     readonly since: string;
-    /** Of a source that waits until the time in the message. */
+    /** True if a source waits until the time in the message. */
     readonly isWait?: boolean;
   }[];
   readonly sources: readonly SourceFacts[];
-  /** Null where no backups are made. */
+  /** Null if no backups are made. */
   readonly backups: {
-    /** How often they should be made. */
+    /** The configured interval. */
     readonly everyMs: number;
-    /** Of that interval, or of the syncs after which they are made; null for none. */
+    /** Of that interval, or of the syncs after which backups are made; null for none. */
     readonly change: IntervalChange | null;
-    /** When the newest one was made, ISO 8601; null for none that is known. */
+    /** When the newest known backup was made, ISO 8601; null for none. */
     readonly lastAt: string | null;
     readonly isBeingMade: boolean;
-    /** Of one that is queued; null for none. */
+    /** Null if none is queued. */
     readonly waits: WaitingBackup | null;
-    /** The newest one that a target has, and its address; null for none that is known. */
+    /** The newest known backup in a target, and the address of that; null for none. */
     readonly newest: { readonly address: string; readonly madeAt: string } | null;
     /** The targets on volumes of their own: the space left there, and the size of the newest backup. */
     readonly volumes: readonly {
@@ -146,26 +153,26 @@ export interface HealthFacts {
       readonly freeBytes: number;
       readonly backupBytes: number;
     }[];
-    /** Directories that have none of the backups which were stored there. */
+    /** Directories that have lost the backups which were stored there. */
     readonly emptied: readonly { readonly address: string; readonly holdsOthers: boolean }[];
-    /** Names of those that are not in the chain of the mirror. */
+    /** Names of backups that are not in the chain of the mirror. */
     readonly contradicting?: readonly string[];
   } | null;
-  /** The latest check of the mirror that ended, and how many problems it found. */
+  /** The latest ended check of the mirror. */
   readonly verify:
     | (EndedJob & {
         readonly problems: number;
-        /** What to do about them; null where it did not say. */
+        /** What to do about them; null if the check did not say. */
         readonly hint: string | null;
-        /** True where all of them are of what people recorded. */
+        /** True if only what people recorded was changed. */
         readonly isOfAuditLog: boolean;
       })
     | null;
-  /** Why the mirror is damaged, as what was read of it now showed, whatever an earlier check said; null where nothing did. */
+  /** Why the mirror is damaged, as found in what was read of it now, whatever an earlier check found; null if it is not. */
   readonly damage: string | null;
-  /** Why nothing is written to it, although it can be read: another program added a trigger. */
+  /** Why nothing is written to it although it can be read: another program added a trigger. */
   readonly planted?: { readonly message: string; readonly hint: string | null } | null;
-  /** Acceptances and snapshots that are not as the audit log has them: a line for each, and what to do about them. */
+  /** Acceptances and snapshots that differ from the audit log: a line for each, and what to do about them. */
   readonly contradictions: { readonly lines: readonly string[]; readonly hint: string };
   /** Of each source: its latest drill that ended, and the score of the one before. */
   readonly drills: readonly (EndedJob & {
@@ -173,15 +180,15 @@ export interface HealthFacts {
     readonly score: number | null;
     readonly scoreBefore: number | null;
   })[];
-  /** Other jobs of which the latest did not do what it should. */
+  /** The latest jobs of other names that failed. */
   readonly failedJobs: readonly (EndedJob & {
     readonly name: string;
     readonly source: string | null;
-    /** Null for that of the command which does the same. */
+    /** Null to advise the command that does the same. */
     readonly hint: string | null;
-    /** True where it refused, since what people recorded is not as the audit log has it. */
+    /** True if it refused because what people recorded differs from the audit log. */
     readonly isOfAuditLog: boolean;
-    /** True of one that found a damage which still counts, though the same job was done again since. */
+    /** True for an earlier job: it found damage that still counts, though the same job was done again since. */
     readonly isBefore?: boolean;
   })[];
   /** Channels whose notices do not arrive. */
@@ -191,9 +198,9 @@ export interface HealthFacts {
     readonly since: string;
     readonly error: string | null;
   }[];
-  /** Channels and pings without a secret that they need, and why: nothing is sent through them. */
+  /** Channels and pings that cannot send because a secret is missing. */
   readonly silentChannels: readonly (SilentChannel & {
-    /** Notices that wait for it, and since when. */
+    /** The notices that wait for it, and since when. */
     readonly waiting?: { readonly count: number; readonly since: string };
   })[];
 }

@@ -1,4 +1,4 @@
-/** The facts for the health check, from the running daemon and the mirror. */
+/** Gathers the facts for the health check from the running daemon and the mirror. */
 import type { Config } from '../../config/config.ts';
 import { configuredBackups, ownerOf } from '../../config/mirrors.ts';
 import { isoTime } from '../../core/clock.ts';
@@ -38,7 +38,7 @@ import {
 import { latestUnfinished, type RunningRestore, runningRestore } from '../../mirror/unfinished-restore.ts';
 import { type SourceStatus, readSourceStatuses } from '../../state/source-status.ts';
 
-/** What is known of the mirror at one time. It stays true without the file, until somebody writes to the mirror. */
+/** What was read of the mirror at one time. It stays true until somebody writes to the mirror. */
 interface MirrorFacts {
   /** The configured sources first. */
   readonly sourceStatuses: readonly SourceStatus[];
@@ -52,47 +52,44 @@ interface MirrorFacts {
   readonly restoring: readonly RunningRestore[];
 }
 
-/** What health needs beside it. */
-interface HealthInputs extends MirrorFacts, SourceInputs {
+/** All that health needs of the mirror. */
+interface HealthInputs
+  extends MirrorFacts, SourceInputs, Pick<HealthFacts, 'contradictions' | 'damage' | 'planted'> {
   readonly recent: readonly Delivery[];
   readonly channels: readonly ChannelRow[];
   readonly backups: Omit<NonNullable<HealthFacts['backups']>, keyof BackupWork | 'everyMs'> | null;
   /** Why the mirror may have been begun by mistake, without its history. */
   readonly begunByMistake: BegunByMistake | null;
-  readonly contradictions: HealthFacts['contradictions'];
-  /** As of `HealthFacts`. */
-  readonly damage: string | null;
-  readonly planted: HealthFacts['planted'];
 }
 
-/** Whoever read the mirror and may have found it damaged (`DriftNow`). */
+/** Another reader of the mirror that may have found it damaged (`DriftNow`). */
 export interface DamageFinder {
-  /** Why it is damaged; null where nothing showed it. */
+  /** Why the mirror is damaged; null if it was not found damaged. */
   damage(mirror: Mirror): string | null;
 }
 
-/** What is shown of a mirror, and who else has looked at it. */
+/** What is shown of a mirror. */
 interface SnapshotOptions {
-  /** The sources to show; without: the configured ones, and the others that the mirror holds. */
+  /** The sources to show; if left out, the configured ones, and the others that the mirror holds. */
   readonly sources?: readonly string[];
   readonly others?: readonly string[];
   readonly finder?: DamageFinder;
 }
 
-/** The state of daemon and mirror at one time, for a page. */
+/** The state of daemon and mirror at one time. */
 export interface HealthSnapshot extends MirrorFacts {
   /** Milliseconds since the epoch. */
   readonly now: number;
   readonly health: Health;
   /** Null if the mirror cannot be read: then the other facts about it are empty. */
   readonly mirror: Mirror | null;
-  /** The `source` of each latest backup job that failed, if nothing is left of that failure; empty for the mirror as a whole. */
+  /** The `source` of each latest backup job that failed, if nothing is left of the failure; empty for the mirror as a whole. */
   readonly madeGood: ReadonlySet<string>;
   /** Left out of one of many mirrors. */
   readonly config?: Config;
 }
 
-/** What is said where no mirror was read. */
+/** The facts if no mirror was read. */
 export const NOTHING_READ: Omit<
   HealthFacts,
   'now' | 'startedAt' | 'configProblem' | 'problems' | 'mirrorProblem'
@@ -114,14 +111,14 @@ const NO_JOBS: LastJobs = {
   verifications: [],
   damaged: [],
 };
-/** Latest jobs searched for the newest backup. */
+/** The number of latest jobs that are searched for the newest backup. */
 const BACKUP_JOBS_READ = 50;
-/** Latest deliveries searched for channels that failed. */
+/** The number of latest deliveries that are searched for channels that failed. */
 const DELIVERIES_READ = 200;
 /** Longer than most syncs of other processes take. */
 const LOCKED_LONG_MS = 15 * 60_000;
 
-/** Does not throw for a mirror that cannot be read: that is part of the snapshot. */
+/** The state now. Does not throw if the mirror cannot be read: the snapshot says so. */
 export function readHealthSnapshot(
   view: HealthView,
   now: number,
@@ -129,14 +126,13 @@ export function readHealthSnapshot(
 ): HealthSnapshot {
   try {
     const mirror = view.mirror();
-    const inputs = readHealthInputs(view, mirror, now, shown);
-    return snapshotOf(view, inputs, now, mirror);
+    return snapshotOf(view, readHealthInputs(view, mirror, now, shown), now, mirror);
   } catch (error) {
     return snapshotWithout(view, error, now);
   }
 }
 
-/** Everything that health needs of the mirror, of one moment. */
+/** Reads all that health needs of the mirror, in one transaction. */
 export function readHealthInputs(
   view: HealthView,
   mirror: Mirror,
@@ -154,8 +150,9 @@ export function readHealthInputs(
       others: shown.others,
     });
     for (const { source, lastComplete } of sourceStatuses) rememberComplete(view, source, lastComplete);
-    // A source that is not configured any more is nobody's concern: its last drill or backup may have failed long ago.
+    // Not those of sources that are no longer configured: their last drill or backup may have failed long ago.
     const lastJobs = readLastJobs(mirror, configured);
+    const planted = mirror.foreignTrigger();
     return {
       sourceStatuses,
       withBaseline: new Set(mirror.snapshots.baseline() === undefined ? [] : configured),
@@ -178,23 +175,18 @@ export function readHealthInputs(
       driftWaits: driftWaitsOf(config, mirror),
       contradictions: contradictionsOf(config, mirror),
       damage: shown.finder?.damage(mirror) ?? null,
-      planted: foreignTriggerIn(mirror),
+      planted: planted && { message: planted.message, hint: planted.hint ?? null },
     };
   });
 }
 
-function foreignTriggerIn(mirror: Mirror): HealthFacts['planted'] {
-  const planted = mirror.foreignTrigger();
-  return planted === null ? null : { message: planted.message, hint: planted.hint ?? null };
-}
-
-/** Without a baseline, or a drift job, there is nothing to report. */
+/** Without a baseline, or a drift job, no drift is reported anyway. */
 function driftWaitsOf({ schedules }: Config, mirror: Mirror): HealthInputs['driftWaits'] {
   const sources = mirror.snapshots.baseline() === undefined ? [] : (schedules.drift?.sources ?? []);
   return new Map(sources.map((source) => [source, driftWaitsSince(mirror, source)]));
 }
 
-/** The state as of now, from what was read of the mirror now or before. @param mirror null if it is not open any more */
+/** The state now, from what was read of the mirror now or before. @param mirror null if it is not open any more */
 export function snapshotOf(
   view: HealthView,
   read: HealthInputs,
@@ -214,14 +206,14 @@ export function snapshotOf(
   return { now, health: healthFrom(view, inputs, now), mirror, madeGood, config: view.config(), ...inputs };
 }
 
-/** What was read, and beside it the jobs that ended since and could not be written down. */
+/** What was read, with the jobs that ended since and could not be stored. */
 function withUnwrittenJobs(view: HealthView, inputs: HealthInputs): HealthInputs {
   const names = view.config().sources.map(({ name }) => name);
-  const own = (view.unwritten?.() ?? []).filter(
-    ({ row: { source } }) => source === null || names.includes(source),
+  // A mirror that was missing could be read now: it is back.
+  const unwritten = (view.unwritten?.() ?? []).filter(
+    ({ row: { source, errorCode } }) =>
+      (source === null || names.includes(source)) && errorCode !== 'mirror_missing',
   );
-  // A mirror that is back was read.
-  const unwritten = own.filter(({ row }) => row.errorCode !== 'mirror_missing');
   if (unwritten.length === 0) return inputs;
   const lastJobs = withUnwritten(
     inputs.lastJobs,
@@ -276,34 +268,33 @@ function healthFrom(view: HealthView, inputs: HealthInputs, now: number): Health
     ),
     silentChannels: silent,
   });
-  return toRun(health, view);
+  return withRunnableHints(health, view);
 }
 
 /**
- * With hints whose commands run as they are: with a mirror per source, some need its name, and beside backups of other mirrors the one
- * to restore has to be named, and of an encrypted one the key.
+ * Completes the commands in hints: with a mirror per source, some need its name; if a target holds backups of other mirrors, the backup
+ * to restore has to be named, and for an encrypted one the key.
  */
-function toRun(health: Health, view: HealthView): Health {
+function withRunnableHints(health: Health, view: HealthView): Health {
   const config = view.config();
   const owner = ownerOf(config);
   const backup =
     config.backup === null ? LATEST_BACKUP : backupToName(view.backups.remembered(config.backup.targets));
   const backups = configuredBackups(config);
   if (owner === null && backup === LATEST_BACKUP && backups?.isEncrypted === false) return health;
-  const toRunHint = (hint: string): string => {
-    const named = namingBackup(hint, backup, backups);
-    return owner === null ? named : withSource(named, owner);
+  const completed = (reason: HealthReason): HealthReason => {
+    if (reason.hint === null) return reason;
+    const hint = namingBackup(reason.hint, backup, backups);
+    return { ...reason, hint: owner === null ? hint : withSource(hint, owner) };
   };
-  const named = <Reasons extends { readonly reasons: readonly HealthReason[] }>(whole: Reasons): Reasons => ({
-    ...whole,
-    reasons: whole.reasons.map((reason) =>
-      reason.hint === null ? reason : { ...reason, hint: toRunHint(reason.hint) },
-    ),
-  });
-  return { ...named(health), sources: health.sources.map(named) };
+  return {
+    ...health,
+    reasons: health.reasons.map(completed),
+    sources: health.sources.map((source) => ({ ...source, reasons: source.reasons.map(completed) })),
+  };
 }
 
-/** The state of the daemon where the mirror cannot be read, for that reason, with the last complete runs as they were read last. */
+/** The state if the mirror cannot be read because of that error, with the last complete runs that are remembered. */
 export function snapshotWithout(view: HealthView, error: unknown, now: number): HealthSnapshot {
   const config = view.config();
   const { code, message, hint } = asTidemarkError(error);
@@ -321,26 +312,28 @@ export function snapshotWithout(view: HealthView, error: unknown, now: number): 
       return { ...unreadSource(view, config, name), lastComplete };
     }),
   });
-  const health = toRun(unread, view);
-  const nothing = {
+  return {
+    now,
+    health: withRunnableHints(unread, view),
+    mirror: null,
+    madeGood: new Set(),
     sourceStatuses: [],
-    withBaseline: new Set<string>(),
+    withBaseline: new Set(),
     lastJobs: NO_JOBS,
-    drillScores: new Map<string, DrillScores>(),
+    drillScores: new Map(),
     pending: [],
     restoring: [],
   };
-  return { now, health, mirror: null, madeGood: new Set(), ...nothing };
 }
 
-/** The backups in their directory, after a short wait; null if unknown. Also of a mirror that cannot be read: then they matter most. */
+/** The backups in the targets, after a short wait; null if unknown. Also of a mirror that cannot be read: then they matter most. */
 export async function readBackups(view: HealthView, waitMs?: number): Promise<BackupsShown | null> {
   const { backup } = view.config();
   if (backup === null) return null;
   try {
     return backupsShown(await view.backups.look(backup.targets, view.mirror(), waitMs));
   } catch {
-    // Health reports why the mirror cannot be read; a target that cannot be read is part of what `look` returns.
+    // Health reports why the mirror cannot be read; `look` returns which targets could not be.
     return backupsShown(await view.backups.look(backup.targets, null, waitMs));
   }
 }
@@ -350,12 +343,12 @@ export function isMirrorGone(view: Pick<DaemonView, 'problems'>): boolean {
   return view.problems().some(({ about, error }) => about === 'mirror' && error.code === 'mirror_missing');
 }
 
-/** True while a sync is to make the mirror. One that existed and is gone is not created again. */
+/** True while a queued or running sync is to create the mirror. A mirror that is gone is not created again. */
 export function isFirstSyncDue(view: Pick<DaemonView, 'problems' | 'running' | 'queued'>): boolean {
   return !isMirrorGone(view) && [...view.running(), ...view.queued()].some(({ name }) => name === 'sync');
 }
 
-/** Problems that no other reason reports, without a mirror that another process has locked for a short time. */
+/** Problems that no other reason reports, except a lock that another process has held only for a short time. */
 function lastingProblems(view: HealthView, now: number): HealthFacts['problems'] {
   return view.problems().flatMap(({ about, since, error }) => {
     if (about === 'config' || about === 'mirror' || about.startsWith('job:')) return [];
@@ -365,7 +358,7 @@ function lastingProblems(view: HealthView, now: number): HealthFacts['problems']
   });
 }
 
-/** The daemon's own backups from its jobs, all others from the directory. */
+/** The daemon's own backups from its jobs, all others from the targets. */
 function backupFacts(view: HealthView, mirror: Mirror, now: number): HealthInputs['backups'] {
   const { backup } = view.config();
   if (backup === null) return null;
@@ -383,16 +376,16 @@ function backupFacts(view: HealthView, mirror: Mirror, now: number): HealthInput
       ? []
       : [{ address, freeBytes: volume.freeBytes, backupBytes: newest.bytes }],
   );
-  // Once a backup was refused for it, that job is the reason.
+  // Once a backup was refused because of an emptied target, that job is the reason.
   const [last] = mirror.daemon.jobs({ name: 'backup', limit: 1 });
-  const isTold = last !== undefined && hasEmptiedTarget(last);
-  const emptied = isTold
+  const isRefused = last !== undefined && hasEmptiedTarget(last);
+  const emptied = isRefused
     ? []
     : targets.flatMap(({ address, isEmptied, byMirror }) =>
         isEmptied ? [{ address, holdsOthers: byMirror.length > 0 }] : [],
       );
   const [newest = null] = targets
-    // What a target had that cannot be listed now may be gone.
+    // If a target cannot be listed now, its backups may be gone.
     .flatMap(({ address, newest: backup, problem }) =>
       backup === null || problem !== null ? [] : [{ address, madeAt: backup.madeAt }],
     )
@@ -402,7 +395,7 @@ function backupFacts(view: HealthView, mirror: Mirror, now: number): HealthInput
 
 type BackupWork = Pick<NonNullable<HealthFacts['backups']>, 'isBeingMade' | 'waits' | 'change'>;
 
-/** What the daemon does about backups now: not kept with what was read of the mirror. */
+/** What the daemon does about backups now: never part of what is remembered of a mirror. */
 export function backupWork(view: HealthView): BackupWork {
   const running = view.running();
   const queued = view.queued().find(({ name }) => name === 'backup');
@@ -413,26 +406,29 @@ export function backupWork(view: HealthView): BackupWork {
   };
 }
 
-/** What is left of a failed backup, as of what is known of the targets now. */
+/** What is left of a failed backup, by what is known of the targets now. */
 function unresolvedOf(view: HealthView, row: JobRow): JobRow | null {
   const { backup } = view.config();
   return unresolvedFailure(row, backup, view.backups.remembered(backup?.targets ?? []));
 }
 
-/** Channels and pings through which nothing is sent, as the process that sends has it, with the notices that wait for them. */
+/** Channels and pings through which the sending process can send nothing, with the notices that wait for them. */
 function silentNow(view: HealthView, { channels, pending }: HealthInputs): HealthFacts['silentChannels'] {
   const config = view.config();
-  // With a mirror per source, they are of the process.
+  // With a mirror per source, they are a reason of the process, not of each mirror.
   if (config.configured.length > config.sources.length) return [];
   const silent =
     view.readsChannels === true ? recordedSilentChannels(config, channels) : silentChannels(config);
-  return silent.map((each) => {
-    const times = pending
-      .flatMap(({ channel, about }) => (`channel ${channel}` === each.name ? [about.at] : []))
-      .sort();
-    const [since] = times;
-    return since === undefined ? each : { ...each, waiting: { count: times.length, since } };
+  return silent.map((channel) => {
+    const own = pending.filter((delivery) => `channel ${delivery.channel}` === channel.name);
+    const since = oldestOf(own);
+    return since === undefined ? channel : { ...channel, waiting: { count: own.length, since } };
   });
+}
+
+/** When the oldest of these notices was recorded, ISO 8601; undefined for none. */
+function oldestOf(deliveries: readonly Delivery[]): string | undefined {
+  return deliveries.map(({ about }) => about.at).sort()[0];
 }
 
 /** Channels whose newest finished delivery was given up, or that have had a pending one for too long. */
@@ -447,23 +443,16 @@ function failingChannels(
       (each) =>
         each.channel === channel && each.attempts > 0 && now - Date.parse(each.about.at) > PENDING_LONG_MS,
     );
-    const settled = recent.filter(
-      // One without an error was over before it was sent.
+    const finished = recent.filter(
+      // A delivery that was given up without an error was over before it was sent.
       ({ givenUpAt, error, ...each }) =>
         each.channel === channel && (each.deliveredAt !== null || (givenUpAt !== null && error !== null)),
     );
-    const arrived = settled.findIndex(({ deliveredAt }) => deliveredAt !== null);
-    const givenUp = arrived === -1 ? settled : settled.slice(0, arrived);
-    const all = [...late, ...givenUp];
-    const first = all.map(({ about }) => about.at).sort()[0];
-    if (first === undefined) return [];
-    return [
-      {
-        channel,
-        pending: all.length,
-        since: first,
-        error: all.find(({ error }) => error !== null)?.error ?? null,
-      },
-    ];
+    const delivered = finished.findIndex(({ deliveredAt }) => deliveredAt !== null);
+    const all = [...late, ...(delivered === -1 ? finished : finished.slice(0, delivered))];
+    const since = oldestOf(all);
+    if (since === undefined) return [];
+    const error = all.find((each) => each.error !== null)?.error ?? null;
+    return [{ channel, pending: all.length, since, error }];
   });
 }

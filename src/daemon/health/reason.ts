@@ -1,4 +1,4 @@
-/** One thing that is wrong, and the state that it makes of a source or of the daemon. */
+/** One thing that is wrong, and the state that it gives a source or the daemon. */
 
 /** `failing` and `starting` (no run has been complete yet, and none is late) answer 503, the others 200. */
 export const HEALTH_STATES = ['ok', 'degraded', 'starting', 'failing'] as const;
@@ -34,12 +34,27 @@ export interface HealthReason {
   readonly state: Exclude<HealthState, 'ok'>;
   /** One line, without secrets. */
   readonly message: string;
-  /** ISO 8601; null where that is not known. */
+  /** ISO 8601; null if it is not known. */
   readonly since: string | null;
   /** What a person can do about it. */
   readonly hint: string | null;
-  /** True where the message says until when something waits: since when is not shown behind that. */
+  /** True if the message says until when something waits: then `since` is not shown. */
   readonly isWait?: boolean;
   /** Of an overdue backup: the event that reports its cause. */
   readonly follows?: 'sync_overdue' | 'backup_failed';
+}
+
+/** A reason for `degraded`. */
+export function degraded(
+  code: HealthCode,
+  message: string,
+  since: string | null,
+  hint: string | null,
+): HealthReason {
+  return { code, state: 'degraded', message, since, hint };
+}
+
+/** `: ERROR` behind what failed; empty without an error. */
+export function because({ error }: { readonly error: string | null }): string {
+  return error === null ? '' : `: ${error}`;
 }

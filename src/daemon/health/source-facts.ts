@@ -1,4 +1,4 @@
-/** The facts about a source that its health follows from. */
+/** The facts from which the health of a source is assessed. */
 import type { Config } from '../../config/config.ts';
 import type { JobRow } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
@@ -10,20 +10,18 @@ import type { LastJobs } from '../last-jobs.ts';
 import { waitProblemOf } from '../problems.ts';
 import type { DaemonView } from '../view.ts';
 import { isInterrupted } from './allowed-age.ts';
-import type { SourceFacts } from './facts.ts';
+import { endOf, type SourceFacts } from './facts.ts';
 import { failureCode } from './source-reasons.ts';
 
-/** What was read of the sources of a mirror. */
+/** What was read of the sources of a mirror, by source; as in `SourceFacts`, if not said otherwise. */
 export interface SourceInputs {
-  /** The latest syncs of all kinds, by source. */
+  /** The latest sync of all kinds. */
   readonly wholeSyncs: ReadonlyMap<string, JobRow | null>;
-  /** By source, as in `SourceFacts`. */
   readonly failingSince: ReadonlyMap<string, string | null>;
-  /** By source. */
   readonly firstSyncs: ReadonlyMap<string, SourceFacts['firstSync']>;
-  /** By source, its latest restore that has not ended. */
+  /** The latest restore that has not ended. */
   readonly restores: ReadonlyMap<string, ReturnType<typeof latestUnfinished>>;
-  /** The sources whose drift is not reported yet, and since when. */
+  /** Since when drift is not reported. */
   readonly driftWaits: ReadonlyMap<string, string | null>;
 }
 
@@ -45,7 +43,7 @@ export type HealthView = Pick<
   | 'queued'
   | 'problems'
 > & {
-  /** For the command line, which sends no notices: the mirror has what the daemon or `daemon --once` knows of channels. */
+  /** Set by the command line, which sends no notices: the daemon and `daemon --once` store in the mirror which channels can send. */
   readonly readsChannels?: true;
 };
 
@@ -56,9 +54,10 @@ export type SourceView = Pick<
 >;
 
 const NO_ATTEMPTS: SourceFacts['firstSync'] = { hasEnded: false, wasInterrupted: false };
-/** Attempts of a source without a complete run that are looked at: more than were made before somebody should have known of it. */
+/** The number of attempts that are read: more than are made before somebody should have noticed that they fail. */
 const ATTEMPTS_READ = 500;
 
+/** The facts about a source of a mirror that was read. */
 export function sourceFacts(
   view: HealthView,
   config: Config,
@@ -94,6 +93,8 @@ export function sourceFacts(
 export function unreadSource(view: SourceView, config: Config, source: string): SourceFacts {
   const schedule = view.schedules().find((each) => each.schedule === 'sync' && each.sources.includes(source));
   const sync = view.running().find((job) => job.name === 'sync' && job.source === source);
+  const queued = view.queued().find((job) => job.name === 'sync' && job.source === source);
+  const wait = view.problems().find(({ about }) => about === waitProblemOf(source))?.error;
   return {
     source,
     schedule:
@@ -116,10 +117,10 @@ export function unreadSource(view: SourceView, config: Config, source: string): 
             waitingUntil: sync.progress?.waitingUntil,
           },
     isSilent: (sync?.silentMs ?? 0) >= SILENT_MS,
-    behind: behindOf(view, source),
-    isQueued: queuedSync(view, source) !== undefined,
-    limitHeldBy: queuedSync(view, source)?.waitsFor ?? null,
-    rateWait: rateWait(view, source),
+    behind: queued === undefined ? null : (view.running()[0] ?? null),
+    isQueued: queued !== undefined,
+    limitHeldBy: queued?.waitsFor ?? null,
+    rateWait: wait === undefined ? null : { message: wait.message, hint: wait.hint ?? null },
     pausedUntil: schedule?.paused?.find((each) => each.source === source)?.until ?? null,
     lastComplete: null,
     lastEnded: null,
@@ -135,55 +136,40 @@ export function unreadSource(view: SourceView, config: Config, source: string): 
   };
 }
 
-function behindOf(view: SourceView, source: string): SourceFacts['behind'] {
-  return (queuedSync(view, source) === undefined ? undefined : view.running()[0]) ?? null;
+/** The latest syncs of all kinds that ended, newest first. */
+function endedSyncs(mirror: Mirror, source: string, limit: number): (RunRow | JobRow)[] {
+  const runs = mirror.runs.list({ source, isOfAllKinds: true, limit });
+  // The end of a job with a run is that of the run.
+  const jobs = mirror.daemon.jobs({ name: 'sync', source, limit }).filter(({ run }) => run === null);
+  return [...runs, ...jobs]
+    .filter(({ outcome }) => outcome !== 'running')
+    .toSorted((a, b) => (a.startedAt > b.startedAt ? -1 : 1));
 }
 
-function queuedSync(view: SourceView, source: string): ReturnType<SourceView['queued']>[number] | undefined {
-  return view.queued().find((job) => job.name === 'sync' && job.source === source);
-}
-
-function rateWait(view: SourceView, source: string): SourceFacts['rateWait'] {
-  const error = view.problems().find(({ about }) => about === waitProblemOf(source))?.error;
-  return error === undefined ? null : { message: error.message, hint: error.hint ?? null };
-}
-
-/** When the first of the latest syncs of all kinds ended that failed in the same way one after the other, ISO 8601; null where the latest did not. */
+/** Since when syncs of all kinds fail, one after the other, in the way of the latest; ISO 8601, null if that did not fail. */
 export function failingSince(mirror: Mirror, source: string): string | null {
-  const attempts = (limit: number): (RunRow | JobRow)[] => {
-    const runs = mirror.runs.list({ source, isOfAllKinds: true, limit });
-    // Of one with a run, the run says how it ended.
-    const jobs = mirror.daemon.jobs({ name: 'sync', source, limit }).filter(({ run }) => run === null);
-    return [...runs, ...jobs]
-      .filter(({ outcome }) => outcome !== 'running')
-      .toSorted((a, b) => (a.startedAt > b.startedAt ? -1 : 1));
-  };
-  // One of each may be at work.
-  const [latest] = attempts(2);
+  // Two of each, because one may be running.
+  const [latest] = endedSyncs(mirror, source, 2);
   const code = latest === undefined ? null : failureCode(latest);
   if (code === null) return null;
-  const all = attempts(ATTEMPTS_READ);
-  const other = all.findIndex((each) => failureCode(each) !== code);
+  const all = endedSyncs(mirror, source, ATTEMPTS_READ);
+  const other = all.findIndex((sync) => failureCode(sync) !== code);
   const first = other === -1 ? all.at(-1) : all[other - 1];
-  return first?.finishedAt ?? first?.startedAt ?? null;
+  return first === undefined ? null : endOf(first);
 }
 
+/** How the syncs of a source ended before its first complete run. */
 export function firstSyncOf(
   mirror: Mirror,
   source: string,
   lastComplete: SourceFacts['lastComplete'],
 ): SourceFacts['firstSync'] {
   if (lastComplete !== null) return NO_ATTEMPTS;
-  const runs = mirror.runs.list({ source, isOfAllKinds: true, limit: ATTEMPTS_READ });
-  // Of one with a run, the run says how it ended.
-  const jobs = mirror.daemon
-    .jobs({ name: 'sync', source, limit: ATTEMPTS_READ })
-    .filter(({ run }) => run === null);
-  const ended = [...runs, ...jobs].filter(({ outcome }) => outcome !== 'running');
+  const ended = endedSyncs(mirror, source, ATTEMPTS_READ);
   return { hasEnded: !ended.every(isInterrupted), wasInterrupted: ended.some(isInterrupted) };
 }
 
-/** The latest sync of all kinds of a source, where the latest sync was one. */
+/** The latest sync of a source, if it was one of all kinds; null otherwise. */
 export function lastSyncOfAllKinds(mirror: Mirror, source: string, jobs: LastJobs): JobRow | null {
   const row = jobs.one('sync', source);
   const run = row?.run ?? null;

@@ -1,4 +1,4 @@
-/** What is wrong with a source: how fresh it is, and what its last sync came to. */
+/** What is wrong with a source: its last complete run is too old, its last sync failed, and more. */
 import type { ErrorCode } from '../../core/errors.ts';
 import { DISK_FULL_HINT, resumeHint } from '../../core/hints.ts';
 import { durationBeyond, elapsed, localTime, plural } from '../../core/wording.ts';
@@ -7,8 +7,8 @@ import { heldAdvice, withBelow } from '../../state/held-names.ts';
 import { futureRunText } from '../../state/runs.ts';
 import { heldUntilText } from '../../sync/removals.ts';
 import { expectedSince, isFirstSyncAtWork, isInterrupted } from './allowed-age.ts';
-import type { SourceFacts, EndedJob } from './facts.ts';
-import type { HealthReason } from './reason.ts';
+import { type EndedJob, endOf, type SourceFacts } from './facts.ts';
+import { because, degraded, type HealthReason } from './reason.ts';
 import {
   behindText,
   waitHint,
@@ -20,6 +20,7 @@ import {
 } from './waits.ts';
 
 /**
+ * The reasons of one source.
  * @param allowedMs of `allowedAgeMs`
  * @param now milliseconds since the epoch
  */
@@ -46,7 +47,7 @@ function freshness(facts: SourceFacts, allowedMs: number | null, now: number): H
   const held = [waits, runs, isFull ? WAS_FULL : undefined, removals]
     .map((text) => (text === undefined ? '' : `; ${text}`))
     .join('');
-  // One that is asked for would wait for it too.
+  // A requested sync would wait for that job too.
   const start = facts.behind === null ? `, \`tidemark sync --source ${source}\` starts one now` : '';
   const hint =
     facts.rateWait?.hint ??
@@ -87,7 +88,7 @@ function freshness(facts: SourceFacts, allowedMs: number | null, now: number): H
       },
     ];
   }
-  const at = lastComplete.finishedAt ?? lastComplete.startedAt;
+  const at = endOf(lastComplete);
   const ageMs = now - Date.parse(at);
   if (allowedMs === null || ageMs <= allowedMs) return [];
   const [age, allowed] = durationBeyond(ageMs, allowedMs, elapsed);
@@ -97,7 +98,7 @@ function freshness(facts: SourceFacts, allowedMs: number | null, now: number): H
 
 const REFUSED: ReadonlySet<string> = new Set<ErrorCode>(['unauthorized', 'forbidden']);
 
-/** What is wrong with an attempt that brought nothing; null for one that brought something. */
+/** The code of an attempt that read nothing; null for one that read something. */
 export function failureCode({
   outcome,
   errorCode,
@@ -107,15 +108,13 @@ export function failureCode({
   return outcome === 'failed' || outcome === 'interrupted' ? 'run_failed' : null;
 }
 
-/** The latest sync of all kinds: its run, or the job where that had none. */
+/** The latest sync of all kinds: its run, or the job if it had none. */
 export function latestSync({
   lastEnded,
   lastSync,
 }: Pick<SourceFacts, 'lastEnded' | 'lastSync'>): (EndedJob & { readonly run?: number | null }) | null {
-  // A job without a run ended after the last run.
-  const isJobNewer =
-    lastSync !== null &&
-    (lastEnded === null || lastSync.startedAt > (lastEnded.finishedAt ?? lastEnded.startedAt));
+  // The job began after the last run had ended: it had no run.
+  const isJobNewer = lastSync !== null && (lastEnded === null || lastSync.startedAt > endOf(lastEnded));
   return isJobNewer ? lastSync : lastEnded;
 }
 
@@ -125,6 +124,7 @@ export function isDiskFull({ errorCode }: Pick<EndedJob, 'errorCode'>): boolean 
 
 export const WAS_FULL = 'the disk was full at the last sync';
 
+/** True if the latest sync of all kinds failed because the disk was full. */
 export function wasDiskFull(facts: SourceFacts): boolean {
   const last = latestSync(facts);
   return last !== null && isDiskFull(last);
@@ -140,21 +140,14 @@ function lastRun(facts: SourceFacts): HealthReason[] {
   } = facts;
   const last = latestSync(facts);
   if (last === null) return [];
-  const since = last.finishedAt ?? last.startedAt;
   // A job that failed before its run began is in no list of runs.
   const run = last.run ?? null;
-  const why = last.error === null ? '' : `: ${last.error}`;
   const code = failureCode(last);
+  const since = (code === null ? null : failingSince) ?? endOf(last);
   if (code === 'key_refused') {
-    return [
-      {
-        code: 'key_refused',
-        state: 'degraded',
-        message: `the last sync failed${why === '' ? ': the service refused the key' : why}`,
-        since: failingSince ?? since,
-        hint: `give ${source} a valid key; \`tidemark doctor --source ${source}\` tries it`,
-      },
-    ];
+    const error = last.error ?? 'the service refused the key';
+    const hint = `give ${source} a valid key; \`tidemark doctor --source ${source}\` tries it`;
+    return [degraded(code, `the last sync failed: ${error}`, since, hint)];
   }
   if (code === 'run_failed') {
     const doctor = unansweredHint(last, source);
@@ -163,30 +156,21 @@ function lastRun(facts: SourceFacts): HealthReason[] {
     const { rateWait } = facts;
     const next = rateWait !== null ? `; ${rateWait.message}` : pause === '' ? '; the next sync retries' : '';
     return [
-      {
-        code: 'run_failed',
-        state: 'degraded',
-        message: `the last sync ${isInterrupted(last) ? 'was interrupted' : 'failed'}${run === null ? ' before its run began' : ''}${why}${pause}`,
-        since: failingSince ?? since,
-        hint:
-          run === null
-            ? `${first}no run was begun${isDiskFull(last) ? ': free space on the volume of the mirror' : ''}${next}`
-            : `${first}\`tidemark runs show ${run}\` shows the reason${next}`,
-      },
+      degraded(
+        code,
+        `the last sync ${isInterrupted(last) ? 'was interrupted' : 'failed'}${run === null ? ' before its run began' : ''}${because(last)}${pause}`,
+        since,
+        run === null
+          ? `${first}no run was begun${isDiskFull(last) ? ': free space on the volume of the mirror' : ''}${next}`
+          : `${first}\`tidemark runs show ${run}\` shows the reason${next}`,
+      ),
     ];
   }
   // Held removals are a reason of their own.
   if (lastEnded?.outcome !== 'partial' || (unread === 0 && heldCount > 0)) return [];
   const what = unread === 0 ? '' : `: ${plural(unread, 'collection')} incomplete`;
-  return [
-    {
-      code: 'run_partial',
-      state: 'degraded',
-      message: `the last sync was partial${what}`,
-      since,
-      hint: `\`tidemark runs show ${lastEnded.run}\` names them`,
-    },
-  ];
+  const hint = `\`tidemark runs show ${lastEnded.run}\` names them`;
+  return [degraded('run_partial', `the last sync was partial${what}`, since, hint)];
 }
 
 function pauseText({ pausedUntil = null, source }: SourceFacts): string {
@@ -195,22 +179,22 @@ function pauseText({ pausedUntil = null, source }: SourceFacts): string {
   return `; not synced on schedule until ${until}, as the service did not answer: \`tidemark sync --source ${source}\` tries now`;
 }
 
-/** Errors of a run of some kinds are reported until a run of all kinds. */
+/** The error of a run of some kinds is a reason until a run of all kinds ends. */
 function narrowedRun({ lastNarrowed: last, rateWait }: SourceFacts): HealthReason[] {
   if (last === null || last.outcome === 'complete') return [];
   const isPartial = last.outcome === 'partial';
+  const outcome = isPartial ? 'was partial' : isInterrupted(last) ? 'was interrupted' : 'failed';
   return [
-    {
-      code: isPartial ? 'run_partial' : 'run_failed',
-      state: 'degraded',
-      message: `the last sync of ${last.kinds.join(', ')} only ${isPartial ? 'was partial' : isInterrupted(last) ? 'was interrupted' : 'failed'}${last.error === null ? '' : `: ${last.error}`}`,
-      since: last.finishedAt ?? last.startedAt,
-      hint: `\`tidemark runs show ${last.run}\` says why${isPartial || rateWait === null ? '' : `; ${rateWait.message}`}`,
-    },
+    degraded(
+      isPartial ? 'run_partial' : 'run_failed',
+      `the last sync of ${last.kinds.join(', ')} only ${outcome}${because(last)}`,
+      endOf(last),
+      `\`tidemark runs show ${last.run}\` says why${isPartial || rateWait === null ? '' : `; ${rateWait.message}`}`,
+    ),
   ];
 }
 
-/** True where the latest sync was partial for held removals alone: another one would be too. */
+/** True if the latest sync was partial only because of held removals: another one would be too. */
 function isOnlyHeld(facts: SourceFacts): boolean {
   const last = latestSync(facts);
   return last?.outcome === 'partial' && facts.unread === 0 && facts.held.records > 0;
@@ -220,36 +204,26 @@ function heldHint({ held: { ceiling, lists }, source }: SourceFacts): string {
   return `${heldUntilText(lists)}; ${heldAdvice(lists, source, 'them')}; if they were really removed: \`tidemark sync --source ${source} --accept-removals ${ceiling}\``;
 }
 
-/** With what is below them, as `sync` and `status` count: accepting them removes all of it. */
+/** Counts the records below too, as `sync` and `status` do: accepting the removals removes all of them. */
 function heldText({ held: { records, ceiling } }: SourceFacts): string {
   return `${withBelow(plural(records, 'removal'), records, ceiling - records)} held`;
 }
 
 function held(facts: SourceFacts): HealthReason[] {
   if (facts.held.records === 0) return [];
-  return [
-    {
-      code: 'removals_held',
-      state: 'degraded',
-      message: heldText(facts),
-      since: null,
-      hint: heldHint(facts),
-    },
-  ];
+  return [degraded('removals_held', heldText(facts), null, heldHint(facts))];
 }
 
 /** Runs of some kinds do not end it: without a run of all kinds, no drift would ever be reported again. */
 function waitingDrift({ driftWaitsSince: since, source }: SourceFacts): HealthReason[] {
   if (since === null) return [];
   return [
-    {
-      code: 'drift_waiting',
-      state: 'degraded',
-      message:
-        'until a run of all kinds has read the source, drift is not reported, and nothing is committed to git (if that is configured): the mirror was restored from a backup',
+    degraded(
+      'drift_waiting',
+      'until a run of all kinds has read the source, drift is not reported, and nothing is committed to git (if that is configured): the mirror was restored from a backup',
       since,
-      hint: `\`tidemark sync --source ${source}\`, without \`--kind\`, \`--organization\` and \`--project\`, reads all of it`,
-    },
+      `\`tidemark sync --source ${source}\`, without \`--kind\`, \`--organization\` and \`--project\`, reads all of it`,
+    ),
   ];
 }
 
@@ -257,20 +231,13 @@ function inFuture({ lastNarrowed, lastEnded, lastComplete }: SourceFacts, now: n
   const message = futureRunText([lastNarrowed, lastEnded, lastComplete], now);
   if (message === null) return [];
   const hint = 'set the clock by NTP; until then, nothing shows how old the mirror is';
-  return [{ code: 'run_in_future', state: 'degraded', message, since: null, hint }];
+  return [degraded('run_in_future', message, null, hint)];
 }
 
 /** The service may be restored only in part. */
 function interruptedRestore({ interrupted }: SourceFacts): HealthReason[] {
   if (interrupted === null) return [];
   const { restore, startedAt } = interrupted;
-  return [
-    {
-      code: 'restore_interrupted',
-      state: 'degraded',
-      message: unendedText(`restore ${restore}`, interrupted),
-      since: startedAt,
-      hint: resumeHint(restore, null),
-    },
-  ];
+  const message = unendedText(`restore ${restore}`, interrupted);
+  return [degraded('restore_interrupted', message, startedAt, resumeHint(restore, null))];
 }

@@ -1,6 +1,6 @@
 /**
- * The five answers (is the backup fresh, complete, verified, restorable; what drifted), the sentence above them and what
- * needs attention: what the dashboard's overview and `tidemark status` show. Every answer says as of when.
+ * What the dashboard's overview and `tidemark status` show: the five answers (is the mirror fresh, complete, verified, restorable; what
+ * drifted), the sentence above them, and what needs attention. Every answer says as of when.
  */
 import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
 import { isKind } from '../../catalog/catalog.ts';
@@ -19,6 +19,7 @@ import type { SourceStatus } from '../../state/source-status.ts';
 import type { JobRow } from '../../mirror/daemon-store.ts';
 import { type DriftSummary, summaryOf } from '../jobs/summaries.ts';
 import { hasDrillFallen, type LastJobs } from '../last-jobs.ts';
+import { endOf } from './facts.ts';
 import type { HealthCode, HealthReason } from './reason.ts';
 import type { HealthSnapshot } from './health-facts.ts';
 import { type Answered, alteredReasons, verified } from './verified.ts';
@@ -29,26 +30,26 @@ import { age } from '../http/wording.ts';
 export interface DriftCounts {
   readonly open: number;
   readonly severities: Readonly<Record<Severity, number>>;
-  /** Open findings by source, of those that have some; empty for a single source. */
+  /** The sources with open findings; empty for a single source. */
   readonly bySource: readonly { readonly source: string; readonly open: number }[];
-  /** The run that was compared, if there is one for all sources. */
+  /** The run that was compared; null with several sources. */
   readonly run: number | null;
   /** When that run ended, ISO 8601. */
   readonly at: string | null;
-  /** Collections that could not be compared, or not in their present state: each may hide drift. */
+  /** The number of collections that could not be compared in their present state: each may hide drift. */
   readonly uncompared: number;
-  /** Why the drift of a source is not known at all, neither from now nor from an earlier job; null where it is of all. */
+  /** Why the drift of a source is not known at all, neither now nor from an earlier job; null if that of all is known. */
   readonly unknown: UnknownDrift | null;
 }
 
 interface UnknownDrift {
-  /** In a few words, for a tile: of each source whose drift is not known. */
+  /** In a few words, for a tile, with all these sources. */
   readonly brief: string;
-  /** In one line, of the first of these sources. */
+  /** In one line, for the first of these sources. */
   readonly reason: string;
 }
 
-/** Below the first a drill's score is bad, below the second it is worth a look (deploy/grafana, Restorable). @internal */
+/** Below `some`, a drill's score is bad; below `most`, it is worth a look (deploy/grafana, Restorable). @internal */
 export const RESTORABLE = { some: 0.8, most: 0.95 } as const;
 
 const KEPT_BY: Readonly<Partial<Record<SyncedBy, string>>> = {
@@ -56,12 +57,12 @@ const KEPT_BY: Readonly<Partial<Record<SyncedBy, string>>> = {
   fleet: '; kept by the workers of its fleet',
 };
 
-/** Who syncs: a daemon, calls of `daemon --once`, workers of a fleet or other commands; `not yet` before the first sync of one; nobody after a stop. */
+/** Who syncs: a daemon, calls of `daemon --once`, workers of a fleet or other commands; `not yet` before the first sync of any; nobody after a stop. */
 export type SyncedBy = 'daemon' | 'once' | 'fleet' | 'commands' | 'not yet' | 'nobody';
 
-/** What a command knows beside the mirror. */
+/** What a command knows besides the mirror. */
 interface CommandFacts {
-  /** One without sources says nothing of schedules. */
+  /** Without sources if there is no configuration. */
   readonly config: Pick<Config, 'sources' | 'schedules'>;
   readonly upkeep: SyncedBy;
 }
@@ -71,7 +72,8 @@ export interface Answer extends Answered {
 }
 
 /**
- * @param drift null where there is no baseline
+ * The five answers.
+ * @param drift null without a baseline
  * @param command left out by a daemon, which follows the schedules
  */
 export function fiveAnswers(
@@ -92,7 +94,7 @@ export function fiveAnswers(
   ];
 }
 
-/** The sources that the answers are about. What else the mirror holds stays as it was. */
+/** The sources that the answers are about: the other sources in the mirror are not synced any more. */
 export function configuredOf({ sourceStatuses }: Pick<HealthSnapshot, 'sourceStatuses'>): SourceStatus[] {
   return sourceStatuses.filter(({ isConfigured }) => isConfigured);
 }
@@ -105,12 +107,12 @@ function neverReadText(snapshot: Pick<HealthSnapshot, 'sourceStatuses'>): string
     : `nothing of ${never.map(({ source }) => source).join(', ')} was read yet`;
 }
 
-/** Records whose removal is held. */
+/** The number of records whose removal is held. */
 export function heldCount(snapshot: HealthSnapshot): number {
   return heldOf(snapshot).reduce((sum, { records }) => sum + records, 0);
 }
 
-/** Records below these, which are removed with them. */
+/** The number of records below these, which are removed with them. */
 function belowHeld(snapshot: HealthSnapshot): number {
   return heldOf(snapshot).reduce((sum, { below }) => sum + below, 0);
 }
@@ -119,7 +121,7 @@ function heldOf(snapshot: HealthSnapshot): readonly NamedRemovals[] {
   return configuredOf(snapshot).flatMap(({ held }) => held);
 }
 
-/** Names the sources that the mirror holds and the configuration does not have, in one sentence; null if it holds no others. */
+/** Names, in one sentence, the sources in the mirror that the configuration does not have; null for none. */
 export function leftSourcesText({ sourceStatuses }: Pick<HealthSnapshot, 'sourceStatuses'>): string | null {
   const left = sourceStatuses.filter(({ isConfigured }) => !isConfigured);
   if (left.length === 0) return null;
@@ -135,7 +137,7 @@ export function leftSourcesText({ sourceStatuses }: Pick<HealthSnapshot, 'source
 
 const QUESTIONS = ['Fresh', 'Complete', 'Verified', 'Restorable', 'Drift'] as const;
 
-/** Nothing is known of the mirror then; where it is still to be made, there is nothing to know. */
+/** True if the mirror exists and cannot be read: then nothing is known of it. */
 export function isUnreadable({ health }: Pick<HealthSnapshot, 'health'>): boolean {
   return health.reasons.some(({ code }) => code === 'mirror_unreadable');
 }
@@ -176,7 +178,7 @@ function fresh(
   return { tone: 'good', word: 'Yes', line: `${limit}${KEPT_BY[upkeep] ?? ''}` };
 }
 
-/** What the mirror holds may be complete though the last attempt was not. */
+/** What the mirror holds may be complete although the last attempt was not. */
 function complete(snapshot: HealthSnapshot): Answered {
   const { health, now } = snapshot;
   const own = configuredOf(snapshot);
@@ -241,7 +243,7 @@ function complete(snapshot: HealthSnapshot): Answered {
   };
 }
 
-/** Why the last attempt brought nothing. */
+/** Why the last attempt failed or was partial; null if it was complete. */
 function lastAttempt(own: readonly SourceStatus[], { sources }: HealthSnapshot['health']): string | null {
   const names = own.map(({ source }) => source);
   const reason = sources
@@ -259,7 +261,7 @@ function restorable(snapshot: HealthSnapshot): Answered {
   const jobs = lastJobs.of('drill');
   const scores = [...drillScores.values()];
   const known = scores.flatMap(({ last }) => last ?? []);
-  const at = jobs.map(({ finishedAt, startedAt }) => finishedAt ?? startedAt).sort()[0];
+  const [at] = jobs.map(endOf).sort();
   if (at === undefined || known.length === 0)
     return { tone: 'plain', word: 'Not tried', line: 'no restore drill of the latest state so far' };
   const score = Math.min(...known);
@@ -273,7 +275,7 @@ function restorable(snapshot: HealthSnapshot): Answered {
     : hasFallen
       ? 'less than before'
       : 'from nothing, by the last drill';
-  // What was configured or read since may make another one of it.
+  // The run is named because newer ones, or another configuration, may give another score.
   const [job, ...others] = jobs;
   const run = job === undefined || others.length > 0 ? null : (summaryOf('drill', job)?.from ?? null);
   const line = `${what}${run === null ? '' : `, of run ${run}`}, ${age(at, now)}`;
@@ -286,7 +288,7 @@ function restorable(snapshot: HealthSnapshot): Answered {
   };
 }
 
-/** What most of the records lack that do not come back; recordings, which nothing restores, are not counted. */
+/** The cause for which most records would not come back; recordings, which nothing restores, are not counted. */
 function lossOf({ config }: HealthSnapshot, job: JobRow): { cause: string; remedy: string } | null {
   const source = config?.sources.find(({ name }) => name === job.source);
   const kinds = (summaryOf('drill', job)?.kinds ?? []).filter((each) => each.restored && isKind(each.kind));
@@ -325,7 +327,7 @@ function lossOf({ config }: HealthSnapshot, job: JobRow): { cause: string; remed
   };
 }
 
-/** By source, the newest restore of which the mirror has nothing yet; `of` names the source if there are several. */
+/** The newest restores whose changes the mirror has not read yet, one for each source; `of` names the source if there are several. */
 function unreadRestoresOf(snapshot: HealthSnapshot): { restored: UnreadRestore; of: string }[] {
   const own = configuredOf(snapshot);
   return own.flatMap(({ source, unreadRestore }) =>
@@ -391,13 +393,13 @@ function foundDrift(snapshot: HealthSnapshot, drift: DriftCounts | null): Answer
   };
 }
 
-/** The sentence at the top. `needs`: how many things need a person. */
+/** The sentence at the top. @param needs how many things need a person */
 export function verdictText(snapshot: HealthSnapshot, drift: DriftCounts | null, needs: number): string {
   const { state } = snapshot.health;
   if (state === 'failing')
     return needs === 1 ? 'One thing is failing and needs you' : 'Something is failing and needs you';
   const isFirst = configuredOf(snapshot).every(({ lastPublished }) => lastPublished === null);
-  // Of several sources, one that starts does not outweigh what the others need.
+  // With several sources, one whose first sync is running does not hide what the others need.
   if (isFirst || (state === 'starting' && needs === 0)) return 'The first sync has not completed yet';
   if (needs === 1) return 'One thing needs you';
   if (needs > 1) return `${count(needs)} things need you`;
@@ -421,7 +423,7 @@ export function verdictText(snapshot: HealthSnapshot, drift: DriftCounts | null,
   return untested.length === 0 ? 'Everything is fine' : `The mirror is current; ${untested.join(', ')}`;
 }
 
-/** Why not everything is fine where nothing else is wrong: no drill, or one that restored little. */
+/** What is not fine although nothing else is wrong: there was no drill, or it restored little. */
 function drillText(snapshot: HealthSnapshot): string[] {
   if (snapshot.lastJobs.of('drill').length === 0) return ['no restore drill yet'];
   const { tone, word } = restorable(snapshot);
@@ -437,17 +439,17 @@ export interface DriftProblem {
   readonly reason: string;
   /** The same with what to do. */
   readonly line: string;
-  /** True where too much changed to compare it here: then the latest drift job says what is open. */
+  /** True if too much changed to compare it here: then the latest drift job shows what is open. */
   readonly isTooMuch: boolean;
 }
 
-/** Every source's drift, and why that of each of the others could not be found. */
+/** The drift of each source, or why it could not be found. */
 export interface FoundDrifts {
   readonly drifts: readonly SourceDrift[];
   readonly problems: readonly DriftProblem[];
 }
 
-/** The latest drift job that measured it, for a source of which too much changed to compare it now; null without one. */
+/** The summary of the latest drift job, for a source of which too much changed to compare it now; null without one. */
 function standInFor({ source, isTooMuch }: DriftProblem, lastJobs: LastJobs): DriftSummary | null {
   if (!isTooMuch) return null;
   const job = lastJobs.finished('drift').find((each) => each.source === source);
@@ -455,7 +457,7 @@ function standInFor({ source, isTooMuch }: DriftProblem, lastJobs: LastJobs): Dr
   return summary?.hasBaseline === true ? summary : null;
 }
 
-/** Open findings by source, of those whose drift is known. */
+/** Open findings of the sources whose drift is known. */
 export function openBySource(
   { drifts, problems }: FoundDrifts,
   lastJobs: LastJobs,
@@ -469,7 +471,7 @@ export function openBySource(
   ]);
 }
 
-/** What `tidemark.status/1` says of a source's drift: null without a baseline, and where nothing was published. */
+/** `drift` of a source in `tidemark.status/1`: null without a baseline, and if nothing was published. */
 export function driftStatus(found: FoundDrifts, lastJobs: LastJobs, source: string): object | null {
   const severities = openBySource(found, lastJobs).get(source) ?? null;
   const problem = found.problems.find((each) => each.source === source);
@@ -481,7 +483,7 @@ export function driftStatus(found: FoundDrifts, lastJobs: LastJobs, source: stri
   };
 }
 
-/** From what is compared now; where too much changed for that, from the latest drift job. */
+/** The numbers of findings, from a comparison now, or from the latest drift job if too much changed for that. */
 export function driftCounts(snapshot: HealthSnapshot, found: FoundDrifts): DriftCounts | null {
   const { drifts, problems } = found;
   if (snapshot.mirror?.snapshots.baseline() === undefined) return null;
@@ -504,7 +506,7 @@ export function driftCounts(snapshot: HealthSnapshot, found: FoundDrifts): Drift
   return { open, severities, bySource, run: only?.run ?? null, at: only?.at ?? null, uncompared, unknown };
 }
 
-/** @param isOne true for a single source, which then need not be named */
+/** @param isOne true for a single source, which need not be named */
 function unknownOf(problems: readonly DriftProblem[], isOne: boolean): UnknownDrift | null {
   const [first] = problems;
   if (first === undefined) return null;
@@ -518,14 +520,14 @@ export interface Need extends HealthReason {
   readonly source: string | null;
 }
 
-/** Since when, for a need whose message does not say it, or until when. */
+/** Since when something needs attention; null if the message says that, or until when it waits. */
 export function sinceOf({ code, since, isWait }: Need): string | null {
   return code === 'stale' || isWait === true ? null : since;
 }
 
 const SINCE_FIRST: ReadonlySet<string> = new Set<HealthCode>(['run_failed', 'key_refused']);
 
-/** What comes before that time: of syncs that fail one after the other, it is not that of the last one. */
+/** The words before that time: for syncs that fail one after the other, it is that of the first one. */
 export function sinceWords({ code }: Need): string {
   return SINCE_FIRST.has(code) ? 'for the first time ' : '';
 }

@@ -1,11 +1,12 @@
-/** Whether the mirror is what was stored: what the latest verification said, and what was found altered since. */
+/** Whether the mirror is what was stored: what the latest verification found, and what was found altered since. */
 import { plural } from '../../core/wording.ts';
 import type { JobRow } from '../../mirror/daemon-store.ts';
 import { age } from '../http/wording.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import { isDamageFound } from '../notices/run-transitions.ts';
+import { endOf } from './facts.ts';
 import type { HealthSnapshot } from './health-facts.ts';
-import type { HealthReason } from './reason.ts';
+import { because, type HealthReason } from './reason.ts';
 
 /** An answer without its question. */
 export interface Answered {
@@ -18,40 +19,32 @@ export interface Answered {
 
 type Verifiable = Pick<HealthSnapshot, 'health' | 'lastJobs' | 'now'>;
 
+/** The answer to: is the mirror verified? */
 export function verified(snapshot: Verifiable): Answered {
   const { lastJobs, now } = snapshot;
   const [job] = lastJobs.verifications;
-  const problems = (job === undefined ? null : summaryOf('verify', job))?.problems ?? 0;
-  // What was found since outweighs a verification that found nothing.
-  const altered = problems === 0 ? alteredReasons(snapshot) : [];
-  if (altered.some(({ code }) => code === 'verify_failed'))
-    return { tone: 'bad', word: 'No', line: `found damaged now; ${NAMES_DAMAGE}` };
-  if (altered.length > 0)
-    return {
-      tone: 'bad',
-      word: 'No',
-      line: 'not as the audit log has it now; tidemark verify names what was altered',
-    };
-  const since = problems === 0 ? damagedSince(lastJobs.damaged) : null;
-  if (since !== null)
-    return { tone: 'bad', word: 'No', line: `found damaged ${age(since, now)}; ${NAMES_DAMAGE}` };
-  if (job === undefined)
-    return {
-      tone: 'plain',
-      word: 'Not yet',
-      line: 'no verification so far; a backup verifies only its own copy',
-    };
-  const summary = summaryOf('verify', job);
-  if (summary === null) {
-    const why = job.error === null ? '' : `: ${job.error}`;
-    return { tone: 'warn', word: 'Failed', line: `the last verification did not complete${why}` };
+  const summary = job === undefined ? null : summaryOf('verify', job);
+  const no = (line: string): Answered => ({ tone: 'bad', word: 'No', line });
+  const notYet = (line: string): Answered => ({ tone: 'plain', word: 'Not yet', line });
+  // Damage that was found since outweighs a verification that found nothing.
+  if ((summary?.problems ?? 0) === 0) {
+    const altered = alteredReasons(snapshot);
+    if (altered.some(({ code }) => code === 'verify_failed')) return no(`found damaged now; ${NAMES_DAMAGE}`);
+    if (altered.length > 0)
+      return no('not as the audit log has it now; tidemark verify names what was altered');
+    const since = lastJobs.damaged.map(endOf).sort().at(-1);
+    if (since !== undefined) return no(`found damaged ${age(since, now)}; ${NAMES_DAMAGE}`);
   }
-  const when = age(job.finishedAt ?? job.startedAt, now);
+  if (job === undefined) return notYet('no verification so far; a backup verifies only its own copy');
+  if (summary === null) {
+    const line = `the last verification did not complete${because(job)}`;
+    return { tone: 'warn', word: 'Failed', line };
+  }
+  const when = age(endOf(job), now);
   if (summary.problems > 0)
     return { tone: 'bad', word: plural(summary.problems, 'problem'), line: `found ${when}` };
   // A daemon may verify before its first sync.
-  if (summary.revisions === 0)
-    return { tone: 'plain', word: 'Not yet', line: `the mirror was empty when it was verified, ${when}` };
+  if (summary.revisions === 0) return notYet(`the mirror was empty when it was verified, ${when}`);
   const asOf = summary.run === undefined ? '' : ` as of run ${summary.run}`;
   return {
     tone: 'good',
@@ -60,17 +53,17 @@ export function verified(snapshot: Verifiable): Answered {
   };
 }
 
-/** Why the mirror is not what was stored, as what was read of it now, or the latest verification, showed. */
+/** Why the mirror is not what was stored, by what was read of it now, or by the latest verification. */
 export function alteredReasons({ health }: Pick<HealthSnapshot, 'health'>): readonly HealthReason[] {
   return health.reasons.filter(({ code }) => code === 'verify_failed' || code === 'audit_log_contradicted');
 }
 
-/** `verified` of `tidemark.status/1`: of one mirror. `found`: why it is not what was stored. */
+/** `verified` of `tidemark.status/1`, for one mirror. */
 export function verifiedDocument(snapshot: Verifiable): object {
   const [job] = snapshot.lastJobs.verifications;
   return {
     state: STATES[verified(snapshot).tone],
-    at: job === undefined ? null : (job.finishedAt ?? job.startedAt),
+    at: job === undefined ? null : endOf(job),
     problems: knownProblems(snapshot, null),
     found: alteredReasons(snapshot).map(({ message }) => message),
   };
@@ -84,9 +77,9 @@ const STATES: Readonly<Record<Answered['tone'], string>> = {
 };
 
 /**
- * Problems of a mirror that are known: those of the latest verification, and at least one where something else found it damaged, or
- * altered, since. Null where nothing is known.
- * @param owner the source of the mirror, of many; null for the only mirror
+ * The number of known problems of a mirror: of the latest verification, and at least one if it was found damaged, or altered, since.
+ * Null if nothing is known.
+ * @param owner with many mirrors, the source of this one; null for the only mirror
  */
 export function knownProblems(
   { health, lastJobs }: Pick<HealthSnapshot, 'health' | 'lastJobs'>,
@@ -94,7 +87,7 @@ export function knownProblems(
 ): number | null {
   const isOwn = ({ source }: JobRow): boolean => owner === null || source === owner;
   const [job] = lastJobs.verifications.filter(isOwn);
-  // Damage that does not let it come to its end is one problem at least.
+  // A verification that damage has stopped found at least one problem.
   const found =
     job === undefined ? null : (summaryOf('verify', job)?.problems ?? (isDamageFound(job) ? 1 : null));
   const { reasons = [] } =
@@ -105,13 +98,3 @@ export function knownProblems(
 }
 
 const NAMES_DAMAGE = 'tidemark verify names what is damaged';
-
-/** When the mirror was found damaged last, if that still counts; ISO 8601. */
-function damagedSince(damaged: readonly JobRow[]): string | null {
-  return (
-    damaged
-      .map(({ finishedAt, startedAt }) => finishedAt ?? startedAt)
-      .toSorted()
-      .at(-1) ?? null
-  );
-}
