@@ -1,4 +1,4 @@
-/** The child side of `executor.ts`: runs one job in this process for the daemon that started it. */
+/** The child's side of `executor.ts`: runs one job in this process for the daemon that started it. */
 import type { Config, SourceConfig } from '../../config/config.ts';
 import { toErrorMessage } from '../../core/child-process.ts';
 import type { TidemarkError } from '../../core/errors.ts';
@@ -18,14 +18,14 @@ interface ChildJobOptions {
   readonly recentRequests: (source: SourceConfig, rateLogBeside: string) => readonly number[];
   /** Sends to the daemon; does nothing if the daemon has ended. */
   readonly send: (message: ToDaemon) => void;
-  /** Aborted when the daemon asks for it, or has ended. */
+  /** Aborted when the daemon requests it, or has ended. */
   readonly signal: AbortSignal;
 }
 
 /** Interval of progress messages. */
 const PROGRESS_MS = 500;
 
-/** Runs the ordered job and sends its result. */
+/** Runs the job and sends its result. */
 export async function performOrder(
   { job, number, configDigest }: Extract<ToChild, { type: 'order' }>,
   options: ChildJobOptions,
@@ -49,7 +49,7 @@ export async function performOrder(
   send({ type: 'done', result: toResultMessage(result), starts });
 }
 
-/** The configuration; null if it differs from the daemon's, since the files have changed or cannot be read. */
+/** The configuration; null if it differs from the daemon's because its files were changed, or if it cannot be read. */
 function readSame(loadConfig: () => Config, digest: string): Config | null {
   try {
     const config = loadConfig();
@@ -69,7 +69,7 @@ function startsOf(
   try {
     return recentRequests(source, rateLogBeside);
   } catch {
-    // Only used for a displayed number: the job reports errors of the log.
+    // They are only needed for a number that is shown: the job itself reports errors of the log.
     return [];
   }
 }
@@ -87,12 +87,7 @@ class ProgressReporter {
   }
 
   readonly onClient: JobContext['onClient'] = (client, progress) => {
-    this.#report = () =>
-      this.#send({
-        type: 'progress',
-        stats: client.stats(),
-        progress: progress(),
-      });
+    this.#report = () => this.#send({ type: 'progress', stats: client.stats(), progress: progress() });
     void this.#reportRegularly();
   };
 
@@ -106,7 +101,7 @@ class ProgressReporter {
     const { signal } = this.#end;
     while (!signal.aborted) {
       this.#report();
-      // Ends early with the job.
+      // The end of the job ends the sleep.
       await this.#effects.clock.sleep(PROGRESS_MS, signal).catch(() => undefined);
     }
   }

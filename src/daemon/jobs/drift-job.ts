@@ -1,7 +1,7 @@
 /** Drift of one source from the baseline to its latest state, as `tidemark drift` finds it. */
 import { isPersonKind, scopeKey } from '../../catalog/catalog.ts';
 import type { RecordKey } from '../../catalog/order.ts';
-import { EXIT, type ExitCode } from '../../core/errors.ts';
+import { EXIT } from '../../core/errors.ts';
 import { diffExitCode } from '../../diff/change.ts';
 import type { OpenFinding } from '../../diff/drift.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
@@ -12,28 +12,22 @@ import { type SourceDrift, driftBetween } from '../../state/drift.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import { resolvedStateOf } from '../../state/resolved-state.ts';
-import { BASELINE, LATEST } from '../../state/reference.ts';
-import {
-  type DriftSummary,
-  type FindingSummary,
-  NAMED_COLLECTIONS,
-  NAMED_FINDINGS,
-  storedSummary,
-} from './summaries.ts';
-import { type JobResult, type JobWork, sourceOf } from './work.ts';
+import { BASELINE, LATEST, type Reference } from '../../state/reference.ts';
+import { type DriftSummary, type FindingSummary, NAMED_COLLECTIONS, NAMED_FINDINGS } from './summaries.ts';
+import { jobResult, type JobWork, sourceOf } from './work.ts';
 
 type ParentName = ReturnType<typeof parentNames>;
 
+/** The job: it ends `done` without a baseline, and whatever it finds; `partial` if it could not compare everything. */
 export const DRIFT_JOB: Pick<JobWork, 'run'> = {
   run: async (context) => {
     const { config, mirror, effects, signal } = context;
     const source = sourceOf(context).name;
-    // Without a baseline there is nothing to measure from, which is a choice and no failure.
-    if (mirror.snapshots.baseline() === undefined) return resultOf(NO_BASELINE, EXIT.done);
-    const [from, to] = [BASELINE, LATEST].map((reference) =>
-      openMirrorState(mirror, source, resolvedStateOf(mirror, reference, { source })),
-    );
-    if (from === undefined || to === undefined) throw new Error('two states are two');
+    // To have no baseline is a choice, not a failure.
+    if (mirror.snapshots.baseline() === undefined) return jobResult('done', NO_BASELINE);
+    const stateAt = (reference: Reference) =>
+      openMirrorState(mirror, source, resolvedStateOf(mirror, reference, { source }));
+    const [from, to] = [stateAt(BASELINE), stateAt(LATEST)];
     try {
       const found = await driftBetween(config, mirror, { from, to }, true, {
         source,
@@ -43,24 +37,15 @@ export const DRIFT_JOB: Pick<JobWork, 'run'> = {
         now: effects.clock.now(),
         signal,
       });
-      return resultOf(summaryOf(found, mirror), diffExitCode(found.document));
+      const exitCode = diffExitCode(found.document);
+      const outcome = exitCode === EXIT.partial ? 'partial' : 'done';
+      return jobResult(outcome, summaryOf(found, mirror), { exitCode });
     } finally {
       from.close();
       to.close();
     }
   },
 };
-
-function resultOf(summary: DriftSummary, exitCode: ExitCode): JobResult {
-  return {
-    outcome: exitCode === EXIT.partial ? 'partial' : 'done',
-    exitCode,
-    run: null,
-    summary: storedSummary(summary),
-    error: null,
-    report: null,
-  };
-}
 
 const NO_BASELINE: DriftSummary = {
   job: 'drift',
@@ -125,7 +110,7 @@ function findingSummaries(
   return findings.map((finding) => findingSummary(drift, finding, levels.get(keyOf(finding)), parentName));
 }
 
-/** @param level that the change of the record is about; undefined without one */
+/** @param level of a person, if the change of the record has one */
 function findingSummary(
   { definitions }: SourceDrift,
   finding: OpenFinding,
@@ -145,7 +130,7 @@ function findingSummary(
     id,
     name: isPersonKind(definition) ? null : name,
     ...(isPersonKind(definition) && level !== undefined ? { level } : {}),
-    // Who it is stays unsaid, so at least which role it is about.
+    // The person is not named, so at least the role is.
     ...(isPersonKind(definition) && scope.role_id !== undefined
       ? { in: placeText(scope, { definitions, parentName }, { hasIds: false }) }
       : {}),

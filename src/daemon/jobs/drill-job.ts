@@ -1,5 +1,4 @@
 /** A drill of the latest state of one source, as `tidemark drill` does it. */
-import { EXIT } from '../../core/errors.ts';
 import { definitionsFor } from '../../config/source.ts';
 import type { DrillDocument } from '../../diff/drill-document.ts';
 import { runDrill } from '../../restore/drill/drill.ts';
@@ -10,24 +9,17 @@ import { openMirrorState } from '../../state/mirror-diff.ts';
 import { resolvedStateOf } from '../../state/resolved-state.ts';
 import { LATEST } from '../../state/reference.ts';
 import { silentLogger } from '../../core/logger.ts';
-import { type DrillSummary, storedSummary } from './summaries.ts';
-import { type JobContext, type JobResult, type JobWork, sourceOf } from './work.ts';
+import type { DrillSummary } from './summaries.ts';
+import { type JobContext, jobResult, type JobResult, type JobWork, sourceOf } from './work.ts';
 
+/** The job. */
 export const DRILL_JOB: Pick<JobWork, 'run'> = {
   run: async (context) => drillResult(await performDrill(context)),
 };
 
-/** What is recorded of a drill, by the daemon or the command line. */
+/** The result of a drill by the daemon or the command line: `partial` if it did not restore everything. */
 export function drillResult(document: DrillDocument): JobResult {
-  const isEqual = document.outcome === 'equal';
-  return {
-    outcome: isEqual ? 'done' : 'partial',
-    exitCode: isEqual ? EXIT.done : EXIT.partial,
-    run: null,
-    summary: storedSummary(summaryOf(document)),
-    error: null,
-    report: null,
-  };
+  return jobResult(document.outcome === 'equal' ? 'done' : 'partial', summaryOf(document));
 }
 
 async function performDrill(context: JobContext): Promise<DrillDocument> {
@@ -38,7 +30,7 @@ async function performDrill(context: JobContext): Promise<DrillDocument> {
   const resolvedState = resolvedStateOf(mirror, LATEST, { source: source.name });
   const state = openMirrorState(mirror, source.name, resolvedState);
   const services: DrillSandbox[] = [];
-  // Log lines of the sandbox and its client are left out of the daemon's log: the document has the results.
+  // The log lines of the sandbox and its client do not belong in the daemon's log: the document has the results.
   const log = silentLogger;
   try {
     return await runDrill({

@@ -1,7 +1,4 @@
-/**
- * Runs a job, in a child process (`child-job.ts`), so that its memory is freed and a crash fails only this job, or in
- * this process.
- */
+/** Runs a job in this process, or in a child process (`child-job.ts`), so that its memory is freed and a crash fails only this job. */
 import type { ChildProcess } from 'node:child_process';
 import type { RequestStats } from '../../api/request-stats.ts';
 import type { Config, SourceConfig } from '../../config/config.ts';
@@ -24,7 +21,7 @@ import { failedResult } from './job-log.ts';
 import { RemoteStats } from './request-stats.ts';
 import type { JobContext, JobResult, JobWork, QueuedJob } from './work.ts';
 
-/** A job whose start is recorded. */
+/** A job whose start was recorded. */
 export interface Task {
   readonly job: QueuedJob;
   /** Of the job's row. */
@@ -38,9 +35,9 @@ export interface Task {
 }
 
 export interface JobExecutor {
-  /** Does the work, and opens the mirror for it. What the work throws is part of the result. */
+  /** Opens the mirror and does the work. Errors of the work are part of the result. */
   perform(task: Task): Promise<JobResult>;
-  /** Ends what is running at once, where that can be done. False where it cannot. */
+  /** Kills the process of the running job; false if it has none. */
   kill(): boolean;
 }
 
@@ -62,10 +59,10 @@ export function executorFor(options: {
       const result = await executor.perform(task);
       const { error } = result;
       if (error === null) return result;
-      // Its hint is for a command, which somebody can run again.
+      // The hint of the error is for a person who runs a command.
       if (error.code === 'mirror_locked' && task.job.trigger !== 'request')
         return { ...result, error: held(error) };
-      // The process of a job does not know the backups.
+      // The process of the job does not know the backups, which the hint may have to name.
       return { ...result, error: mirrorAccess.naming(error) };
     },
     kill: () => executor.kill(),
@@ -111,7 +108,7 @@ export class InProcessExecutor implements JobExecutor {
   }
 }
 
-/** Its error may name a damaged record, as the mirror has it: it is stored, shown and sent. */
+/** The error may name a damaged record with a secret in it, and is stored, shown and sent. */
 function withMaskedError(result: JobResult, { knownSecrets }: Pick<Config, 'knownSecrets'>): JobResult {
   const { error } = result;
   const message = error === null ? '' : maskedMessage(error.message, knownSecrets);
@@ -119,14 +116,14 @@ function withMaskedError(result: JobResult, { knownSecrets }: Pick<Config, 'know
   return { ...result, error: new TidemarkError(error.code, message, { hint: error.hint, cause: error }) };
 }
 
-/** Of a request that does not say who asked, the token is all that is known. */
+/** If a request does not say who made it, only its token is known. */
 function actorOf({ trigger, actor }: QueuedJob): Actor {
   const nobody = trigger === 'request' ? { by: 'token@http', via: 'token@http' } : SCHEDULE;
   return actor ?? nobody;
 }
 
-// Messages between the daemon and the process of a job: plain JSON, without keys. The process reads the configuration
-// itself, and only works if it reads the same one.
+// Messages between the daemon and the process of a job: plain JSON, without API keys. The process reads the configuration
+// itself, and refuses if it differs from the daemon's.
 
 /** To the process. */
 export type ToChild =
@@ -138,18 +135,14 @@ export type ToChild =
       /** Of the daemon's configuration. */
       readonly configDigest: string;
     }
-  /** Abort: because the daemon stops, or for the given reason. */
+  /** @param reason null because the daemon stops */
   | { readonly type: 'abort'; readonly reason: ErrorMessage | null };
 
 /** To the daemon. */
 export type ToDaemon =
-  /** Nothing was done: the process reads another configuration, or an invalid one. */
+  /** Nothing was done: the process has read another configuration, or an invalid one. */
   | { readonly type: 'refused' }
-  | {
-      readonly type: 'progress';
-      readonly stats: RequestStats;
-      readonly progress: JobProgress;
-    }
+  | { readonly type: 'progress'; readonly stats: RequestStats; readonly progress: JobProgress }
   | { readonly type: 'waiting'; readonly address: string | null }
   | {
       readonly type: 'problem';
@@ -161,7 +154,7 @@ export type ToDaemon =
   | {
       readonly type: 'done';
       readonly result: ResultMessage;
-      /** Starts of requests within the last hour, epoch milliseconds, if the hour is limited. */
+      /** When requests started within the last hour, epoch milliseconds, if the hour is limited. */
       readonly starts: readonly number[];
     };
 
@@ -176,7 +169,7 @@ interface ChildProcessOptions {
   readonly jobProcess: JobProcess;
   readonly mirrorAccess: MirrorConnections;
   readonly problems: ActiveProblems;
-  /** For jobs that the child refuses: the configuration in force can no longer be read. */
+  /** For jobs that the child refuses, because the configuration in force can no longer be read. */
   readonly fallback: JobExecutor;
 }
 
@@ -263,7 +256,7 @@ class ChildProcessExecutor implements JobExecutor {
   }
 }
 
-/** Shown to processes that find the mirror locked. */
+/** How the job is named to processes that find the mirror locked. */
 export function commandOf({ name }: Pick<QueuedJob, 'name'>): string {
   return `daemon ${name}`;
 }

@@ -1,10 +1,10 @@
-/** A source's records committed to its repository, as `tidemark git` does it. */
+/** Commits a source's records to its repository, as `tidemark git` does. */
 import { withheldBy } from '../../backup/hook.ts';
-import { EXIT } from '../../core/errors.ts';
 import { commitState, type CommitOutcome, gitOptions } from '../../git/commit.ts';
-import { type GitSummary, storedSummary } from './summaries.ts';
-import { type JobWork, sourceOf } from './work.ts';
+import type { GitSummary } from './summaries.ts';
+import { jobResult, type JobWork, sourceOf } from './work.ts';
 
+/** The job. Without a repository it does nothing. */
 export const GIT_JOB: Pick<JobWork, 'run'> = {
   run: async (context) => {
     const { config, mirror, effects, log, signal } = context;
@@ -31,14 +31,7 @@ export const GIT_JOB: Pick<JobWork, 'run'> = {
           'files that are not Tidemark’s are left alone',
         );
     }
-    return {
-      outcome: 'done',
-      exitCode: EXIT.done,
-      run: outcome?.run ?? null,
-      summary: storedSummary(summaryOf(outcome)),
-      error: null,
-      report: null,
-    };
+    return jobResult('done', summaryOf(outcome), { run: outcome?.run ?? null });
   },
 };
 

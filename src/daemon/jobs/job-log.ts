@@ -1,4 +1,4 @@
-/** Log lines of jobs: one at each start and end, above `info` only if the outcome differs from the last one. */
+/** Log lines of jobs: one at each start and end, above `info` only if the outcome differs from the one before. */
 import { MASK, withoutUrlSecrets } from '../../catalog/masks.ts';
 import { splitTrigger, whoText } from '../../core/actor.ts';
 import { TidemarkError, asTidemarkError, exitCodeFor } from '../../core/errors.ts';
@@ -32,7 +32,7 @@ export class JobLog {
     this.#log.info({ job, ...named(source), ...asked }, `${name} began`);
   }
 
-  /** Of a request that became part of one of somebody else, whom alone the job has: who made it is known by this line. */
+  /** A request became part of another person's job: only this line says who made it, the job names the other person. */
   joined({ name, source, actor }: QueuedJob, waiting: QueuedJob): void {
     if (actor === undefined || waiting.actor === undefined || whoText(actor) === whoText(waiting.actor))
       return;
@@ -41,8 +41,8 @@ export class JobLog {
   }
 
   /**
-   * @param isMirrorGone true while that is reported separately: then a job that misses the mirror is not news
-   * @param isKnown true where the job before, of another process, ended in the same way
+   * @param isMirrorGone true while a missing mirror is reported separately: then a job that misses it is not news
+   * @param isKnown true if the job before, in another process, ended in the same way
    */
   ended(row: JobRow, error: TidemarkError | null, isMirrorGone = false, isKnown = false): void {
     const { job, name, source, run, outcome, errorCode } = row;
@@ -82,13 +82,13 @@ const WORDS = {
   interrupted: 'was interrupted',
 } as const;
 
-/** A backup that some of the targets lack may have been tried in those only: then nothing of it was done. */
+/** A backup that some targets lack is not "partly done": it may have been tried only in those. */
 function endWords(row: JobRow): string {
   const isLacking = summaryOf('backup', row)?.targets?.some(({ error }) => error !== null) === true;
   return isLacking && row.outcome === 'partial' ? 'was not completed everywhere' : WORDS[row.outcome];
 }
 
-/** Causes that a line of the log has; the rest is a number. */
+/** The most causes in a line of the log; the others are counted. */
 const CAUSES = 5;
 
 /** What a partial sync could not read completely, and why; null for another job. */
@@ -107,10 +107,10 @@ function partsLacking(row: JobRow) {
   };
 }
 
-/** Outcomes of sweeps that follow from removals that are held: what is below an absent record is not there either. */
+/** Outcomes of sweeps that follow from held removals: the lists below an absent record are absent too. */
 const OF_HELD: readonly string[] = ['held', 'missing', 'skipped'];
 
-/** True for a sync that holds the same removals as the one before it, and that nothing else kept from reading everything. */
+/** True for a sync that holds the same removals as the one before it, and is incomplete for no other reason. */
 export function holdsAsBefore(row: JobRow, before: JobRow | undefined): boolean {
   const known = heldText(row);
   return known !== null && before !== undefined && heldText(before) === known;
@@ -125,7 +125,7 @@ function heldText(row: JobRow): string | null {
   return JSON.stringify([held, sweeps, places]);
 }
 
-/** Why a job is partial that had no error; null for another one. */
+/** Why a job without an error is partial; null for other jobs. */
 function partText(row: JobRow): string | null {
   if (row.outcome !== 'partial') return null;
   const skipped = summaryOf('drift', row)?.skipped ?? 0;
@@ -134,7 +134,7 @@ function partText(row: JobRow): string | null {
   return drill === null ? null : `a restore would bring back ${percent(drill.score)}`;
 }
 
-/** Names the same job over time. */
+/** The key of all jobs of this name and source. */
 export function jobKey({ name, source }: Pick<JobRow, 'name' | 'source'>): string {
   return source === null ? `job:${name}` : `job:${name}:${source}`;
 }
@@ -143,9 +143,9 @@ function named(source: string | null): { readonly source?: string } {
   return source === null ? {} : { source };
 }
 
-// What can befall a job beside its own work, in words.
+// What can go wrong with a job besides its own work.
 
-/** A job that threw, or could not begin. */
+/** The result of a job that threw, or could not begin. */
 export function failedResult(thrown: unknown, isStopped: boolean): JobResult {
   const error = asTidemarkError(thrown);
   return {
@@ -158,6 +158,7 @@ export function failedResult(thrown: unknown, isStopped: boolean): JobResult {
   };
 }
 
+/** The error that the end of a job could not be recorded. */
 export function unwritten(name: JobName, error: TidemarkError): TidemarkError {
   return new TidemarkError(error.code, `what ${name} did could not be written down: ${error.message}`, {
     ...(error.hint === undefined ? {} : { hint: error.hint }),
@@ -173,8 +174,9 @@ export function noteJobProblem(problems: ActiveProblems, row: JobRow, error: Tid
   else problems.clear(jobKey(row));
 }
 
-// How a job is recorded, before and after its end.
+// How a job is recorded.
 
+/** The columns of a job that is running. */
 export const UNENDED = {
   finishedAt: null,
   outcome: 'running',
@@ -184,7 +186,7 @@ export const UNENDED = {
   error: null,
 } as const;
 
-/** @param finishedAt ISO 8601 */
+/** The columns of a job that ended. @param finishedAt ISO 8601 */
 export function endOf({ outcome, run, summary, error }: JobResult, finishedAt: string): JobEnd {
   return {
     finishedAt,

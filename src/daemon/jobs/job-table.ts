@@ -1,18 +1,14 @@
-/**
- * The work of each job. Modules are loaded when a job first needs them: a drill, for example, loads a server and runs
- * once a week.
- */
+/** The work of each job. Modules are loaded when a job first needs them: a drill, for example, loads a server and runs once a week. */
 import type { BackupWork } from '../../backup/work.ts';
 import { NoTargetError } from '../../backup/stored-backup.ts';
 import type { BackupOutcome, DueOutcome } from '../../backup/writer.ts';
 import type { Clock } from '../../core/clock.ts';
-import { asTidemarkError, EXIT, exitCodeFor, TidemarkError } from '../../core/errors.ts';
-import type { JsonValue } from '../../core/json.ts';
+import { asTidemarkError, exitCodeFor, TidemarkError } from '../../core/errors.ts';
 import type { JobName } from '../../mirror/daemon-store.ts';
 import { isBackupOwed, lastCompleteRun, unreadRestores, unreadRestoreText } from '../../state/runs.ts';
 import { failedResult } from './job-log.ts';
-import { type ForgetSummary, refusalSummary, storedSummary } from './summaries.ts';
-import type { JobContext, JobResult, JobWork } from './work.ts';
+import { type ForgetSummary, refusalSummary, type SummaryByJob } from './summaries.ts';
+import { type JobContext, jobResult, type JobResult, type JobWork } from './work.ts';
 
 type Traits = Pick<JobWork, 'holds' | 'isPerSource' | 'sendsRequests'>;
 
@@ -20,12 +16,12 @@ function lazy(traits: Traits, load: () => Promise<Pick<JobWork, 'run'>>): JobWor
   return { ...traits, run: (context) => refusable(async () => (await load()).run(context)) };
 }
 
-/** The work's result; of one that refuses since what people recorded was changed by another program, that. */
+/** The result of the work, also if it refuses because another program changed what people recorded. */
 async function refusable(work: () => Promise<JobResult>): Promise<JobResult> {
   try {
     return await work();
   } catch (error) {
-    // Asked of the field: the error may come from a process of its own.
+    // Not `instanceof AuditLogContradicted`: the error may come from another process.
     if (!(error instanceof TidemarkError) || !error.isOfAuditLog) throw error;
     return refusedResult(error);
   }
@@ -44,7 +40,7 @@ function refusing(work: JobWork): JobWork {
 
 const OF_SOURCE: Traits = { holds: 'reader', isPerSource: true };
 
-/** @param backup null where no backups are made */
+/** The work of each job, by name. @param backup null if no backups are made */
 export function jobWorks(backup: JobWork | null): ReadonlyMap<JobName, JobWork> {
   return new Map<JobName, JobWork>([
     [
@@ -75,7 +71,7 @@ export function jobWorks(backup: JobWork | null): ReadonlyMap<JobName, JobWork> 
   ]);
 }
 
-/** Where a restore changed the source since its latest state was read: drift that it reverted would be reported as new. */
+/** Why drift is left out: a restore changed the source since it was read, and drift that it reverted would be reported as new. */
 const sinceRestore: NonNullable<JobWork['leftOut']> = (mirror, { source }) => {
   const [restored] = source === null ? [] : unreadRestores(mirror, source);
   return restored === undefined ? null : unreadRestoreText(restored);
@@ -86,7 +82,7 @@ const FORGET_JOB: JobWork = refusing({ holds: 'writer', isPerSource: false, run:
 
 async function forget({ job, config, mirror }: JobContext): Promise<JobResult> {
   const { contentComparison } = await import('../../sync/content.ts');
-  // Asked for by hand where nothing is configured: nothing is forgotten.
+  // A request without configured retention forgets nothing.
   const policy = config.retention;
   const sources = config.schedules.forget?.sources;
   const isEverySource = sources === undefined || sources.length === config.configured.length;
@@ -98,6 +94,7 @@ async function forget({ job, config, mirror }: JobContext): Promise<JobResult> {
           isEqual: contentComparison(config),
           ...(isEverySource || job.schedule === null ? {} : { sources }),
         });
+  const cleanupError = result?.cleanupError ?? null;
   const summary: ForgetSummary = {
     job: 'forget',
     kept: result?.kept.length ?? 0,
@@ -105,17 +102,9 @@ async function forget({ job, config, mirror }: JobContext): Promise<JobResult> {
     revisions: result?.done?.revisions ?? 0,
     bytesBefore: result?.bytesBefore ?? 0,
     bytesAfter: result?.bytesAfter ?? 0,
-    cleanupError: result?.cleanupError?.message ?? null,
+    cleanupError: cleanupError?.message ?? null,
   };
-  const cleanupError = result?.cleanupError ?? null;
-  return {
-    outcome: cleanupError === null ? 'done' : 'partial',
-    exitCode: cleanupError === null ? EXIT.done : EXIT.partial,
-    run: null,
-    summary: storedSummary(summary),
-    error: cleanupError,
-    report: null,
-  };
+  return jobResult(cleanupError === null ? 'done' : 'partial', summary, { error: cleanupError });
 }
 
 // A backup after a complete sync, where one is due.
@@ -126,9 +115,10 @@ export async function backUpInOneProcess(clock: Clock): Promise<BackupWork> {
 }
 
 /**
- * The backup job, with the environment of the command after a backup. If backups are off or none is due, it ends at
- * once. If the command fails or old backups cannot be deleted, it is `partial`: the backup itself exists. It is so too where a
- * target could not take it, or has lost its backups, and `failed` where no target took it or has one that is young enough.
+ * The backup job. If backups are off or none is due, it ends at once. It ends `partial` if the backup exists but the command after it
+ * failed, old backups could not be deleted, a target could not take it, or a target has lost its backups; `failed` if no target took it
+ * or has one that is young enough.
+ * @param env of the command after a backup
  * @param loadWork what makes the backup; without it, a process of its own
  */
 export function backupWork(
@@ -166,7 +156,7 @@ export function backupWork(
         ...(work === null ? {} : { work }),
       });
       const complete = mirror.runs.sources().flatMap((source) => lastCompleteRun(mirror, source)?.run ?? []);
-      // One that somebody makes by hand: after it, perhaps none is due.
+      // Waits for a backup that a command makes: after it, perhaps none is due.
       const waitUntil = effects.clock.monotonicMs() + OTHER_BACKUP_MS;
       for (;;) {
         try {
@@ -181,30 +171,25 @@ export function backupWork(
   };
 }
 
-/** How long another backup of the mirror is waited for; meanwhile no other job of the mirror begins. */
+/** The longest wait for another backup of the mirror; meanwhile no other job of the mirror begins. */
 const OTHER_BACKUP_MS = 5 * 60_000;
 const LOOK_AGAIN_MS = 2000;
 
-/** The result of the job: of one that had a backup to make, with `made`. */
+/** The result of the job. @param due `made` is set if a backup was made */
 export function backupResult(due: Partial<DueOutcome> | null): JobResult {
   const { made = null, emptied = [], failed = [], isOfSome = false } = due ?? {};
   const error = emptied[0]?.error ?? made?.errors[0] ?? failed[0]?.error ?? null;
-  const hasNone = made === null && !isOfSome;
-  const outcome = error === null ? 'done' : hasNone ? 'failed' : 'partial';
-  return {
-    outcome,
-    exitCode: error === null ? EXIT.done : hasNone ? exitCodeFor(error.code) : EXIT.partial,
-    run: null,
-    summary: summaryOf(made, { emptied, failed }),
-    error,
-    report: null,
-  };
+  const summary = summaryOf(made, { emptied, failed });
+  if (error === null) return jobResult('done', summary);
+  return made === null && !isOfSome
+    ? jobResult('failed', summary, { error, exitCode: exitCodeFor(error.code) })
+    : jobResult('partial', summary, { error });
 }
 
-/** The result of a backup that was not made, if it says something of the mirror itself; null for any other failure. */
+/** The result of a backup that was not made, if it shows that the mirror itself is damaged; null for any other failure. */
 export function damageResult(thrown: unknown): JobResult | null {
   const error = asTidemarkError(thrown);
-  // What a target read back says nothing of the mirror.
+  // Damage of a copy in a target is none of the mirror.
   if (error.code !== 'mirror_corrupt' || error instanceof NoTargetError) return null;
   return error.isOfAuditLog ? refusedResult(error) : failedResult(error, false);
 }
@@ -212,19 +197,15 @@ export function damageResult(thrown: unknown): JobResult | null {
 function summaryOf(
   made: BackupOutcome | null,
   { emptied, failed }: Pick<DueOutcome, 'emptied' | 'failed'>,
-): Readonly<Record<string, JsonValue>> {
+): SummaryByJob['backup'] {
   const refused = [
     ...emptied.map(({ address, error }) => ({ address, error: error.message, isEmptied: true })),
     ...failed.map(({ address, error }) => ({ address, error: error.message })),
   ];
   if (made === null)
-    return storedSummary({
-      job: 'backup',
-      file: null,
-      ...(refused.length === 0 ? {} : { targets: refused }),
-    });
+    return { job: 'backup', file: null, ...(refused.length === 0 ? {} : { targets: refused }) };
   const { manifest, targets, hook, seconds } = made;
-  return storedSummary({
+  return {
     job: 'backup',
     file: manifest.file,
     run: manifest.run,
@@ -243,5 +224,5 @@ function summaryOf(
     contradicting: [...new Set(targets.flatMap(({ contradicting }) => contradicting))],
     command: hook?.outcome ?? null,
     durationMs: Math.round(seconds * 1000),
-  });
+  };
 }

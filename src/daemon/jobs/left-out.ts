@@ -1,4 +1,4 @@
-/** Scheduled jobs that are left out: before the first sync, where they are not wanted, or where another process has done them. */
+/** Scheduled jobs that are left out: before the first sync, if there is nothing to do, or if another process has done them. */
 import type { Config } from '../../config/config.ts';
 import { EXIT, TidemarkError } from '../../core/errors.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
@@ -15,14 +15,14 @@ interface LeftOutOptions {
 
 export class LeftOutJobs {
   readonly #options: LeftOutOptions;
-  /** Of which was logged that their sources have no first sync yet, by `jobKey`. */
+  /** Keys of the jobs for which it was logged that there was no first sync yet. */
   readonly #reported = new Set<string>();
 
   constructor(options: LeftOutOptions) {
     this.#options = options;
   }
 
-  /** True where no sync has published anything yet that the job could work on. Says so once. */
+  /** True if no sync has published anything yet that the job could work on; that is logged once. */
   isBeforeFirstSync(job: QueuedJob, config: Config): boolean {
     const isBefore = job.name !== 'sync' && this.#isUnpublished(job.source, config);
     const key = jobKey(job);
@@ -40,7 +40,7 @@ export class LeftOutJobs {
   /** @param source null for the mirror as a whole */
   #isUnpublished(source: string | null, { sources }: Config): boolean {
     const { mirrorAccess } = this.#options;
-    // One that was there is missed, and its jobs say so.
+    // If the mirror is gone, the job has to report that.
     if (!mirrorAccess.isThere()) return !mirrorAccess.isGone();
     try {
       const { runs } = mirrorAccess.reader();
@@ -52,6 +52,7 @@ export class LeftOutJobs {
     }
   }
 
+  /** True if the job has something to do. */
   async isWanted(job: QueuedJob, work: JobWork, config: Config): Promise<boolean> {
     if (work.isWanted === undefined && work.leftOut === undefined) return true;
     const { effects, mirrorAccess } = this.#options;
@@ -68,6 +69,7 @@ export class LeftOutJobs {
     }
   }
 
+  /** True if the job is left out; the reason is logged. */
   isLeftOut(mirror: Mirror, job: QueuedJob, work: JobWork): boolean {
     const reason = leftOutReason(mirror, job, work);
     if (reason !== null)
@@ -76,13 +78,14 @@ export class LeftOutJobs {
   }
 }
 
+/** Why a scheduled job is left out; null if it is not. */
 export function leftOutReason(mirror: Mirror, job: QueuedJob, work: JobWork): string | null {
   return job.trigger === 'request' ? null : (work.leftOut?.(mirror, job) ?? null);
 }
 
 /**
- * The complete run of all kinds that another process ended between `since` and `now`, which a scheduled sync need not repeat; null for
- * none. One that ended later than now is from before the clock was set back.
+ * The complete run of all kinds that another process ended between `since` and `now`: a scheduled sync need not repeat it. Null for none.
+ * A run with a later end is from before the clock was set back.
  */
 export function runBetween(
   mirror: Mirror,
@@ -90,7 +93,7 @@ export function runBetween(
   since: string,
   now: string,
 ): number | null {
-  // After a restore, only a run that began after it will do; who asks for a sync gets one.
+  // A requested sync is always made, and after a restore only a run that began after it counts.
   if (name !== 'sync' || source === null || schedule === null) return null;
   if (trigger !== 'schedule' && trigger !== 'overdue') return null;
   const run = lastCompleteRun(mirror, source);
@@ -98,7 +101,7 @@ export function runBetween(
   return ended > since && ended <= now ? (run?.run ?? null) : null;
 }
 
-/** Of a job whose result does not count any more: nobody is notified of it, and it is due again as if it had not been done. */
+/** The result of a job that was left out after it had run: nobody is notified of it, and it is due again. */
 export function leftOutResult(reason: string): JobResult {
   const error = new TidemarkError('interrupted', reason);
   return { outcome: 'interrupted', exitCode: EXIT.done, run: null, summary: {}, error, report: null };

@@ -1,4 +1,4 @@
-/** Syncs that a command made in its own process, beside the daemon: no job of the daemon has their end. */
+/** Syncs that a command made in its own process while the daemon ran: they have no job. */
 import { type Scope, SCOPE_KEYS } from '../../catalog/definition.ts';
 import { isScopeCompatible, SCOPE_KIND } from '../../catalog/lineage.ts';
 import type { ErrorCode } from '../../core/errors.ts';
@@ -16,8 +16,8 @@ interface ManualSync extends EndedJob {
 }
 
 /**
- * The syncs that ended after run `after`, oldest first, as the daemon's own would have ended; with null, from the last one of all kinds
- * on. Empty where the daemon's own sync is newer or is under way, and without those that were broken off.
+ * The syncs that ended after run `after`, oldest first, as jobs of the daemon would have ended; with null, from the last one of all kinds
+ * on. Without interrupted ones; none if a sync of the daemon is newer or running.
  */
 export function manualSyncs(mirror: Mirror, source: string, after: number | null): ManualSync[] {
   const [own] = mirror.daemon.jobs({ name: 'sync', source, limit: 1 });
@@ -52,7 +52,7 @@ function endOf(mirror: Mirror, source: string, run: RunRow, isFollowed: boolean)
   return { run: run.run, row, kinds: run.kinds, report: null, unread, isFollowed };
 }
 
-/** True where a later run removed the record that a list belongs to: nobody misses the list any more. */
+/** True if a later run removed the record that the list belongs to: then it is no problem that it was not read. */
 function isGoneSince(mirror: Mirror, { run, source }: RunRow, scope: Scope): boolean {
   return SCOPE_KEYS.some((key) => {
     const id = scope[key];

@@ -1,7 +1,4 @@
-/**
- * Observers of jobs: notices and pings. If one fails, that is logged and affects neither the job nor the others; their
- * unfinished work is waited for at the end.
- */
+/** Observers of jobs: notices and pings. If one fails, that is logged and affects neither the job nor the other observers. */
 import type { Kind } from '../../catalog/kinds.ts';
 import { asTidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
@@ -14,24 +11,24 @@ import type { UnreadSweep } from './summaries.ts';
 
 export interface BegunJob {
   readonly row: JobRow;
-  /** Of a sync: the kinds that it is narrowed to; null for everything that the source includes. */
+  /** Of a sync: the kinds that it is limited to; null for everything that the source includes. */
   readonly kinds: readonly Kind[] | null;
 }
 
 export interface EndedJob extends BegunJob {
-  /** `job` is 0 for one that could not be written down: the disk was full, or the mirror could not be opened. */
+  /** `job` is 0 if it could not be recorded: the disk was full, or the mirror could not be opened. */
   readonly row: JobRow;
   /** Of a sync whose run was published. */
   readonly report: RunReport | null;
   /** Of a sync that a command made: its sweeps that were not complete. */
   readonly unread?: readonly UnreadSweep[];
-  /** Of a sync that a command made: a later one ended before it was reported. */
+  /** Of a sync that a command made: true if a later one ended before it was reported. */
   readonly isFollowed?: boolean;
 }
 
-/** What an observer may use beyond what it is given. */
+/** What observers may use. */
 export interface ObserverContext {
-  /** Opens the mirror; waits for the writer's lock where it has to. */
+  /** Opens the mirror; waits for the writer's lock if necessary. */
   readonly mirrorAccess: MirrorConnections;
   /** Aborted when the daemon has no more time. */
   readonly signal: AbortSignal;
@@ -39,42 +36,43 @@ export interface ObserverContext {
 
 /** A mirror whose jobs are observed. */
 export interface ObservedMirror {
-  /** There as soon as a job is. */
+  /** Available before the first job. */
   readonly view: () => DaemonView;
-  /** Name of the only source, where each source has a mirror of its own; null for one mirror of all. */
+  /** With a mirror per source, the source of this one; null for one mirror of all. */
   readonly owner: string | null;
   readonly context: () => ObserverContext;
 }
 
-/** What the daemons before left to report. */
+/** What earlier daemons left to report. */
 export interface CutShort {
-  /** One could not start, and said so to each channel. */
+  /** One could not start, and reported that to each channel. */
   readonly hasFailedToStart: boolean;
-  /** One was killed, or could not write down what it had reported. */
+  /** One was killed, or could not store what it had reported. */
   readonly hasLeftWork: boolean;
 }
 
+/** Methods that return a promise are waited for only at the daemon's end. */
 export interface JobObserver {
   /** For the log. */
   readonly name: string;
-  /** Called before `loaded` where the daemon before was killed, or has left word that it was `hasUnwritten`. */
+  /** Called before `loaded` if the previous daemon was killed, or ended with `hasUnwritten`. */
   cutShort?(before: CutShort): void;
-  /** The daemon begins with the mirror, before any of its jobs. It must not await anything. */
+  /** The daemon opens the mirror, before any of its jobs. It must not await anything. */
   loaded?(context: ObserverContext): void;
-  /** A job has begun and is written down. Not waited for. */
+  /** A job has begun and is recorded. */
   began?(begun: BegunJob, context: ObserverContext): Promise<void>;
   /**
-   * Called when a job has ended and is recorded: `mirror` is open for writing, under the same lock. It must not await
-   * anything. Not called for a job that could not be recorded.
+   * A job has ended and is recorded: `mirror` is open for writing, under the same lock. It must not await anything. Not called for a job
+   * that could not be recorded.
    */
   recorded?(ended: EndedJob, mirror: Mirror): void;
-  /** The same after the lock was given back. Not waited for, but for the daemon's end. */
+  /** A job has ended, and the lock was released. */
   ended?(ended: EndedJob, context: ObserverContext): Promise<void>;
-  /** A scheduled sync of this source was left out, since another process has just completed one. Not waited for, but for the daemon's end. */
+  /** A scheduled sync of this source was left out because another process has just completed one. */
   replaced?(source: string, context: ObserverContext): Promise<void>;
   /**
-   * Another process has ended syncs of this source while the daemon runs. Not waited for, but for the daemon's end.
-   * @param after the last run of which it was called, or that was there when the daemon started; null without one
+   * Another process has made syncs of this source while the daemon runs.
+   * @param after the last run for which it was called, or that was there when the daemon started; null without one
    */
   syncedByHand?(source: string, after: number | null, context: ObserverContext): Promise<void>;
   /** When `wake` must be called next, epoch milliseconds; null for not at all. */
@@ -85,16 +83,17 @@ export interface JobObserver {
   finish?(context: ObserverContext): Promise<void>;
   /** Called after `finish` of all mirrors: nothing follows that could be waited for. */
   flush?(context: ObserverContext): Promise<void>;
-  /** Called after the last job of a mirror whose source is configured no longer. */
+  /** Called after the last job of a mirror whose source is no longer configured. */
   retire?(context: ObserverContext): Promise<void>;
-  /** Called after that: resolves when nothing of the mirror is left to be sent. */
+  /** Called after `retire`: resolves when nothing of the mirror is left to be sent. */
   sent?(context: ObserverContext): Promise<void>;
-  /** Called when the daemon lets go of the mirror. */
+  /** Called when the daemon closes the mirror. */
   close?(): void;
-  /** True where something was reported that the mirror does not know. Also asked after `close`. */
+  /** True if something was reported that is not stored in the mirror. Also called after `close`. */
   hasUnwritten?(): boolean;
 }
 
+/** All observers of the jobs of one mirror. Its methods are those of `JobObserver`. */
 export class Observers {
   readonly #all: readonly JobObserver[];
   readonly #log: Logger;
@@ -102,10 +101,10 @@ export class Observers {
   readonly #onSuccess: () => void;
   readonly #underWay = new Set<Promise<void>>();
   readonly #awake = new Set<JobObserver>();
-  /** Why each of them failed at what it was last called for. */
+  /** Error messages of the last calls that failed, by observer and method. */
   readonly #failed = new Map<string, string>();
 
-  /** @param onSuccess called after what one of them did: what it found may be due before what the daemon sleeps for */
+  /** @param onSuccess called after each call of an observer: it may have to be woken earlier than the daemon wakes */
   constructor(
     all: readonly JobObserver[],
     log: Logger,
@@ -123,48 +122,30 @@ export class Observers {
   }
 
   loaded(): void {
-    for (const observer of this.#all) {
-      try {
-        observer.loaded?.(this.#context());
-        this.#succeeded(observer, 'loaded');
-      } catch (error) {
-        this.#say(observer, 'loaded', error);
-      }
-    }
+    this.#call('loaded', (observer) => observer.loaded?.(this.#context()));
   }
 
   began(begun: BegunJob): void {
-    for (const observer of this.#all)
-      this.#start(observer, 'began', () => observer.began?.(begun, this.#context()));
+    this.#startAll('began', (observer, context) => observer.began?.(begun, context));
   }
 
   recorded(ended: EndedJob, mirror: Mirror): void {
-    for (const observer of this.#all) {
-      try {
-        observer.recorded?.(ended, mirror);
-        this.#succeeded(observer, 'recorded');
-      } catch (error) {
-        this.#say(observer, 'recorded', error);
-      }
-    }
+    this.#call('recorded', (observer) => observer.recorded?.(ended, mirror));
   }
 
   ended(ended: EndedJob): void {
-    for (const observer of this.#all)
-      this.#start(observer, 'ended', () => observer.ended?.(ended, this.#context()));
+    this.#startAll('ended', (observer, context) => observer.ended?.(ended, context));
   }
 
   replaced(source: string): void {
-    for (const observer of this.#all)
-      this.#start(observer, 'replaced', () => observer.replaced?.(source, this.#context()));
+    this.#startAll('replaced', (observer, context) => observer.replaced?.(source, context));
   }
 
   syncedByHand(source: string, after: number | null): void {
-    for (const observer of this.#all)
-      this.#start(observer, 'syncedByHand', () => observer.syncedByHand?.(source, after, this.#context()));
+    this.#startAll('syncedByHand', (observer, context) => observer.syncedByHand?.(source, after, context));
   }
 
-  /** Epoch milliseconds of the next wish to be woken; null if there is none. */
+  /** When the first observer must be woken, epoch milliseconds; null for none. */
   wakeAt(): number | null {
     const times = this.#all
       .filter((observer) => !this.#awake.has(observer))
@@ -179,37 +160,32 @@ export class Observers {
       const at = observer.wakeAt?.() ?? null;
       if (at === null || at > now || this.#awake.has(observer)) continue;
       this.#awake.add(observer);
-      this.#start(observer, 'wake', () =>
-        observer.wake?.(this.#context()).finally(() => this.#awake.delete(observer)),
+      this.#start(observer, 'wake', (context) =>
+        observer.wake?.(context).finally(() => this.#awake.delete(observer)),
       );
     }
   }
 
-  /** Called last, when everything else is done: see `JobObserver.finish`. */
+  /** To be called last, when everything else is done. */
   async finish(): Promise<void> {
     await this.settled();
-    for (const observer of this.#all)
-      this.#start(observer, 'finish', () => observer.finish?.(this.#context()));
+    this.#startAll('finish', (observer, context) => observer.finish?.(context));
     await this.settled();
   }
 
-  /** See `JobObserver.flush`. */
   async flush(): Promise<void> {
-    for (const observer of this.#all) this.#start(observer, 'flush', () => observer.flush?.(this.#context()));
+    this.#startAll('flush', (observer, context) => observer.flush?.(context));
     await this.settled();
   }
 
-  /** See `JobObserver.retire`. */
   async retire(): Promise<void> {
-    for (const observer of this.#all)
-      this.#start(observer, 'retire', () => observer.retire?.(this.#context()));
+    this.#startAll('retire', (observer, context) => observer.retire?.(context));
     await this.settled();
   }
 
-  /** See `JobObserver.sent`. @param signal ends the wait */
+  /** @param signal ends the wait */
   async sent(signal: AbortSignal): Promise<void> {
-    for (const observer of this.#all)
-      this.#start(observer, 'sent', () => observer.sent?.({ ...this.#context(), signal }));
+    this.#startAll('sent', (observer, context) => observer.sent?.({ ...context, signal }));
     await this.settled();
   }
 
@@ -217,18 +193,39 @@ export class Observers {
     for (const observer of this.#all) observer.close?.();
   }
 
-  /** See `JobObserver.hasUnwritten`. */
   hasUnwritten(): boolean {
     return this.#all.some((observer) => observer.hasUnwritten?.() === true);
   }
 
-  /** Resolves when all that is under way now has ended. */
+  /** Resolves when all calls under way have ended. */
   async settled(): Promise<void> {
     while (this.#underWay.size > 0) await Promise.all(this.#underWay);
   }
 
-  #start(observer: JobObserver, phase: keyof JobObserver, work: () => Promise<void> | undefined): void {
-    const done: Promise<void> = (async () => work())()
+  #call(phase: keyof JobObserver, work: (observer: JobObserver) => void): void {
+    for (const observer of this.#all) {
+      try {
+        work(observer);
+        this.#succeeded(observer, phase);
+      } catch (error) {
+        this.#say(observer, phase, error);
+      }
+    }
+  }
+
+  #startAll(
+    phase: keyof JobObserver,
+    work: (observer: JobObserver, context: ObserverContext) => Promise<void> | undefined,
+  ): void {
+    for (const observer of this.#all) this.#start(observer, phase, (context) => work(observer, context));
+  }
+
+  #start(
+    observer: JobObserver,
+    phase: keyof JobObserver,
+    work: (context: ObserverContext) => Promise<void> | undefined,
+  ): void {
+    const done: Promise<void> = (async () => work(this.#context()))()
       .then(() => {
         this.#succeeded(observer, phase);
         this.#onSuccess();

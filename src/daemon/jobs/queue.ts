@@ -1,7 +1,6 @@
 /**
- * Chooses the next job, and when a running sync must yield. Requests come first, in order of arrival; then the job
- * whose last execution started longest ago, so that neither restarts nor long jobs starve any. A job that is requested
- * twice is queued once.
+ * Chooses the next job, and when a running sync must yield. Requests come first, in order of arrival; then the job whose last execution
+ * started longest ago, so that neither restarts nor long jobs starve any. A job that is requested twice is queued once.
  */
 import type { RequestStats } from '../../api/request-stats.ts';
 import { compareTexts } from '../../catalog/order.ts';
@@ -20,7 +19,7 @@ export interface QueueEntry {
   readonly job: QueuedJob;
 }
 
-/** Requests that are served in a row while a scheduled job waits: requests in a loop must not stop the schedules. */
+/** The most requests that are served in a row while a scheduled job waits: requests in a loop must not stop the schedules. */
 export const REQUESTS_IN_A_ROW = 10;
 
 export class JobQueue {
@@ -30,7 +29,7 @@ export class JobQueue {
   #requestsInARow = 0;
 
   /**
-   * @param rankOf when the last job of that name and source began, ISO 8601; empty for none that is known
+   * @param rankOf when the last job of that name and source began, ISO 8601; empty if none is known
    * @param nextTicket a greater number at each call
    */
   constructor(rankOf: (job: QueuedJob) => string, nextTicket: () => number) {
@@ -38,9 +37,7 @@ export class JobQueue {
     this.#nextTicket = nextTicket;
   }
 
-  /**
-   * Queues a job, unless an equal one is queued already, or one that it may join. Returns the ticket of the queued job.
-   */
+  /** Queues a job, unless an equal one is queued already, or one that it may join. Returns the ticket of the queued job. */
   add(job: QueuedJob): number {
     const joined = this.#joinedBy(job);
     if (joined !== undefined) return joined.ticket;
@@ -57,7 +54,7 @@ export class JobQueue {
       this.#waiting[index] = { ticket: known.ticket, job: { ...known.job, schedule, ...pause } };
       return known.ticket;
     }
-    // A scheduled job that waits becomes a request, behind earlier requests.
+    // A waiting scheduled job becomes a request, behind earlier requests.
     this.#waiting.splice(index, 1);
     const asked = { trigger: 'request' as const, ...(job.actor === undefined ? {} : { actor: job.actor }) };
     this.#waiting.push({ ticket: known.ticket, job: { ...known.job, schedule, ...asked, ...pause } });
@@ -76,7 +73,7 @@ export class JobQueue {
     });
   }
 
-  /** How many would wait that somebody asked for, if these did as well. */
+  /** The number of requests that would wait if these were added. */
   requestedWith(jobs: readonly QueuedJob[]): number {
     const requested = this.#waiting.filter(isRequest);
     const added = jobs.filter(
@@ -85,7 +82,7 @@ export class JobQueue {
     return requested.length + added.length;
   }
 
-  /** Takes out what waits with that ticket. */
+  /** Takes out the job with that ticket. */
   take(ticket: number): QueueEntry | undefined {
     const next = this.#waiting.find((each) => each.ticket === ticket);
     if (next === undefined) return undefined;
@@ -140,10 +137,10 @@ function isSame(one: QueuedJob, other: QueuedJob): boolean {
   );
 }
 
-/** True if what waits reads at least the job's kinds, or is to read what several such requests ask for. */
+/** True if the job may become part of the waiting one: that reads at least the job's kinds, or both may be widened. */
 function mayJoin(job: QueuedJob, waiting: QueuedJob): boolean {
-  const isSubject = waiting.name === job.name && waiting.source === job.source;
-  return isSubject && job.joins === true && (waiting.joins === true || covers(waiting, job));
+  const isOfSame = waiting.name === job.name && waiting.source === job.source;
+  return isOfSame && job.joins === true && (waiting.joins === true || covers(waiting, job));
 }
 
 function covers(waiting: QueuedJob, { full, kinds }: QueuedJob): boolean {
@@ -163,7 +160,7 @@ type JobKey = Pick<QueuedJob, 'name' | 'source'>;
  */
 export const SILENT_MS = 75_000;
 /**
- * A sync that received no byte for this long is cancelled although nobody waits: it holds its slot for nothing, and would up to
+ * A sync that received no byte for this long is cancelled even if no job waits: it would hold its slot for nothing, up to
  * `sync.maxDuration`. Longer than the attempts at one request may take (10 min).
  */
 export const LONGEST_SILENCE_MS = 15 * 60_000;
@@ -173,15 +170,15 @@ const LONGEST_PAUSE_MS = 30 * 60_000;
 export const YIELD_CHECK_MS = 10_000;
 
 /**
- * When jobs last started, by name and source; those of earlier daemons and of the command line from the mirror. For a
- * backup that waits: since when.
+ * When jobs last started, by name and source; those of earlier daemons and of commands are read from the mirror. For a waiting backup:
+ * since when it waits.
  */
 export class LastStarts {
   readonly #mirror: () => Mirror;
   readonly #begun = new Map<string, string>();
   #isRead = false;
 
-  /** @param mirror throws where it cannot be read */
+  /** @param mirror throws if it cannot be read */
   constructor(mirror: () => Mirror) {
     this.#mirror = mirror;
   }
@@ -209,7 +206,7 @@ export class LastStarts {
       }
       this.#isRead = true;
     } catch (error) {
-      // No mirror yet: what starts from now on is noted. Or not readable: the job that needs it reports why.
+      // Without a mirror, no job has started before. If it cannot be read, the job that needs it reports why, and it is tried again.
       this.#isRead = asTidemarkError(error).code === 'mirror_missing';
     }
   }
@@ -272,14 +269,14 @@ export class SourceBackoff {
     );
   }
 
-  /** Its sync ended without being cancelled. */
+  /** A sync of the source ended without being cancelled. */
   end(source: string): void {
     this.#bySource.delete(source);
   }
 
   /**
-   * Epoch milliseconds; null for a source that is not skipped.
-   * @param readAt when a run last read the source, ISO 8601: also by a command, which ends the pause
+   * Until when the source is skipped, epoch milliseconds; null if it is not.
+   * @param readAt when a run last read the source, ISO 8601: a run by a command ends the pause too
    */
   until(source: string, readAt: () => string | null): number | null {
     const { since, until } = this.#bySource.get(source) ?? { since: 0, until: 0 };

@@ -1,4 +1,4 @@
-/** Jobs that wait until `rate.perHour` leaves their source requests again, or until the service may be asked again. */
+/** Jobs that wait until `rate.perHour` allows requests again, or until the end of a pause that the service asked for. */
 import type { Config, SourceConfig } from '../../config/config.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { TidemarkError } from '../../core/errors.ts';
@@ -10,7 +10,7 @@ import type { QueuedJob } from './work.ts';
 interface RateWaitsOptions {
   readonly clock: Clock;
   readonly problems: ActiveProblems;
-  /** Of `daemon --once`: what waits is for its next call. */
+  /** Of `daemon --once`: a waiting job is left to its next call. */
   readonly isOnce: boolean;
   /** Queues the job again, unless its source is synced already. */
   readonly again: (job: QueuedJob) => void;
@@ -18,7 +18,7 @@ interface RateWaitsOptions {
 
 export class RateWaits {
   readonly #options: RateWaitsOptions;
-  /** By source; until when, epoch milliseconds. */
+  /** By source; `until` in epoch milliseconds. */
   readonly #waiting = new Map<string, { readonly job: QueuedJob; until: number }>();
 
   constructor(options: RateWaitsOptions) {
@@ -30,13 +30,13 @@ export class RateWaits {
     return this.#waiting.get(source)?.until ?? null;
   }
 
-  /** When the first of all jobs that wait comes again, epoch milliseconds; null if none waits. */
+  /** When the first waiting job comes again, epoch milliseconds; null if none waits. */
   next(): number | null {
     const times = [...this.#waiting.values()].map(({ until }) => until);
     return times.length === 0 ? null : Math.min(...times);
   }
 
-  /** Queues the jobs again that waited until now. */
+  /** Queues the jobs whose wait is over. */
   resume(): void {
     const now = this.#options.clock.now();
     for (const [source, { job, until }] of this.#waiting) {
@@ -46,7 +46,7 @@ export class RateWaits {
     }
   }
 
-  /** Under a new configuration, jobs that wait are looked at again at once; those that no schedule has any more are dropped. */
+  /** After a change of the configuration, waiting jobs are checked again at once; those that no schedule has any more are dropped. */
   recheck({ schedules }: Config): void {
     const { clock, problems } = this.#options;
     for (const [source, waiting] of this.#waiting) {
@@ -59,8 +59,8 @@ export class RateWaits {
   }
 
   /**
-   * Why the job cannot start: it would have to wait for longer than its requests may. By schedule it comes again when that is over. Null
-   * where it can.
+   * Why the job cannot start: its requests would have to wait for longer than they may. A scheduled job comes again when the wait is
+   * over. Null if it can start.
    */
   refusal({
     job,
@@ -86,21 +86,21 @@ export class RateWaits {
     return wait.error;
   }
 
-  /** A sync has begun that ends the pause of its source: no other has to come when it would have ended. */
+  /** A sync has begun that ignores the pause of its source: the waiting one is dropped. */
   pauseIgnored(source: string): void {
     this.#waiting.delete(source);
     const message = `the sync of ${source} starts, although the service asked to wait`;
     this.#options.problems.end(waitProblemOf(source), message);
   }
 
-  /** After a sync that was not complete: where the service asked to wait for long, the next one of the schedule comes right after that. */
+  /** After an incomplete sync: if the service asked for a long pause, the next scheduled sync comes right after that. */
   putOffNext(name: string, config: Config, errorCode: string | null): void {
     const source = config.sources.find((each) => each.name === name);
     if (source === undefined || config.schedules.sync?.sources.includes(name) !== true) return;
     const wait = this.#waitProblem(source, config);
     if (wait?.isAsked !== true) return;
     const job = { name: 'sync', source: name, trigger: 'overdue', schedule: 'sync' } as const;
-    // The sync said until when. What cron mails need not have it twice.
+    // The error of the sync says until when: cron's mail need not say it twice.
     if (this.#options.isOnce && errorCode === 'throttled')
       this.#options.problems.note(waitProblemOf(name), wait.error);
     this.#putOff({ ...job, full: false, kinds: null }, source, wait);

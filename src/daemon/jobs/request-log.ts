@@ -1,21 +1,21 @@
-/** The states of requested jobs, kept for later queries. */
+/** The states of requested jobs, for clients that follow them. */
 import type { TidemarkError } from '../../core/errors.ts';
 import type { JobIdentity, RequestStatus } from '../view.ts';
 import type { QueueEntry } from './queue.ts';
 
 /** A job that is running. */
 export interface RunningEntry extends QueueEntry {
-  /** As the mirror has it; 0 for one that is not written down (yet). */
+  /** As in the mirror; 0 if its begin is not recorded. */
   readonly number: number;
 }
 
-/** States kept: hours of jobs, while a client that follows one asks several times a second. */
+/** The number of states kept. They cover hours of jobs; a client that follows a job asks several times a second. */
 const KEPT = 1_000;
 
 export class RequestLog {
   readonly #ended = new Map<number, RequestStatus>();
 
-  /** Records the end of a job. Only the first call counts. */
+  /** Notes the end of a job. Only the first call counts. */
   end({ ticket, job, number }: RunningEntry, error: TidemarkError | null): void {
     if (this.#ended.has(ticket)) return;
     this.#ended.set(ticket, { state: 'ended', ...identity(job), job: number === 0 ? null : number, error });
@@ -23,11 +23,11 @@ export class RequestLog {
     if (this.#ended.size > KEPT && oldest !== undefined) this.#ended.delete(oldest);
   }
 
-  /** The outcome of a ticket; null for one that is not known, or known no longer. */
+  /** The state of a request; null if it is not known, or no longer. */
   statusOf(
     ticket: number,
     atWork: RunningEntry | null,
-    /** The job of the cell, or, where the cell waits for a slot, those that have one. */
+    /** The job of the cell; while the cell waits for a slot, the jobs that have one. */
     working: readonly JobIdentity[],
     waiting: readonly QueueEntry[],
   ): RequestStatus | null {

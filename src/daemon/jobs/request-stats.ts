@@ -1,4 +1,4 @@
-/** Request counts of all sources since the daemon started. Each sync has a new client; the sums remain. */
+/** Request counts of all sources since the daemon started. Each sync has a client of its own; the sums remain. */
 import type { ReadClient } from '../../api/read-client.ts';
 import type { RequestStats, WindowUse } from '../../api/request-stats.ts';
 import type { Clock } from '../../core/clock.ts';
@@ -15,7 +15,7 @@ interface Sums {
 export class StatsBySource {
   readonly #sums = new Map<string, Sums>();
 
-  /** From now on this client works for that source; the one before has ended. */
+  /** A new client works for the source; the one before has ended. */
   begin(source: string, client: Pick<ReadClient, 'stats'>): void {
     const sums = this.#sums.get(source) ?? { requests: 0, retries: 0, throttled: 0, client: null };
     if (sums.client !== null) {
@@ -75,7 +75,7 @@ export class RemoteStats {
     this.progress = progress;
   }
 
-  /** The client has ended; these are the starts that count for its windows. */
+  /** The client has ended. @param starts of the requests that count in its windows, epoch milliseconds */
   end(starts: readonly number[]): void {
     if (starts.length > 0) this.#starts = starts;
   }
@@ -89,7 +89,7 @@ export class RemoteStats {
     };
   }
 
-  /** Without the times of its starts, a window keeps its reported count until the entire window has passed. */
+  /** Without the times of the starts, a window keeps the reported count until the entire window has passed. */
   #use({ used, limit }: WindowUse, windowMs: number): WindowUse {
     if (this.#starts !== null) {
       const since = this.#clock.now() - windowMs;

@@ -1,19 +1,19 @@
 /**
- * Which cell may start a job: at most `daemon.slots` at a time over all cells, and one at a time of those that send requests to one
- * origin with one key. Requests by people go first, in order of arrival; then the job whose last execution started longest
- * ago. Backups leave one slot to other jobs: a target that does not answer must not hold up the syncs.
+ * Which cell may start a job: at most `daemon.slots` jobs at a time over all cells, and one at a time of those that send requests to one
+ * origin with one key. Requests by people go first, in order of arrival; then the job whose last execution started longest ago. Backups
+ * leave one slot to other jobs: a target that does not answer must not hold up the syncs.
  */
 import type { JobIdentity } from '../view.ts';
 import { LONGEST_SILENCE_MS, REQUESTS_IN_A_ROW, SILENT_MS, YIELD_CHECK_MS } from './queue.ts';
 
 /** The next job of a cell. */
 export interface Candidate {
-  /** Numbers of all cells grow together: the smaller one was there first. */
+  /** Over all cells, a smaller number came first. */
   readonly ticket: number;
   readonly isRequest: boolean;
-  /** As of `LastStarts`. */
+  /** From `LastStarts`. */
   readonly rank: string;
-  /** Of the job: see `RateGroups`; null for one that sends no requests. */
+  /** The rate group; null for a job that sends no requests. */
   readonly group: string | null;
 }
 
@@ -21,15 +21,15 @@ export interface Candidate {
 export interface SlotUser {
   /** The first job that could start now. Null for none. */
   candidate(mayStart: (job: JobIdentity, group: string | null) => boolean): Candidate | null;
-  /** Rate groups of all jobs that wait. */
+  /** Rate groups of all waiting jobs. */
   waitingGroups(): readonly (string | null)[];
   /** Starts that candidate's job. It calls `free` when it has ended. */
   start(candidate: Candidate): void;
-  /** What it does; null for nothing. */
+  /** The running job; null for none. */
   current(): JobIdentity | null;
-  /** Milliseconds since the service of its running sync last answered; null for another job, and one that is given up already. */
+  /** Milliseconds since the service of its running sync last answered; null for another job, and for a sync that was given up. */
   silentMs(): number | null;
-  /** True while its job waits, as the service asked for it. */
+  /** True while its job waits because the service asked for it. */
   isPaused(): boolean;
   /** Gives up its silent sync. */
   giveUp(silentMs: number, isWanted: boolean): void;
@@ -38,7 +38,7 @@ export interface SlotUser {
 export class Slots {
   readonly #count: () => number;
   readonly #waiting = new Set<SlotUser>();
-  /** The cells at work, and the groups of their jobs. */
+  /** The cells with a running job, and its group. */
   readonly #working = new Map<SlotUser, string | null>();
   #requestsInARow = 0;
   #tickets = 0;
@@ -49,19 +49,19 @@ export class Slots {
     this.#count = count;
   }
 
-  /** A number for a job that is new in a queue. */
+  /** The number of a new job in a queue. */
   readonly ticket = (): number => {
     this.#tickets += 1;
     return this.#tickets;
   };
 
-  /** The cell has jobs to do; those that may start do so now. */
+  /** The cell has jobs to do: those that may start now are started. */
   wait(user: SlotUser): void {
     this.#waiting.add(user);
     this.fill();
   }
 
-  /** The cell has nothing to do any more. */
+  /** The cell has no more jobs. */
   withdraw(user: SlotUser): void {
     this.#waiting.delete(user);
   }
@@ -71,9 +71,9 @@ export class Slots {
     this.#working.delete(user);
   }
 
-  /** Starts what may start. */
+  /** Starts the jobs that may start. */
   fill(): void {
-    // A job that ends at once fills again.
+    // A job that ends at once calls this again.
     if (this.#isFilling) return;
     this.#isFilling = true;
     try {
@@ -83,25 +83,25 @@ export class Slots {
     }
   }
 
-  /** Cells at work, oldest start first. */
+  /** The running jobs, oldest start first. */
   working(): readonly JobIdentity[] {
     return [...this.#working.keys()].flatMap((user) => user.current() ?? []);
   }
 
-  /** The job at work in a rate group, for which all others of it wait; null for none. */
+  /** The running job of a rate group, for which all others of the group wait; null for none. */
   holder(group: string): JobIdentity | null {
     for (const [user, held] of this.#working) if (held === group) return user.current();
     return null;
   }
 
-  /** True while the job at work in a rate group waits, as the service asked for it. */
+  /** True while the running job of a rate group waits because the service asked for it. */
   isPaused(group: string): boolean {
     return [...this.#working].some(([user, held]) => held === group && user.isPaused());
   }
 
   /**
-   * Gives up syncs whose services are silent while other jobs wait for what they hold: their cell, their group, or, where
-   * the others are silent too, their slot. One that is silent for long is given up in any case. To be called regularly.
+   * Gives up syncs whose services are silent while other jobs wait for their cell, their group, or, if all running syncs are silent,
+   * their slot. A sync whose service is silent for long is given up in any case. To be called regularly.
    */
   look(): void {
     const silent = [...this.#working].flatMap(([user, group]) => {

@@ -1,6 +1,6 @@
 /**
- * The results of jobs in `jobs.summary`, read by health, metrics, dashboard, API and notices. They never contain a
- * body, a secret, or the name of a person. Keys may be added, never renamed: rows of older versions stay in the mirror.
+ * The results of jobs in `jobs.summary`, read by health, metrics, dashboard, API and notices. They never contain a body, a secret, or the
+ * name of a person. Keys may be added, never renamed: rows of older versions stay in the mirror.
  */
 import { scopeText } from '../../catalog/catalog.ts';
 import type { Scope, Severity } from '../../catalog/definition.ts';
@@ -14,7 +14,7 @@ import type { SweepOutcome } from '../../mirror/sweep-result.ts';
 import type { RunOutcome } from '../../sync/outcome.ts';
 import { deniedAdvice } from '../../sync/sweep.ts';
 
-/** Sweeps, findings and problems named in a summary; the rest is only counted. */
+/** The most sweeps, findings and problems in a summary; the others are counted. */
 export const NAMED_SWEEPS = 100;
 export const NAMED_FINDINGS = 300;
 export const NAMED_COLLECTIONS = 300;
@@ -33,13 +33,13 @@ export interface UnreadSweep {
   readonly permission: string | null;
 }
 
-/** A sweep that left something to look at. */
+/** A sweep with records that need attention. */
 interface UnfinishedSweep {
   readonly kind: Kind;
   readonly scope: Scope;
-  /** Records that the walk missed and a retrieve found. */
+  /** Records that the walk missed and a request by id found. */
   readonly leaked: number;
-  /** Parent records whose turn comes in a later run. */
+  /** Parent records that a later run reads. */
   readonly pending: number;
 }
 
@@ -49,31 +49,31 @@ export interface KindSweeps {
   readonly sweeps: number;
   /** Records read. */
   readonly records: number;
-  /** Of all its sweeps, and of the longest one. */
+  /** Of all its sweeps together, and of the longest one. */
   readonly durationMs: number;
   readonly longestMs: number;
 }
 
 export interface SyncSummary {
   readonly job: 'sync';
-  /** Null where no run came about. */
+  /** Null if there was no run. */
   readonly outcome: RunOutcome | null;
   readonly requests: number;
   readonly retries: number;
-  /** Answers 429. */
+  /** Responses with status 429. */
   readonly throttled: number;
   readonly added: number;
   readonly changed: number;
   readonly removed: number;
   readonly unchanged: number;
-  /** Absent records whose removal waits. */
+  /** Absent records whose removal is held. */
   readonly held: number;
   /** Sweeps by outcome; outcomes that did not occur are left out. */
   readonly sweeps: Readonly<Partial<Record<SweepOutcome, number>>>;
   readonly kinds: readonly KindSweeps[];
   /** At most `NAMED_SWEEPS`, in the order of the run. */
   readonly unread: readonly UnreadSweep[];
-  /** Likewise; left out if there is none. */
+  /** Likewise; left out if there are none. */
   readonly unfinished?: readonly UnfinishedSweep[];
 }
 
@@ -83,43 +83,43 @@ export interface FindingSummary {
   readonly severity: Severity;
   readonly kind: Kind;
   readonly scope: Scope;
-  /** Replaced where it is a secret itself. */
+  /** Replaced if it is a secret itself. */
   readonly id: string;
-  /** Replaced likewise, and null where it would name a person. */
+  /** Replaced likewise, and null if it would name a person. */
   readonly name: string | null;
-  /** Of a person or an invite whose level came, went or changed: the level, which says more than an id. */
+  /** Of a person or an invite, if its level is part of the change: the level, which says more than an id. */
   readonly level?: number;
-  /** Of a person's membership of something that has a name: of what. */
+  /** Of a person's membership in a role: the role. */
   readonly in?: string;
   readonly change: 'added' | 'removed' | 'changed';
-  /** RFC 6901 pointer; empty for a record that came or went. */
+  /** RFC 6901 pointer; empty for a record that was added or removed. */
   readonly path: string;
-  /** The path with `[id=…]` for elements that are matched by their id; left out where it is the same. */
+  /** The path with `[id=…]` for elements that are matched by their id; left out if it is the same. */
   readonly place?: string;
-  /** Given where it is open because its acceptance is not as the audit log has it. */
+  /** Set if it is open because its acceptance differs from the audit log. */
   readonly reopened?: 'contradicted';
 }
 
 export interface DriftSummary {
   readonly job: 'drift';
-  /** False where no baseline is set: then there is nothing to measure from, and everything else is zero. */
+  /** False if no baseline is set: then everything else is zero. */
   readonly hasBaseline: boolean;
   /** The runs that were compared. */
   readonly from: number | null;
   readonly to: number | null;
-  /** Open findings in all, and by severity. */
+  /** The number of open findings, in all and by severity. */
   readonly open: number;
   readonly severities: Readonly<Record<Severity, number>>;
   readonly accepted: number;
   readonly ignored: number;
   /** Open findings, worst first, at most `NAMED_FINDINGS`. */
   readonly findings: readonly FindingSummary[];
-  /** By fingerprint, what those were before restores gave records other ids: the latest first. Left out if there is none. */
+  /** By fingerprint, the same findings before restores gave records other ids, the latest first. Left out if there are none. */
   readonly earlier?: Readonly<Record<string, readonly EarlierFinding[]>>;
   readonly compared: { readonly collections: number; readonly records: number };
-  /** Collections that could not be compared, or not in their present state: each may hide drift. */
+  /** The number of collections that could not be compared in their present state: each may hide drift. */
   readonly skipped: number;
-  /** Which they are, at most `NAMED_COLLECTIONS`. Left out if there is none. */
+  /** These collections, at most `NAMED_COLLECTIONS`. Left out if there are none. */
   readonly uncompared?: readonly { readonly kind: Kind; readonly scope: Scope }[];
 }
 
@@ -128,18 +128,18 @@ export interface VerifySummary {
   readonly records: number;
   readonly revisions: number;
   readonly runs: number;
-  /** In all. */
+  /** The number of all problems. */
   readonly problems: number;
   /** One line each, at most `NAMED_PROBLEMS`; ids that are secrets are replaced. */
   readonly found: readonly string[];
-  /** Hex; of the newest sealed run. Null if none is. */
+  /** The root hash of the newest run that has one, hex; null for none. */
   readonly root: string | null;
-  /** That run; left out if none is. */
+  /** That run; left out for none. */
   readonly run?: number;
   readonly durationMs: number;
   /** What to do about the problems; left out by older versions, and without problems. */
   readonly hint?: string;
-  /** True where records and history are intact, and only what people recorded was changed; else left out. */
+  /** True if records and history are intact, and only what people recorded was changed; otherwise left out. */
   readonly isOfAuditLog?: boolean;
 }
 
@@ -151,7 +151,7 @@ export interface ForgetSummary {
   readonly revisions: number;
   readonly bytesBefore: number;
   readonly bytesAfter: number;
-  /** Why the space did not return; null where it did. */
+  /** Why the space was not freed; null if it was. */
   readonly cleanupError: string | null;
 }
 
@@ -174,19 +174,19 @@ export interface DrillSummary {
   readonly outcome: 'equal' | 'short';
   /** 0 to 1. */
   readonly score: number;
-  /** The run that was practised with. */
+  /** The run that was restored. */
   readonly from: number | null;
   readonly kinds: readonly DrillKindSummary[];
-  /** What a real restore would leave to do. */
+  /** The number of manual tasks that a real restore would leave. */
   readonly tasks: number;
   readonly seconds: number;
 }
 
 export interface GitSummary {
   readonly job: 'git';
-  /** Whose state is committed; null where no repository is configured. */
+  /** The run whose state is committed; null if no repository is configured. */
   readonly run: number | null;
-  /** Null where nothing was to be committed. */
+  /** Null if there was nothing to commit. */
   readonly commit: string | null;
   readonly branch: string | null;
   readonly isPushed: boolean;
@@ -197,30 +197,31 @@ export interface GitSummary {
 
 interface BackupSummary {
   readonly job: 'backup';
-  /** Null if none was made; then only `job` is there beside it, and `targets` if none of them could take it. */
+  /** Null if no backup was made; then only `job` is set besides, and `targets` if none of them could take it. */
   readonly file: string | null;
   readonly run?: number;
-  /** As stored, and before it was packed. */
+  /** As stored, and before it was compressed. */
   readonly bytes?: number;
   readonly plainBytes?: number;
   readonly isEncrypted?: boolean;
   /** Old backups that retention removed. */
   readonly removed?: number;
-  /** Those in which one was due: null where it was stored, else why it could not be. */
+  /** The targets in which a backup was due. */
   readonly targets?: readonly {
     readonly address: string;
+    /** Why the backup could not be stored; null if it was. */
     readonly error: string | null;
-    /** It has none of the backups that were stored there (`hasStoredIn` reads this). */
+    /** True if the target has lost all backups that were stored there (`hasStoredIn` reads this). */
     readonly isEmptied?: boolean;
   }[];
-  /** Names of those in the targets that are not in the chain of the mirror. */
+  /** Names of backups in the targets that are not in the chain of the mirror. */
   readonly contradicting?: readonly string[];
   /** How the command after a backup ended; null without one. */
   readonly command?: string | null;
   readonly durationMs?: number;
 }
 
-/** A job that failed before it had a summary stores an empty object. @internal */
+/** The summary of each job. A job that failed before it had one stores an empty object. */
 export interface SummaryByJob {
   readonly sync: SyncSummary;
   readonly drift: DriftSummary;
@@ -231,28 +232,28 @@ export interface SummaryByJob {
   readonly backup: BackupSummary;
 }
 
-/** The summary of a job of that name; null for another job, one without an end, and one without a summary. */
+/** The summary of a job of that name; null for another job, for one that has not ended, and for one without a summary. */
 export function summaryOf<Name extends keyof SummaryByJob>(
   name: Name,
   row: Pick<JobRow, 'name' | 'summary'>,
 ): SummaryByJob[Name] | null {
   if (row.name !== name || row.summary['job'] !== name) return null;
-  // Written by this program alone, by `storedSummary`.
+  // Only `storedSummary` writes it.
   return row.summary as unknown as SummaryByJob[Name];
 }
 
-/** The summary of a job that refused, since what people recorded is not as the audit log has it. @param hint what to do */
+/** The summary of a job that refused because what people recorded differs from the audit log. @param hint what to do */
 export function refusalSummary(hint: string): JobRow['summary'] {
   return { isOfAuditLog: true, hint };
 }
 
-/** What to do about what a job refused for; null for one that did not refuse. */
+/** The hint of a job that refused because of the audit log; null for one that did not. */
 export function refusalOf({ name, summary }: Pick<JobRow, 'name' | 'summary'>): string | null {
   const { isOfAuditLog, hint } = summary;
   return name !== 'verify' && isOfAuditLog === true && typeof hint === 'string' ? hint : null;
 }
 
-/** True for a backup job that found a directory without the backups that were stored there. */
+/** True for a backup job that found a directory that has lost its backups. */
 export function hasEmptiedTarget(row: Pick<JobRow, 'name' | 'summary'>): boolean {
   return summaryOf('backup', row)?.targets?.some(({ isEmptied }) => isEmptied === true) === true;
 }
@@ -262,19 +263,20 @@ export function storedSummary(summary: SummaryByJob[keyof SummaryByJob] | null):
   return summary === null ? {} : (JSON.parse(JSON.stringify(summary)) as Record<string, JsonValue>);
 }
 
-/** True for a drift job that had no state of its source to measure from: tried again, it fails again. */
+/** True for a drift job that found no state of its source as of the baseline: it would fail again. */
 export function lacksBaseline({ name, errorCode }: Pick<JobRow, 'name' | 'errorCode'>): boolean {
   return name === 'drift' && errorCode === ('reference_unknown' satisfies ErrorCode);
 }
 
-// What a partial sync did not read, in words.
+// Texts about what a partial sync did not read.
 
-/** Kinds that a line names; more are only counted. */
+/** The most kinds in one line; more are counted. */
 const KINDS_NAMED = 3;
 
 /**
- * A line a cause, as `tidemark sync` has them: `members (organization 0190…) and 1 other: denied: …`. What was skipped follows
- * from the others. @param isCut true where the run had more of them: then the numbers are those at least
+ * One line for each cause, as `tidemark sync` has them: `members (organization 0190…) and 1 other: denied: …`. Skipped sweeps follow from
+ * the others, and are left out.
+ * @param isCut true if the run had more unread sweeps: then the numbers are minimums
  */
 export function unreadCauses(
   unread: readonly UnreadSweep[],
@@ -299,16 +301,16 @@ export function unreadCauses(
   });
 }
 
-/** True where the run had more sweeps that were not complete than its summary names. */
+/** True if the run had more incomplete sweeps than its summary names. */
 export function isUnreadCut({ sweeps, unread }: Pick<SyncSummary, 'sweeps' | 'unread'>): boolean {
   const { complete: _read, ...others } = sweeps;
   return Object.values(others).reduce((sum, each) => sum + each, 0) > unread.length;
 }
 
-/** Other advice than permissions that a hint has room for. */
+/** The most other hints besides permissions. */
 const HINTS = 2;
 
-/** What to do, with all permissions that are missing: the key is mended once. Null where nothing is known to help. */
+/** What to do, with all missing permissions, so that the key has to be changed only once. Null if no advice is known. */
 export function unreadHint(unread: readonly UnreadSweep[]): string | null {
   const denied = unread.filter(({ permission }) => permission !== null);
   const others = unread.flatMap(({ permission, hint }) =>

@@ -1,20 +1,21 @@
 /** One sync of one source, as `tidemark sync` does it. */
 import { KINDS } from '../../catalog/kinds.ts';
 import { requestTrigger } from '../../core/actor.ts';
-import { EXIT, TidemarkError } from '../../core/errors.ts';
+import { TidemarkError } from '../../core/errors.ts';
 import { endPause } from '../../mirror/shared-throttle.ts';
 import { type SyncEvents, silentEvents } from '../../sync/events.ts';
 import { type SweepError, type SweepReport, isAllDenied } from '../../sync/outcome.ts';
 import { type RunReport, syncSource } from '../../sync/run.ts';
-import {
-  type KindSweeps,
-  type SyncSummary,
-  type UnreadSweep,
-  NAMED_SWEEPS,
-  storedSummary,
-} from './summaries.ts';
+import { type KindSweeps, type SyncSummary, type UnreadSweep, NAMED_SWEEPS } from './summaries.ts';
 import type { JobProgress, KindProgress } from '../view.ts';
-import { type JobContext, type JobResult, type JobWork, type QueuedJob, sourceOf } from './work.ts';
+import {
+  type JobContext,
+  jobResult,
+  type JobResult,
+  type JobWork,
+  type QueuedJob,
+  sourceOf,
+} from './work.ts';
 
 export const SYNC_JOB: Pick<JobWork, 'run'> = {
   run: async (context) => {
@@ -46,7 +47,7 @@ export const SYNC_JOB: Pick<JobWork, 'run'> = {
   },
 };
 
-/** As the job's row has it; a tick is named after its schedule. A request may have become part of a tick that waited. */
+/** The trigger of the run: as in the job's row, but for a schedule its name. A request may have joined a scheduled job that waited. */
 function runTrigger({ trigger, schedule, actor }: QueuedJob): string {
   if (trigger === 'request') return requestTrigger(actor);
   return trigger === 'after_restore' ? trigger : (schedule ?? trigger);
@@ -59,15 +60,11 @@ function syncResult({ job }: JobContext, report: RunReport, tally: Tally, thrott
       ? (report.sweeps.find(({ error }) => error !== null)?.error ?? report.error ?? null)
       : null;
   const byOutcome = { complete: 'done', partial: 'partial', failed: 'failed' } as const;
-  const exits = { complete: EXIT.done, partial: EXIT.partial, failed: EXIT.failed } as const;
-  return {
-    outcome: isRefused ? 'refused' : byOutcome[report.outcome],
-    exitCode: isRefused ? EXIT.refused : exits[report.outcome],
-    run: report.run,
-    summary: storedSummary(summaryOfRun(report, tally, throttled)),
-    error: worst === null ? null : asError(worst),
-    report,
-  };
+  return jobResult(
+    isRefused ? 'refused' : byOutcome[report.outcome],
+    summaryOfRun(report, tally, throttled),
+    { run: report.run, error: worst === null ? null : asError(worst), report },
+  );
 }
 
 /** The sweeps of a run that were not complete, in its order, as summaries and notices name them. */

@@ -3,17 +3,17 @@ import { shownText } from '../../catalog/masks.ts';
 import type { Config } from '../../config/config.ts';
 import { configuredBackups } from '../../config/mirrors.ts';
 import { definitionsFor } from '../../config/source.ts';
-import { EXIT, TidemarkError } from '../../core/errors.ts';
+import { TidemarkError } from '../../core/errors.ts';
 import { LATEST_BACKUP, namingBackup, RESTORE_HINT, RESTORE_OR_NEW_HINT } from '../../core/hints.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { VerifyResult } from '../../mirror/verify.ts';
 import type { AuditedTable } from '../../mirror/audited-rows.ts';
 import { isOfAuditLog, isOfSchemaOnly, type VerifyProblem } from '../../mirror/verify-records.ts';
 import { isSecretId, maskedId } from '../../report/mask.ts';
-import { type VerifySummary, NAMED_PROBLEMS, storedSummary } from './summaries.ts';
-import type { JobResult, JobWork } from './work.ts';
+import { type VerifySummary, NAMED_PROBLEMS } from './summaries.ts';
+import { jobResult, type JobResult, type JobWork } from './work.ts';
 
-/** @param durationMs how long it took */
+/** The result of a verification: `failed` if it found problems. @param durationMs how long it took */
 export function verifyResult(
   { checked, problems }: VerifyResult,
   config: Config,
@@ -32,24 +32,18 @@ export function verifyResult(
     ...(newest === undefined ? {} : { run: newest.run }),
     durationMs: Math.round(durationMs),
   };
-  const isSound = problems.length === 0;
-  return {
-    outcome: isSound ? 'done' : 'failed',
-    exitCode: isSound ? EXIT.done : EXIT.failed,
-    run: null,
-    summary: storedSummary(summary),
-    error: isSound
-      ? null
-      : new TidemarkError(
-          'mirror_corrupt',
-          `${isOfAuditLog(problems) ? 'the mirror does not match its audit log' : isOfSchemaOnly(problems) ? 'another program changed the schema of the mirror' : 'the contents of the mirror do not match the stored hashes'}: ${summary.found[0] ?? ''}`,
-          { hint: `run \`tidemark verify\`; then ${repairHintToName(problems)}` },
-        ),
-    report: null,
-  };
+  if (problems.length === 0) return jobResult('done', summary);
+  const what = isOfAuditLog(problems)
+    ? 'the mirror does not match its audit log'
+    : isOfSchemaOnly(problems)
+      ? 'another program changed the schema of the mirror'
+      : 'the contents of the mirror do not match the stored hashes';
+  const hint = `run \`tidemark verify\`; then ${repairHintToName(problems)}`;
+  const error = new TidemarkError('mirror_corrupt', `${what}: ${summary.found[0] ?? ''}`, { hint });
+  return jobResult('failed', summary, { error });
 }
 
-/** What to do about what was found: records and history are untouched where only what people recorded was changed. */
+/** What to do about these problems: if only what people recorded was changed, records and history are intact. */
 export function repairHint(
   problems: readonly Pick<VerifyProblem, 'about' | 'again' | 'remedy'>[],
   config: Pick<Config, 'backup'>,
@@ -57,7 +51,7 @@ export function repairHint(
   return namingBackup(repairHintToName(problems), LATEST_BACKUP, configuredBackups(config));
 }
 
-/** The same where the backup to restore is named later, whenever it is shown. */
+/** The same with `latest` for the backup to restore, which is named when the hint is shown. */
 export function repairHintToName(
   problems: readonly Pick<VerifyProblem, 'about' | 'again' | 'remedy'>[],
 ): string {
@@ -75,16 +69,16 @@ export function repairHintToName(
   return `records and history match their hashes; ${CUT}; else ${ways.join('; ')}; for what was altered or added, keep a copy of the mirror as evidence, and ${RESTORE_HINT}`;
 }
 
-/** The entries of such rows may have been behind the last one. */
+/** The cut end of the log may have had the entries of these rows. */
 const CUT =
   'if the end of the audit log was cut, these rows may be as people left them: compare first with `tidemark verify --root HASH` or `tidemark verify --backups`';
 
-/** What people can do again; no command takes over what was altered or added. */
+/** How people can repeat what is gone; no command confirms what was altered or added. */
 const AGAIN: Readonly<Partial<Record<AuditedTable, string>>> = {
   acceptances: 'look at `tidemark drift` and `tidemark drift accepted`, and accept what is gone again',
 };
 
-/** Commands that one line names. */
+/** The most commands in one line. */
 const NAMED_COMMANDS = 3;
 
 function pinningAgain(problems: readonly Pick<VerifyProblem, 'again'>[]): string {
@@ -94,9 +88,7 @@ function pinningAgain(problems: readonly Pick<VerifyProblem, 'again'>[]): string
   return `look at \`tidemark snapshots\`${commands.length === 0 ? '' : `, and pin what is gone again: ${named}${more}`}`;
 }
 
-// The findings of a verification for display: without ids that are secrets.
-
-/** An id that is a secret itself stays out of what is shown, whichever source makes it one. */
+/** The problem for display. An id that is a secret for any source is replaced. */
 export function withMaskedId(problem: VerifyProblem, config: Config): VerifyProblem {
   const { id, recordKind, name } = problem;
   if (id === undefined || recordKind === undefined) return problem;
