@@ -1,5 +1,15 @@
 /** "Did you mean": the candidate nearest to a mistyped word. */
 
+/** The end of a message about a mistyped word, `; did you mean NAME?`; empty if no candidate is near. */
+export function didYouMean(
+  word: string,
+  candidates: Iterable<string>,
+  quote: (name: string) => string = String,
+): string {
+  const near = suggest(word, candidates);
+  return near === undefined ? '' : `; did you mean ${quote(near)}?`;
+}
+
 /**
  * The candidate that `word` was probably meant to be, or undefined when none is near. Case does not count; at most a
  * third of the letters, and never more than three, may differ. Of equally near ones the first wins.

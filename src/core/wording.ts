@@ -21,7 +21,14 @@ export function wordList(words: readonly string[]): string {
   return words.length < 2 ? last : `${words.slice(0, -1).join(', ')} and ${last}`;
 }
 
-/** Milliseconds → `0.4 s`, `12 s`, `3 min`, `5 h`, `4 d`; `unknown` where they are not a number. */
+/** The first `most` words: `a, b and 4 more`; with `one`, the noun for the others, `a, b and 4 more cells`. */
+export function firstWords(words: readonly string[], most: number, one?: string): string {
+  const more = words.length - most;
+  if (more <= 0) return words.join(', ');
+  return `${words.slice(0, most).join(', ')} and ${one === undefined ? `${count(more)} more` : plural(more, `more ${one}`)}`;
+}
+
+/** Milliseconds → `0.4 s`, `12 s`, `3 min`, `5 h`, `4 d`; `unknown` if they are not a number. */
 export function duration(ms: number): string {
   return inUnits(ms, Math.round);
 }

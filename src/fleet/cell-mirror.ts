@@ -1,17 +1,18 @@
 /**
- * The mirror of a cell on a worker: taken from the cache or from storage before the work, and put into storage after it.
- * Which one is taken is in ARCHITECTURE.md, A fleet. Besides:
+ * Chooses the mirror of a cell on a worker before the work: the cached one, one from storage, or a new one.
+ * ARCHITECTURE.md, A fleet, describes the choice. Besides:
  *
- * - Of a cell without a successful run, the registry does not tell which mirror is the newest: the cell is new, a worker died before
- *   it published, or the registry was lost. Then it is the one with the newest run, of those the one with the newest entry of
- *   the audit log, in the cache or in storage (`continueNewest`). Where one of the others is not in its history, the cell is
- *   quarantined. If there is none, a new mirror is begun at once.
- * - If storage has only mirrors of another hash chain than the registry's, the cell is quarantined. A `forget` is not a problem:
- *   the mirror keeps the root hashes that it replaces.
- * - A cached mirror with runs that the fetched one lacks is kept beside it (`-replaced`): after a registry was lost, another
- *   worker may have continued from an older one.
- * - A checkout can change a mirror without a new run, for example its baseline. So the file `-stored` beside a cached mirror
- *   names the backup that it equals or continues. If the registry names another backup of the same run, that is fetched.
+ * - If no run of a cell succeeded, the registry does not know which mirror is the newest: the cell is new, a worker
+ *   died before it published, or the registry was lost. Then the mirror with the newest run is taken, and of those the
+ *   one with the newest entry in the audit log, from the cache or from storage (`continueNewest`). If one of the others
+ *   is not part of its history, the cell is quarantined. Without any mirror, a new one is begun at once.
+ * - If storage has only mirrors of another hash chain than the registry's, the cell is quarantined. A `forget` is not a
+ *   problem: the mirror keeps the root hashes that it replaces.
+ * - A cached mirror with runs that the fetched one lacks is kept beside it (`-replaced`): after a registry was lost,
+ *   another worker may have continued from an older one.
+ * - A checkout can change a mirror without a new run, for example its baseline. So the file `-stored` beside a cached
+ *   mirror names the backup that it equals or continues. If the registry names another backup of the same run, that is
+ *   fetched.
  */
 import { existsSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
@@ -24,6 +25,7 @@ import { isoTime } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { CELL_MIRROR_HINT, shellWord } from '../core/hints.ts';
 import { plural } from '../core/wording.ts';
+import type { Mirror } from '../mirror/mirror.ts';
 import { restoreWorkDirectory } from '../mirror/open.ts';
 import { newestRun } from './cell-report.ts';
 import {
@@ -31,25 +33,24 @@ import {
   fetchOne,
   type MirrorEffects,
   openCell,
+  readCell,
   storedBackups,
   storedMark,
   writeMark,
 } from './cell-storage.ts';
 import type { CellOrder, ChainState, KnownMirror } from './cell.ts';
 
-// The mirror: from the local cache, else from storage, else a new one. It has to continue what the registry knows.
-
 /** How a mirror's chain relates to what the registry knows; `other`: it is another chain. */
 type Relation = ChainState | 'other';
 
-/** Brings the mirror of a cell to `path`, or nothing for a new one. @throws Unworkable where the work cannot begin */
+/** Brings the mirror of a cell to `path`; nothing for a new one. @throws CellNotReady if the work cannot begin */
 export async function prepareMirror(
   order: CellOrder,
   path: string,
   effects: MirrorEffects,
 ): Promise<ChainState> {
   const { known } = order;
-  // What a killed process was fetching may not be wanted any more.
+  // A killed process may have left one.
   removeMirror(fetchedPath(path));
   if (known === null || known.root === null) return await continueNewest(order, path, effects);
   const cached = await cachedRelation(order, path, effects);
@@ -77,7 +78,7 @@ export async function prepareMirror(
   return 'behind';
 }
 
-/** The registry's row of a cell has another root hash than the mirror that has all of its runs. */
+/** The error for a cell whose mirror has all runs of the registry, but another root hash. */
 export function alteredRegistry(cell: string, run: number, root: string): TidemarkError {
   return new TidemarkError(
     'mirror_corrupt',
@@ -89,8 +90,8 @@ export function alteredRegistry(cell: string, run: number, root: string): Tidema
 }
 
 /**
- * A cached mirror may end with the right run and still be an old one: a person who had it checked out pinned a baseline, say.
- * Then the stored one takes its place. The file beside a cached mirror names the backup that it is equal to, or newer than.
+ * Replaces a cached mirror that ends with the right run, but is older than the stored one: a person may have checked it
+ * out and pinned a baseline, for example.
  */
 async function replaceOlder(order: CellOrder, path: string, effects: MirrorEffects): Promise<void> {
   const stored = order.known?.stored ?? null;
@@ -117,7 +118,7 @@ async function putInPlace(
   }
 }
 
-/** Null where there is no cached mirror that can be used. */
+/** Null if there is no usable cached mirror. */
 async function cachedRelation(
   order: CellOrder,
   path: string,
@@ -132,7 +133,7 @@ async function cachedRelation(
   }
 }
 
-/** Of a cached mirror that is damaged or gone: another one takes its place. @throws all other errors */
+/** Logs that a cached mirror is damaged or missing, so that another one replaces it. @throws all other errors */
 function noteUnreadable(thrown: unknown, { log }: MirrorEffects): void {
   const error = asTidemarkError(thrown);
   if (error.code === 'mirror_newer') throw new CellNotReady('left', error);
@@ -145,35 +146,32 @@ async function relationOf(
   { cell, known }: CellOrder,
   effects: MirrorEffects,
 ): Promise<Relation> {
-  const mirror = openCell(path, 'read', effects);
-  try {
-    const root = mirror.runs.latest(cell)?.root ?? null;
-    // `prepareMirror` looks for the newest mirror if there is none.
-    const published = known?.root ?? '';
-    if (root === published) return 'equal';
-    const seal = mirror.findSeal(published);
-    if (seal?.status === 'run' || seal?.status === 'replaced') return 'ahead';
-    return root === null || (await effects.isKnown(root)) ? 'behind' : 'other';
-  } finally {
-    mirror.close();
-  }
+  // `prepareMirror` handles cells without one.
+  const published = known?.root ?? '';
+  const { root, isContinuation } = readCell(path, effects, (mirror) => ({
+    root: mirror.runs.latest(cell)?.root ?? null,
+    isContinuation: hasRoot(mirror, published),
+  }));
+  if (root === published) return 'equal';
+  if (isContinuation) return 'ahead';
+  return root === null || (await effects.isKnown(root)) ? 'behind' : 'other';
+}
+
+/** True if the mirror has, or had before a `forget`, a run with this root hash. */
+export function hasRoot(mirror: Mirror, root: string): boolean {
+  const status = mirror.findSeal(root)?.status;
+  return status === 'run' || status === 'replaced';
 }
 
 function lastRunIn(path: string, { cell }: CellOrder, effects: MirrorEffects): number {
-  if (!existsSync(path)) return 0;
-  const mirror = openCell(path, 'read', effects);
-  try {
-    return newestRun(mirror, cell);
-  } finally {
-    mirror.close();
-  }
+  return existsSync(path) ? readCell(path, effects, (mirror) => newestRun(mirror, cell)) : 0;
 }
 
 /**
- * Puts the best mirror of the storage in the place of the cached one: one that ends as the registry knows, or continues from
- * there, else the newest that the registry knows an earlier run of. Null where storage has none that is better than the
+ * Replaces the cached mirror by the best one in storage: one that ends with the registry's run, or continues from it,
+ * otherwise the newest that ends with an earlier run of the registry. Null if storage has none that is better than the
  * cached one.
- * @throws Unworkable where storage cannot be read, or holds another chain only
+ * @throws CellNotReady if storage cannot be read, or has only mirrors of another chain
  */
 async function fetchMirror(
   order: CellOrder,
@@ -218,24 +216,21 @@ async function fetchMirror(
   );
 }
 
-/** What may continue from the registry's run comes first, newest first; then the one that ends with it; then the rest. */
+/** First the backups that may continue from the registry's run, newest first, then those that end with it, then the rest. */
 function inOrderOfWorth(backups: readonly Backup[], known: KnownMirror | null): readonly Backup[] {
   if (known === null || known.root === null) return backups;
-  const exact = backups.filter(({ manifest }) => manifest?.root === known.root);
-  const later = backups.filter((each) => !exact.includes(each) && each.run > known.lastRun);
-  return [...later, ...exact, ...backups.filter((each) => !exact.includes(each) && !later.includes(each))];
+  const rank = ({ manifest, run }: Backup): number => {
+    if (manifest?.root === known.root) return 1;
+    return run > known.lastRun ? 0 : 2;
+  };
+  return backups.toSorted((a, b) => rank(a) - rank(b));
 }
 
-/** A cached mirror with runs that the fetched one lacks is moved aside, not removed: nothing else may have them. */
+/** Moves a cached mirror aside that has runs which the fetched one lacks: nothing else may have them. */
 function keepReplaced(order: CellOrder, path: string, fetched: string, effects: MirrorEffects): void {
   const cached = cachedAt(path, order, effects);
   if (cached === null || isFirstRunAlone(cached)) return;
-  const mirror = openCell(fetched, 'read', effects);
-  try {
-    if (inChain(mirror, cached).lacks !== 'root') return;
-  } finally {
-    mirror.close();
-  }
+  if (readCell(fetched, effects, (mirror) => inChain(mirror, cached).lacks) !== 'root') return;
   const file = `${path}-replaced`;
   moveMirror(path, file);
   effects.log.warn(
@@ -244,20 +239,21 @@ function keepReplaced(order: CellOrder, path: string, fetched: string, effects: 
   );
 }
 
-/** A mirror of the cell, and what decides which of them is the newest. */
+/** A mirror of the cell, with what determines which one is the newest. */
 interface Candidate extends Pick<BackupManifest, 'run' | 'root' | 'audit_log'> {
   readonly path: string;
-  /** Null for one in the cache. */
+  /** Null for a mirror in the cache. */
   readonly backup: Backup | null;
   /** How many published runs it has. */
   readonly runs: number;
-  /** Under which it was stored last; 0 for one that never was. */
+  /** Of its newest backup; 0 if it was never stored. */
   readonly fence: number;
 }
 
 /**
- * Puts the newest mirror of the cell to `path`, from the cache or from storage, where the registry does not tell which one that is.
- * @throws CellNotReady where storage cannot be read, so that nobody knows which is the newest, or if it finds two histories
+ * Brings the newest mirror of the cell to `path`, from the cache or from storage, if the registry does not know which
+ * one that is.
+ * @throws CellNotReady if storage cannot be read, so that the newest is not known, or if there are two histories
  */
 async function continueNewest(
   order: CellOrder,
@@ -270,7 +266,7 @@ async function continueNewest(
     (a, b) =>
       b.run - a.run ||
       (b.audit_log?.entry ?? 0) - (a.audit_log?.entry ?? 0) ||
-      // The cached one of two that are the same: it is here, and may have failed runs since.
+      // Of two equal ones the cached one: it need not be fetched, and may have failed runs since.
       Number(a.backup !== null) - Number(b.backup !== null) ||
       b.fence - a.fence,
   );
@@ -294,7 +290,7 @@ async function continueNewest(
   }
 }
 
-/** The cached mirrors of the cell in the directories of other groups: groups have other numbers in a new registry. */
+/** The cached mirrors of the cell in the directories of other groups: in a new registry, groups have other numbers. */
 function cachedElsewhere(path: string): string[] {
   const cache = dirname(dirname(path));
   return readdirSync(cache)
@@ -303,21 +299,18 @@ function cachedElsewhere(path: string): string[] {
     .filter((each) => each !== path);
 }
 
-/** Null where nothing was published in it, or it cannot be used. */
+/** Null if there is no usable mirror with a published run. */
 function cachedAt(path: string, { cell }: CellOrder, effects: MirrorEffects): Candidate | null {
   if (!existsSync(path)) return null;
   try {
-    const mirror = openCell(path, 'read', effects);
-    try {
+    return readCell(path, effects, (mirror) => {
       const [latest, earlier] = mirror.runs.list({ source: cell, isPublished: true, limit: 2 });
       if (latest === undefined || latest.root === null) return null;
       const { run, root } = latest;
       const fence = parseBackupName(storedMark(path) ?? '')?.fence ?? 0;
       const runs = earlier === undefined ? 1 : 2;
       return { path, backup: null, run, root, audit_log: mirror.lastEntry(), runs, fence };
-    } finally {
-      mirror.close();
-    }
+    });
   } catch (thrown) {
     noteUnreadable(thrown, effects);
     return null;
@@ -327,31 +320,30 @@ function cachedAt(path: string, { cell }: CellOrder, effects: MirrorEffects): Ca
 function storedAs(backup: Backup): Candidate | null {
   const { path, manifest, fence } = backup;
   if (manifest === null) return null;
-  // A manifest is read as far as backups need it.
+  // Reading a manifest checks only the fields that `Backup` needs.
   const { audit_log: entry = null, checked } = manifest as Partial<BackupManifest>;
   const { run, root } = manifest;
   return { path, backup, run, root, audit_log: entry, runs: checked?.runs ?? 0, fence: fence ?? 0 };
 }
 
 /**
- * A single run without audit entries has nothing that a sync would not read again. Two of them are there where a worker was frozen in the first run of
- * a cell, or killed before it published it.
+ * True for a mirror with a single run and no audit entries, which has nothing that a sync would not read again. A cell
+ * may have two of these, if a worker was suspended in the first run, or killed before it published it.
  */
 function isFirstRunAlone({ runs, audit_log: entry }: Candidate): boolean {
   return runs === 1 && entry === null;
 }
 
-/** @throws CellNotReady where one of these mirrors is not in the history of the newest, the first of them, which is at `path` */
+/** @throws CellNotReady if one of these mirrors is not part of the history of the first, which is the newest, and is at `path` */
 function requireOneHistory(
   path: string,
   [newest, ...others]: readonly Candidate[],
   { cell }: CellOrder,
   effects: MirrorEffects,
 ): void {
-  const mirror = openCell(path, 'read', effects);
-  try {
+  readCell(path, effects, (mirror) => {
     for (const other of others) {
-      const { lacks } = isFirstRunAlone(other) ? { lacks: null } : inChain(mirror, other);
+      const lacks = isFirstRunAlone(other) ? null : inChain(mirror, other).lacks;
       if (lacks === null) continue;
       const what =
         lacks === 'root'
@@ -365,12 +357,10 @@ function requireOneHistory(
         ),
       );
     }
-  } finally {
-    mirror.close();
-  }
+  });
 }
 
-/** A mirror that nobody has open. */
+/** Moves a mirror that nobody has open. */
 function moveMirror(from: string, to: string): void {
   removeMirror(to);
   for (const suffix of ['', '-wal', '-shm', '-stored'])
@@ -378,12 +368,12 @@ function moveMirror(from: string, to: string): void {
   removeMirror(from);
 }
 
-/** Where a mirror is fetched to, beside the one that it is to replace. */
+/** Where a mirror is fetched to before it replaces the one at `path`. */
 function fetchedPath(path: string): string {
   return `${path}.fetched`;
 }
 
-/** A cached mirror and all that is beside it, also what a process that was killed left there. */
+/** Removes a cached mirror and everything beside it, including what a killed process left there. */
 export function removeCached(path: string): void {
   removeMirror(fetchedPath(path));
   removeMirror(path);
@@ -391,7 +381,7 @@ export function removeCached(path: string): void {
     rmSync(`${path}${suffix}`, { recursive: true, force: true });
 }
 
-/** A mirror, and where it was unpacked. */
+/** Removes a mirror, and the directory in which it was unpacked. */
 function removeMirror(path: string): void {
   for (const suffix of ['', '-wal', '-shm', '-journal', '-stage', '-lock', '-stored'])
     rmSync(`${path}${suffix}`, { force: true });
@@ -399,8 +389,8 @@ function removeMirror(path: string): void {
 }
 
 /**
- * Numbers of runs that the registry has and the mirror has not, failed ones too, are not given again. Nor does the mirror know what was
- * due meanwhile: no sync was missed before the registry had the cell due.
+ * If the mirror lacks runs that the registry knows, failed ones too, their numbers are not used again. Its schedule
+ * does not know them either: syncs that were due before the registry's due time were not missed.
  */
 export function noteLostRuns(order: CellOrder, source: SourceConfig, effects: MirrorEffects): void {
   const { known } = order;

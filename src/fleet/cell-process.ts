@@ -1,15 +1,15 @@
 /**
- * The process in which a worker works on cells, one after the other (`cli/fleet-cell.ts`): started when it is needed, kept
- * for the next cell, and killed where a cell takes too long. A kill loses nothing.
+ * The process in which a worker works on cells, one after the other (`cli/fleet-cell.ts`): started when it is needed,
+ * kept for the next cell, and killed if a cell takes too long. A kill loses nothing.
  */
 import type { EventEmitter } from 'node:events';
 import { type Clock, settlesWithin } from '../core/clock.ts';
 import { toErrorMessage } from '../core/child-process.ts';
 import { asTidemarkError, EXIT, type ErrorCode, TidemarkError } from '../core/errors.ts';
 import { duration } from '../core/wording.ts';
-import type { CellOrder, CellResult, FromCellProcess, ToCellProcess } from './cell.ts';
+import type { CellOrder, CellResult, FromCellProcess, LeaseEnd, ToCellProcess } from './cell.ts';
 
-/** What is used of a `ChildProcess`. */
+/** The part of a `ChildProcess` that is used. */
 export interface CellChild extends EventEmitter {
   readonly connected: boolean;
   send(message: ToCellProcess, onSent: () => void): unknown;
@@ -23,7 +23,7 @@ export type StartCellProcess = () => CellChild;
 interface CellProcessOptions {
   readonly start: StartCellProcess;
   readonly clock: Clock;
-  /** After this many cells a new process takes over: its memory returns to the system. */
+  /** After this many cells, a new process is started, so that memory is returned to the system. */
   readonly cellsPerProcess: number;
 }
 
@@ -40,15 +40,8 @@ export const STOP_MS = 10_000;
 
 interface Running {
   readonly child: CellChild;
-  /** Settles with what it exited with. */
   readonly exited: Promise<{ readonly code: number | null; readonly signal: string | null }>;
   cells: number;
-}
-
-/** The end of the lease: no request was sent after it, by either clock of the machine. */
-interface LeaseEnd {
-  readonly until: number;
-  readonly forMs: number;
 }
 
 export class CellProcess {
@@ -60,13 +53,13 @@ export class CellProcess {
     this.#options = options;
   }
 
-  /** Hands the lease of the group on to the process. */
+  /** Passes the lease of the group to the process. */
   renew(lease: LeaseEnd): void {
     this.#lease = lease;
     if (this.#running !== null) this.#send(this.#running, { type: 'lease', ...lease });
   }
 
-  /** Works on one cell. What goes wrong with the process is part of the result. */
+  /** Works on one cell. Errors of the process are part of the result. */
   async perform(order: CellOrder, options: PerformOptions): Promise<CellResult> {
     let running: Running;
     try {
@@ -79,7 +72,7 @@ export class CellProcess {
     const { timeLimitMs, signal } = options;
     const over = new AbortController();
     const result = this.#resultOf(running, order, options);
-    // Who called gets the error; here only the end matters.
+    // The caller gets the error from `result`; here only the end matters.
     const settled = result.catch(() => undefined).finally(() => over.abort());
     const stop = (): void => void this.#stop(running, settled);
     if (signal.aborted) stop();
@@ -129,7 +122,7 @@ export class CellProcess {
       if (message.type !== 'is known') return;
       isKnown(message.root).then(
         (known) => this.#send(running, { type: 'known', isKnown: known }),
-        // The registry cannot be asked: the cell is tried again.
+        // The registry does not answer: the cell is tried again.
         (error: unknown) => {
           onResult({ status: 'left', error: toErrorMessage(error) });
           child.kill('SIGKILL');
@@ -165,7 +158,7 @@ export class CellProcess {
       child.once('error', reject);
       child.once('exit', (code: number | null, signal: string | null) => resolve({ code, signal }));
     });
-    // Whoever waits for it reports it.
+    // Whoever waits for `exited` reports the error.
     exited.catch(() => undefined);
     const ready = new Promise<void>((resolve) => child.once('message', () => resolve()));
     const running: Running = { child, exited, cells: 0 };
@@ -183,19 +176,19 @@ export class CellProcess {
     return running;
   }
 
-  async #stop({ child }: Running, over: Promise<unknown>): Promise<void> {
-    if (child.connected) child.send({ type: 'stop' }, () => undefined);
-    if (!(await settlesWithin(over, STOP_MS, this.#options.clock))) child.kill('SIGKILL');
+  async #stop(running: Running, over: Promise<unknown>): Promise<void> {
+    this.#send(running, { type: 'stop' });
+    if (!(await settlesWithin(over, STOP_MS, this.#options.clock))) running.child.kill('SIGKILL');
   }
 
-  /** It exits once its channel is closed. */
+  /** Closes the channel to the process, which then exits. */
   #leave(running: Running): void {
     if (this.#running === running) this.#running = null;
     if (running.child.connected) running.child.disconnect();
   }
 
   #send({ child }: Running, message: ToCellProcess): void {
-    // A process that cannot be sent to has ended, and its exit says more.
+    // If it cannot be sent, the process has ended, and its exit is reported.
     if (child.connected) child.send(message, () => undefined);
   }
 }

@@ -1,4 +1,4 @@
-/** What the work on a cell left in its mirror, as the registry is to know it: runs, changes, records, findings. */
+/** Reads from a cell's mirror what the registry is to know after the work on it: runs, changes, records, findings. */
 import { createHash } from 'node:crypto';
 import { activityKinds, isPersonKind } from '../catalog/catalog.ts';
 import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
@@ -9,7 +9,7 @@ import { definitionsFor } from '../config/source.ts';
 import { type ErrorMessage, toErrorMessage } from '../core/child-process.ts';
 import { type Clock, isoTime } from '../core/clock.ts';
 import { type ErrorCode, TidemarkError } from '../core/errors.ts';
-import { plural } from '../core/wording.ts';
+import { firstWords, plural } from '../core/wording.ts';
 import { parseCron } from '../daemon/schedule/cron.ts';
 import { recordName } from '../diff/change.ts';
 import { parseState } from '../diff/states.ts';
@@ -25,7 +25,7 @@ import { driftBetween } from '../state/drift.ts';
 import { diffRuns, openMirrorState } from '../state/mirror-diff.ts';
 import { resolvedStateOf } from '../state/resolved-state.ts';
 import { soleIds } from '../state/recreated-ids.ts';
-import { BASELINE, LATEST } from '../state/reference.ts';
+import { BASELINE, LATEST, type Reference } from '../state/reference.ts';
 import { isPublished, previousRun } from '../state/runs.ts';
 import {
   type CellChange,
@@ -43,20 +43,20 @@ interface ReportOptions {
   readonly order: Pick<CellOrder, 'cell' | 'known' | 'showsValues'>;
   readonly config: Config;
   readonly clock: Clock;
-  /** When the work began, by that clock. */
+  /** When the work began, by `clock`. */
   readonly begun: number;
   readonly signal: AbortSignal;
 }
 
 const MOST_FINDINGS = 10_000;
 const MOST_CHANGES = 10_000;
-/** Characters of a collection's error that its run is published with. */
+/** Longest error of a collection in the error of its run, in characters. */
 const MOST_OF_ERROR = 500;
 const KINDS_NAMED = 3;
-/** Starts are spread over an interval of the schedule, but over no more than this. */
+/** Starts are spread over the interval of the schedule, but over no more than this. */
 const LONGEST_SPREAD_MS = 3_600_000;
 
-/** Reads it from the mirror of the configuration. */
+/** The report of a cell, from the mirror of the configuration. */
 export async function reportOf(
   options: ReportOptions,
 ): Promise<Omit<CellReport, 'chain' | 'storage' | 'requests' | 'baselineError'>> {
@@ -95,13 +95,16 @@ interface ReportContext extends ReportOptions {
 }
 
 interface Content extends Pick<CellReport, 'changes' | 'projection' | 'findings'> {
-  /** Why all of it, or the findings, are left out; null where nothing is. */
+  /** Why everything, or the findings, are left out; null if nothing is. */
   readonly damage: ErrorMessage | null;
-  /** True where the damage is of the baseline alone, which is not as the audit log has it. */
+  /** True if only the baseline is damaged: it contradicts the audit log. */
   readonly isContradicted: boolean;
 }
 
-/** What is read from bodies. A damaged one leaves all of it out: the registry learns of the runs, and shows the records that it has. */
+/**
+ * The parts of the report that need the bodies of records. If a body is damaged, all are left out: the registry gets
+ * the runs only.
+ */
 async function contentOf(
   context: ReportContext,
   runs: readonly RunRow[],
@@ -116,7 +119,7 @@ async function contentOf(
       const findings = latest === undefined ? null : await findingsOf(context);
       return { ...content, findings, damage: null, isContradicted: false };
     } catch (thrown) {
-      // Of a baseline that another program altered: the rest is intact.
+      // Another program altered the baseline: the rest is intact.
       if (!(thrown instanceof AuditLogContradicted)) throw thrown;
       return { ...content, findings: null, damage: toErrorMessage(thrown), isContradicted: true };
     }
@@ -145,7 +148,7 @@ function runOf(mirror: Mirror, row: RunRow): CellRun {
   };
 }
 
-/** What its collections say: held removals first, since a person decides on them, then an error and how many kinds have others. */
+/** Why the run is partial: held removals first, since a person decides on them, then one error, and how many kinds have others. */
 function whyPartial(mirror: Mirror, run: number): Pick<CellRun, 'errorCode' | 'error'> {
   const sweeps = mirror.runs.sweeps(run);
   const kindsOf = (some: typeof sweeps) => [...new Set(some.map(({ kind }) => kind))];
@@ -155,7 +158,9 @@ function whyPartial(mirror: Mirror, run: number): Pick<CellRun, 'errorCode' | 'e
   const others = kindsOf(failed).length - 1;
   const removals = holding.reduce((sum, { held }) => sum + held, 0);
   const texts = [
-    ...(removals === 0 ? [] : [`${plural(removals, 'removal')} of ${listed(kindsOf(holding))} held`]),
+    ...(removals === 0
+      ? []
+      : [`${plural(removals, 'removal')} of ${firstWords(kindsOf(holding), KINDS_NAMED, 'kind')} held`]),
     ...(first === undefined ? [] : [`${first.kind}: ${(first.error ?? '').slice(0, MOST_OF_ERROR)}`]),
     ...(others > 0 ? [plural(others, 'more kind')] : []),
   ];
@@ -163,12 +168,6 @@ function whyPartial(mirror: Mirror, run: number): Pick<CellRun, 'errorCode' | 'e
     errorCode: removals > 0 ? 'removals_held' : (first?.errorCode ?? null),
     error: texts.length === 0 ? null : texts.join('; '),
   };
-}
-
-/** A few of these names. */
-function listed(names: readonly string[]): string {
-  const more = names.length - KINDS_NAMED;
-  return `${names.slice(0, KINDS_NAMED).join(', ')}${more > 0 ? ` and ${plural(more, 'more kind')}` : ''}`;
 }
 
 function baselineOf(mirror: Mirror): CellReport['baseline'] {
@@ -181,7 +180,7 @@ function recordCount(mirror: Mirror, run: number, source: string): number {
   return mirror.records.countsAt(run, { sources: [source] }).reduce((sum, { records }) => sum + records, 0);
 }
 
-/** A scope as the registry's tables have it. */
+/** A scope in the form of the registry's tables, `organization_id=…&role_id=…`. */
 function scopeText(scope: Scope): string {
   const text = new URLSearchParams();
   for (const key of SCOPE_KEYS) {
@@ -192,13 +191,13 @@ function scopeText(scope: Scope): string {
 }
 
 function keyOf(
-  { kind, scope, id }: { readonly kind: Kind; readonly scope: Scope; readonly id: string },
+  { kind, scope, id }: Omit<CellRecordKey, 'scope'> & { readonly scope: Scope },
   definition: ResourceDefinition,
 ): CellRecordKey {
   return { kind, scope: scopeText(scope), id: maskedId(id, definition) };
 }
 
-/** Nothing of a first run, in which everything is new. */
+/** The changes of a run; none of the first run, in which everything is new. */
 function changesOf({ mirror, order, definitions }: ReportContext, run: RunRow): CellChange[] {
   const from = previousRun(mirror, run);
   if (from === undefined || run.added + run.changed + run.removed === 0) return [];
@@ -210,18 +209,20 @@ function changesOf({ mirror, order, definitions }: ReportContext, run: RunRow): 
   );
   return document.changes.slice(0, MOST_CHANGES).map((change) => {
     const definition = definitions(change.kind);
-    const shown = withMaskedId(change, definition);
     return {
       ...keyOf(change, definition),
       run: run.run,
-      name: shown.name,
+      name: withMaskedId(change, definition).name,
       change: change.change,
       paths: change.change === 'changed' ? change.fields.map(({ path }) => path) : [],
     };
   });
 }
 
-/** The records that differ from those that the registry shows; all where it shows none that this mirror can name. */
+/**
+ * The records that differ from those that the registry shows; all if it shows none, or those of a run that the mirror
+ * does not have.
+ */
 function projectionOf(context: ReportContext, run: number): Projection | null {
   const { mirror, order, definitions } = context;
   const { cell, known } = order;
@@ -258,15 +259,14 @@ function projectionOf(context: ReportContext, run: number): Projection | null {
   return { run, isWhole, records, removed };
 }
 
-/** As the daemon's drift finds them. */
+/** The open findings, as drift of the daemon has them; null without a baseline. */
 async function findingsOf(context: ReportContext): Promise<CellReport['findings']> {
   const { mirror, order, config, definitions, clock, signal } = context;
   const source = order.cell;
   if (mirror.snapshots.baseline() === undefined) return null;
-  const [from, to] = [BASELINE, LATEST].map((reference) =>
-    openMirrorState(mirror, source, resolvedStateOf(mirror, reference, { source })),
-  );
-  if (from === undefined || to === undefined) throw new Error('two states are two');
+  const stateAt = (reference: Reference) =>
+    openMirrorState(mirror, source, resolvedStateOf(mirror, reference, { source }));
+  const [from, to] = [stateAt(BASELINE), stateAt(LATEST)];
   try {
     const recreated = new RecreatedIds(mirror.restores.idMap(source));
     const { open } = await driftBetween(config, mirror, { from, to }, true, {
@@ -277,7 +277,7 @@ async function findingsOf(context: ReportContext): Promise<CellReport['findings'
       now: clock.now(),
       signal,
     });
-    // As drift has it: a record of which a state has two ids is not one record any more.
+    // As in drift: if a state has a record under two ids, these are two records.
     const sole = new Set(
       soleIds(recreated, from, to).flatMap(({ kind, ids }) => ids.map((id) => `${kind} ${id}`)),
     );
@@ -294,7 +294,7 @@ async function findingsOf(context: ReportContext): Promise<CellReport['findings'
       const [shownBefore, shownAfter] = order.showsValues ? [valueOf(before), valueOf(after)] : [];
       return {
         ...key,
-        // Who is named by an address is a person.
+        // A person's name is their address, which is masked in the id.
         name: isPersonKind(definition) ? key.id : name,
         change,
         path: maskedPlace(path, definition),
@@ -311,7 +311,10 @@ async function findingsOf(context: ReportContext): Promise<CellReport['findings'
   }
 }
 
-/** The next due time of all schedules, each later by the cell's own share of its interval, so that starts are spread. */
+/**
+ * The next due time of all schedules. The name of the cell determines by which share of its interval each is delayed,
+ * so that starts are spread.
+ */
 function dueAtOf(mirror: Mirror, cell: string, { retention }: Config): string | null {
   const share = createHash('sha256').update(cell).digest().readUInt32BE() / 2 ** 32;
   const times = mirror.daemon
@@ -324,7 +327,7 @@ function dueAtOf(mirror: Mirror, cell: string, { retention }: Config): string | 
   return times.length === 0 ? null : isoTime(Math.min(...times));
 }
 
-/** The newest job that failed since then; one that refused for the audit log only where no other failed. */
+/** The newest job that failed since then; a job that was refused because of the audit log only if no other failed. */
 function failedJob(mirror: Mirror, since: string): JobRow | undefined {
   const failed = mirror.daemon
     .jobs({ limit: 20 })
@@ -336,7 +339,7 @@ function failedJob(mirror: Mirror, since: string): JobRow | undefined {
 
 function errorOf({ name, errorCode, error }: JobRow): ErrorMessage {
   return {
-    // Written by this program alone.
+    // Only this program writes it.
     code: (errorCode ?? 'internal') as ErrorCode,
     message: error ?? `${name} failed`,
     hint: null,

@@ -1,6 +1,6 @@
 /**
- * The mirrors of a cell in storage: which are there, fetching one, and putting the worker's own there after its work. A storage that
- * does not answer, or stops in the middle, is given up.
+ * The mirrors of a cell in storage: lists them, fetches one, and stores the worker's own after its work. Every
+ * operation has a time limit, since a storage may not answer, or may stop in the middle.
  */
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -8,10 +8,10 @@ import { type Backup, listNewestFenced } from '../backup/list.ts';
 import { restoreBackup } from '../backup/opened-backup.ts';
 import { mirrorId } from '../backup/plain-backup.ts';
 import { openTarget } from '../backup/targets/open.ts';
+import { addressOf } from '../backup/targets/target.ts';
 import { openWorkDirectory } from '../backup/work-directory.ts';
 import { answered, createBackup } from '../backup/work.ts';
 import { removeOldBackups } from '../backup/writer.ts';
-import type { TargetConfig } from '../config/config.ts';
 import { fromErrorMessage, toErrorMessage } from '../core/child-process.ts';
 import { type Clock, isoTime } from '../core/clock.ts';
 import { asTidemarkError, systemCodeOf, TidemarkError } from '../core/errors.ts';
@@ -25,29 +25,32 @@ import { openMirror } from '../mirror/open.ts';
 import type { CellOrder, CellStorage } from './cell.ts';
 
 export interface MirrorEffects {
-  /** PostgreSQL's time, as well as this machine knows it. */
+  /** PostgreSQL's time, as far as this machine knows it. */
   readonly clock: Clock;
-  /** Its lines carry the cell. */
+  /** Adds the cell to every line. */
   readonly log: Logger;
   /** Whether the registry knows a run of this cell with that root hash. */
   readonly isKnown: (root: string) => Promise<boolean>;
   readonly host: string;
   readonly pid: number;
-  /** Ends the work early: what was read is not published, and what is published stays. */
+  /** Ends the work early: the sync under way is not published; earlier runs are not affected. */
   readonly signal: AbortSignal;
 }
 
-/** Backups that are looked at for one that continues what the registry knows. */
-const LOOKED_AT = 4;
-/** How long the storage may take to answer, before it counts as away: its requests are given minutes, which would be a slot's. */
+/** How many of the newest backups are examined for one that continues what the registry knows. */
+export const LOOKED_AT = 4;
+/**
+ * A storage that does not answer within this time counts as away. The limits of its requests are minutes, which would
+ * occupy a slot.
+ */
 const STORAGE_ANSWERS_MS = 20_000;
-/** How long storing or fetching a mirror may take, and how many bytes a second more: a storage may stop in the middle as well. */
+/** The limit for storing or fetching a mirror is this time, and one second more for each of these many bytes. */
 const STORAGE_LIMIT_MS = 120_000;
 const STORAGE_BYTES_PER_SECOND = 500_000;
-/** Old backups are looked for after each of these many runs: looking reads all manifests. */
+/** Old backups are removed only in every eighth run, since this reads all manifests. */
 const CLEANED_EVERY = 8;
 
-/** Ends the work before it began. */
+/** Thrown if the work cannot begin. `isOfStorage`: the storage is the cause, so that other cells will fail too. */
 export class CellNotReady extends Error {
   readonly status: 'left' | 'quarantined';
   readonly error: TidemarkError;
@@ -65,14 +68,17 @@ function markPath(path: string): string {
   return `${path}-stored`;
 }
 
+/** The name of the backup that the cached mirror equals or continues; null if it is not known. */
 export function storedMark(path: string): string | null {
   return existsSync(markPath(path)) ? readFileSync(markPath(path), 'utf8') : null;
 }
 
+/** Records the name of that backup. */
 export function writeMark(path: string, key: string): void {
   writeFileSync(markPath(path), key, { mode: 0o600 });
 }
 
+/** Opens the mirror of a cell. */
 export function openCell(
   path: string,
   mode: 'read' | 'write',
@@ -81,6 +87,21 @@ export function openCell(
   return openMirror(path, { mode, command: 'fleet', clock, host, pid });
 }
 
+/** What `read` returns about the mirror of a cell, opened for reading. */
+export function readCell<T>(
+  path: string,
+  effects: Parameters<typeof openCell>[2],
+  read: (mirror: Mirror) => T,
+): T {
+  const mirror = openCell(path, 'read', effects);
+  try {
+    return read(mirror);
+  } finally {
+    mirror.close();
+  }
+}
+
+/** The intact backups of the cell that may continue what the registry knows. @throws CellNotReady if the storage cannot be read */
 export async function storedBackups(
   { storage, storageAway, known }: CellOrder,
   effects: MirrorEffects,
@@ -93,7 +114,7 @@ export async function storedBackups(
       return [];
     }
     const target = await openTarget(storage, effects.clock);
-    // Without a run in the registry, all of them are compared.
+    // If the registry knows no run, all are compared.
     const most = (known?.root ?? null) === null ? Infinity : LOOKED_AT;
     const listed = listNewestFenced(target, most, known?.stored?.key ?? null);
     const backups = await answered(target, listed, STORAGE_ANSWERS_MS, effects.clock);
@@ -103,6 +124,7 @@ export async function storedBackups(
   }
 }
 
+/** Restores a backup to `to`. @throws CellNotReady if that fails, except TidemarkError `mirror_corrupt` */
 export async function fetchOne(
   backup: Backup,
   to: string,
@@ -125,8 +147,8 @@ export async function fetchOne(
 }
 
 /**
- * Ends work with the storage that takes too long for this number of bytes.
- * @throws TidemarkError `timeout` then, and as the work does
+ * Does work with the storage, and aborts it if it takes too long for this number of bytes.
+ * @throws TidemarkError `timeout`, or what `work` throws
  */
 async function withinStorageLimit<T>(
   subject: string,
@@ -157,28 +179,26 @@ function holderOf({ clock, host, pid }: Pick<MirrorEffects, 'clock' | 'host' | '
   return { command: 'fleet', pid, host, since: isoTime(clock.now()) };
 }
 
-// The mirror goes to storage where it has something new. Without storage the run counts even so.
-
 const NOTHING_STORED: CellStorage = { stored: null, error: null };
 
-/** Where `known` is null, it is stored whatever is there. @throws TidemarkError as opening the mirror does */
+/**
+ * Stores the mirror if it has something new; if `known` is null, in any case. An error of the storage is part of the
+ * result: the run is published nevertheless.
+ * @throws TidemarkError if the mirror cannot be opened
+ */
 export async function storeMirror(
   order: Pick<CellOrder, 'cell' | 'known' | 'fence' | 'storage' | 'storageAway' | 'recipients' | 'mirror'>,
   effects: Pick<MirrorEffects, 'clock' | 'signal' | 'log' | 'host' | 'pid'>,
 ): Promise<CellStorage> {
   const { cell, known, fence, storage: target, storageAway, recipients, mirror: path } = order;
   const { clock, signal } = effects;
-  const mirror = openCell(path, 'read', effects);
-  let owner: string;
-  try {
+  const owner = readCell(path, effects, (mirror) => {
     const latest = mirror.runs.latest(cell);
-    if (latest === undefined) return NOTHING_STORED;
-    if (known?.stored?.run === latest.run && known.root === latest.root) return NOTHING_STORED;
-    owner = mirrorId(mirror);
-  } finally {
-    mirror.close();
-  }
-  // The run may have taken longer than that.
+    if (latest === undefined) return null;
+    return known?.stored?.run === latest.run && known.root === latest.root ? null : mirrorId(mirror);
+  });
+  if (owner === null) return NOTHING_STORED;
+  // Checked again: the pause may be over after the run.
   if (storageAway !== null && clock.now() < storageAway.until)
     return { stored: null, error: storageAway.error };
   try {
@@ -195,7 +215,7 @@ export async function storeMirror(
         answersWithinMs: STORAGE_ANSWERS_MS,
       };
       const { manifest } = await withinStorageLimit(
-        storageAddress(target),
+        addressOf(target),
         statSync(path).size,
         { clock, signal },
         (limited) => createBackup(job, { clock, signal: limited, onProgress: () => undefined }),
@@ -215,19 +235,15 @@ export async function storeMirror(
   }
 }
 
-function storageAddress(target: TargetConfig): string {
-  return target.type === 'directory' ? target.path : `s3://${target.bucket}/${target.prefix}`;
-}
-
-/** A storage that is a directory has to exist: without its disk it would look as if nothing had been stored. */
+/** A storage directory must exist: if its disk is not mounted, it must not look as if nothing had been stored. */
 function requireStorage(storage: string): void {
   const error = storageError(storage, false);
   if (error !== null) throw error;
 }
 
 /**
- * What is wrong with a storage that is a directory; null if nothing is.
- * @param hasMirrors true where mirrors were stored in it: an empty directory is then what the disk is to be mounted on
+ * What is wrong with a storage directory; null if nothing is.
+ * @param hasMirrors true if mirrors were stored in it: an empty directory is then the mount point without its disk
  */
 export function storageError(storage: string, hasMirrors: boolean): TidemarkError | null {
   const isThere = !isMissing(storage);
@@ -238,7 +254,7 @@ export function storageError(storage: string, hasMirrors: boolean): TidemarkErro
   });
 }
 
-/** False also for what this user may not look at: that says nothing of the storage. */
+/** False also if this user may not read it. */
 function isMissing(path: string): boolean {
   try {
     statSync(path);
@@ -248,7 +264,7 @@ function isMissing(path: string): boolean {
   }
 }
 
-/** Makes the cell's directory in a storage that is one. */
+/** Creates the cell's directory in a storage directory. */
 function makeDirectories(path: string): void {
   requireStorage(dirname(dirname(path)));
   for (const each of [dirname(path), path]) {

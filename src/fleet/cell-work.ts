@@ -1,4 +1,4 @@
-/** The work on one cell, in the process that a worker keeps for it: bring the mirror, do what is due, store it, report. */
+/** The work on one cell, in a worker's process for cells: fetch the mirror, do what is due, store it, report. */
 import { writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { ReadClient } from '../api/read-client.ts';
@@ -33,51 +33,46 @@ interface CellEffects extends MirrorEffects {
   ) => number;
 }
 
-/** A longer wait for an hour that is used up, or the limits of a holder that vanished, does not keep a worker's slot: others are worked on meanwhile. */
+/** A cell that would wait longer for its limits gives the worker's slot to other cells. */
 const MOST_WAIT_MS = 5_000;
-/** How long the daemon may take to stop: the work has had its time when its signal is aborted. */
+/** How long the daemon may take to stop when the work is aborted. */
 const ABORT_WITHIN_MS = 2_000;
-/** Errors that asking for the same baseline again would meet again. */
+/** Errors that would occur again if the same baseline were tried again. */
 const REFUSED: readonly ErrorCode[] = ['usage', 'reference_unknown', 'mirror_corrupt', 'internal'];
-/** The variable by which the configuration file of a cell refers to the key. No process has it in its environment. */
+/** The variable with which the configuration file of a cell refers to the key. It is in the environment of no process. */
 const KEY_VARIABLE = 'CELL_API_KEY';
 
-/** Does what is due of one cell. What goes wrong is part of the result. */
+/** Does what is due for one cell. Errors are part of the result. */
 export async function workOnCell(order: CellOrder, effects: CellEffects): Promise<CellResult> {
-  const begun = effects.clock.now();
+  const { clock, signal } = effects;
+  const begun = clock.now();
+  const requests = () => exportRateLog(order.rateLog, clock);
   try {
     const config = readCellConfig(order, effects);
     const source = config.sources[0];
     if (source === undefined) throw new TidemarkError('internal', 'a cell has one source');
     const waitMs = countRequests(order, source, effects);
-    if (waitMs > MOST_WAIT_MS)
-      return {
-        status: 'waits',
-        ms: waitMs,
-        why: null,
-        requests: exportRateLog(order.rateLog, effects.clock),
-      };
-    const { clock } = effects;
+    if (waitMs > MOST_WAIT_MS) return { status: 'waits', ms: waitMs, why: null, requests: requests() };
     const wait = waitOf(order, source, clock, MOST_WAIT_MS);
-    if (wait !== null) return { status: 'waits', ...wait, requests: exportRateLog(order.rateLog, clock) };
+    if (wait !== null) return { status: 'waits', ...wait, requests: requests() };
     const chain = await prepareMirror(order, config.mirror, effects);
     noteLostRuns(order, source, effects);
     const baselineError = setBaseline(order, config, effects);
     await doWhatIsDue(config, order, effects);
-    // Cut short: what its mirror has by then is reported with the next work on it.
-    if (effects.signal.aborted)
+    // The mirror keeps what was done: the next work on the cell reports it.
+    if (signal.aborted)
       throw new CellNotReady('left', new TidemarkError('interrupted', 'the work was stopped'));
-    // One with a new baseline is stored whatever else is new.
+    // A new baseline is stored even if there is no new run.
     const isSet = order.baseline !== null && baselineError === null;
     const storage = await storeMirror(isSet ? { ...order, known: null } : order, effects);
-    const report = await reportOf({ order, config, clock: effects.clock, begun, signal: effects.signal });
+    const report = await reportOf({ order, config, clock, begun, signal });
     const waits = waitAfter(order, report, source, clock);
     return {
       status: 'worked',
       report: {
         ...{ chain, baselineError, ...report, storage },
         ...(waits === null ? {} : { waits }),
-        requests: exportRateLog(order.rateLog, clock),
+        requests: requests(),
       },
     };
   } catch (thrown) {
@@ -87,9 +82,7 @@ export async function workOnCell(order: CellOrder, effects: CellEffects): Promis
   }
 }
 
-// The configuration of a cell: a file without its key, which stays in memory.
-
-/** The text of the configuration file of a cell, JSON as YAML takes it. */
+/** The text of the configuration file of a cell: JSON, which is valid YAML. */
 export function cellConfigText(
   cell: string,
   config: CellConfig,
@@ -107,6 +100,7 @@ export function cellConfigText(
   return `${JSON.stringify(document, null, 2)}\n`;
 }
 
+/** Writes the configuration file of a cell, without its key, and loads it with the key. */
 function readCellConfig(
   { cell, config, mirror, configFile, secret }: CellOrder,
   effects: CellEffects,
@@ -122,9 +116,7 @@ function readCellConfig(
   return effects.loadConfig(configFile, { [KEY_VARIABLE]: secret });
 }
 
-// The limits of the key, which continue those of the previous holder of the group.
-
-/** That requests with the key would wait for longer than `mostWaitMs`: how long, and what to do; null where they would not. */
+/** How long requests with the key would wait, and what to do about it; null if that is no longer than `mostWaitMs`. */
 function waitOf(
   { rateLog }: CellOrder,
   source: SourceConfig,
@@ -138,7 +130,7 @@ function waitOf(
   return { ms: wait.freeAt - clock.now(), why };
 }
 
-/** What the cell waits for after a run that met a limit; null for nothing. */
+/** The wait after a run that met a limit; null if it met none. */
 function waitAfter(
   order: CellOrder,
   { error, runs, dueAt }: Pick<CellReport, 'error' | 'runs' | 'dueAt'>,
@@ -148,11 +140,15 @@ function waitAfter(
   if (error !== null) return error.code === 'throttled' ? waitOf(order, source, clock, 0) : null;
   if (runs.at(-1)?.outcome !== 'partial') return null;
   const wait = waitOf(order, source, clock, MOST_WAIT_MS);
-  // One that is over when the schedule comes delays nothing.
+  // A wait that is over before the cell is due delays nothing.
   return wait === null || clock.now() + wait.ms <= Date.parse(dueAt ?? '') ? null : wait;
 }
 
-/** Returns how long what is assumed of a holder that vanished leaves no request, in milliseconds. */
+/**
+ * Adds the requests of the previous holder to the log of the rate group, and those that a holder that vanished may have
+ * sent.
+ * @returns how long the latter leave no request, in milliseconds
+ */
 function countRequests(
   { rateLog, requests, uncounted }: CellOrder,
   source: SourceConfig,
@@ -167,9 +163,10 @@ function countRequests(
 }
 
 /**
- * Sets the baseline that was asked for. Returns why the mirror refuses it; null where it is set, or none was asked for. One that refuses it,
- * as one whose baseline another program altered, is synced even so.
- * @throws TidemarkError for what may pass, such as a full disk: it is asked for still
+ * Sets the baseline that was asked for.
+ * @returns why the mirror refuses it, for example because another program altered its baseline: the cell is synced
+ * nevertheless. Null if it was set, or none was asked for
+ * @throws TidemarkError for errors that may pass, such as a full disk: the baseline stays pending
  */
 function setBaseline(
   { cell, baseline }: CellOrder,
@@ -197,8 +194,7 @@ function setBaseline(
   }
 }
 
-// What is due, by the cell's own schedules: the daemon does it, once, without processes of its own.
-
+/** Does what is due by the cell's schedules, with a daemon that runs once and starts no processes. */
 async function doWhatIsDue(config: Config, order: CellOrder, effects: CellEffects): Promise<void> {
   const { clock, random, log, host, pid, signal } = effects;
   const { mirror, ...common } = config;
@@ -229,7 +225,8 @@ async function doWhatIsDue(config: Config, order: CellOrder, effects: CellEffect
   else signal.addEventListener('abort', stop, { once: true });
   try {
     await daemon.done;
-    // What continues in spite of it must not reach the next cell: the worker kills the process.
+    // Work that does not stop must not continue into the next cell: this never returns, so that the worker kills the
+    // process.
     if (daemon.hasLeftWork()) await new Promise(() => undefined);
   } finally {
     signal.removeEventListener('abort', stop);

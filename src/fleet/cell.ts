@@ -1,6 +1,6 @@
 /**
- * A cell: one source with a mirror file, a schedule and backups of its own. What a worker sends to the process that works on a
- * cell, and what that process answers: plain values only.
+ * A cell: one source with a mirror file, a schedule and backups of its own. The messages between a worker and the
+ * process that works on a cell: plain values only.
  */
 import type { Severity } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -11,9 +11,9 @@ import type { JsonValue } from '../core/json.ts';
 import type { RecordChange } from '../diff/change.ts';
 import type { RateLogState } from '../mirror/rate-log.ts';
 
-/** Sections of a configuration file, as the registry has them of one cell. No secret is in it. */
+/** The sections of a configuration file for one cell, from the registry. Without secrets. */
 export interface CellConfig {
-  /** As an element of `sources`, without name and key. */
+  /** An element of `sources`, without name and key. */
   readonly source: Readonly<Record<string, unknown>>;
   readonly schedules: Readonly<Record<string, unknown>>;
   readonly retention?: Readonly<Record<string, unknown>> | undefined;
@@ -22,23 +22,23 @@ export interface CellConfig {
 
 /** What the registry knows of a cell's mirror. */
 export interface KnownMirror {
-  /** Number of the newest run of which it knows, whatever its outcome. */
+  /** Number of the newest run, whatever its outcome. */
   readonly lastRun: number;
-  /** Root hash of the newest published run, in hex; null if none was published. */
+  /** Root hash of the newest run that did not fail, in hex; null if there is none. */
   readonly root: string | null;
-  /** The run whose records the registry shows; null where it shows none. */
+  /** The run whose records the registry shows; null if it shows none. */
   readonly projectedRun: number | null;
   /** Name of the newest backup in storage, and the run that it holds; null if there is none. */
   readonly stored: { readonly key: string; readonly run: number } | null;
 }
 
-/** A baseline that the mirror of a cell is to have. */
+/** The baseline that a cell's mirror is to get. */
 export interface BaselineOrder {
   /** Name of the snapshot. */
   readonly name: string;
-  /** The state that is pinned where no snapshot of the mirror has that name yet. */
+  /** The run that is pinned if the mirror has no snapshot of that name. */
   readonly run: number;
-  /** The state of that time instead, ISO 8601; then a snapshot of that name has to be of it. Null for none. */
+  /** ISO 8601: the state of this time instead, which an existing snapshot of that name must have too. Null to use `run`. */
   readonly time: string | null;
   /** Who asked for it. */
   readonly by: string;
@@ -53,33 +53,36 @@ export interface CellOrder {
   /** Absolute path of the cached mirror, and of the configuration file that is written beside it. */
   readonly mirror: string;
   readonly configFile: string;
-  /** The path beside which the log of requests of the rate group is. */
+  /** The log of requests of the rate group is beside this path. */
   readonly rateLog: string;
-  /** What the holder of the group before knew of its limits. */
+  /** The rate log of the previous holder of the group. */
   readonly requests: RateLogState | null;
-  /** When a holder that vanished may have sent requests that nobody counted, epoch milliseconds; null without one. */
+  /** The period in which a holder that vanished may have sent requests that nobody counted, epoch milliseconds; null for none. */
   readonly uncounted: { readonly since: number; readonly until: number } | null;
   /** Null for a cell that no worker has published yet. */
   readonly known: KnownMirror | null;
-  /** Since when it is due as the registry knows, PostgreSQL's epoch milliseconds. */
+  /** When the cell was due, PostgreSQL's epoch milliseconds. */
   readonly dueAt: number;
-  /** False where another worker may still have the runs that the registry knows and storage lacks. */
+  /** False while another worker may have the runs that the registry knows and storage lacks. */
   readonly mayLoseRuns: boolean;
   /** Of the rate group: part of the names of backups. */
   readonly fence: number;
-  /** Where backups of this cell go. */
+  /** Where backups of this cell are stored. */
   readonly storage: TargetConfig;
-  /** Why the storage is not asked, until when, by PostgreSQL's clock in epoch milliseconds: it did not answer a moment ago. Null where it is. */
+  /**
+   * Set if the storage recently did not answer: its error, and until when no request is sent to it (PostgreSQL's epoch
+   * milliseconds).
+   */
   readonly storageAway: { readonly error: ErrorMessage; readonly until: number } | null;
   /** age recipients of the backups; empty for none. */
   readonly recipients: readonly string[];
-  /** age identities that open them. */
+  /** age identities that decrypt them. */
   readonly identities: readonly string[];
   /** PostgreSQL's clock minus this machine's. */
   readonly clockAheadMs: number;
-  /** True where findings may hold values. */
+  /** True if findings may contain values. */
   readonly showsValues: boolean;
-  /** A baseline that the mirror is to have; null for none. */
+  /** The baseline to set; null for none. */
   readonly baseline: BaselineOrder | null;
 }
 
@@ -102,7 +105,7 @@ export interface CellRun {
   readonly error: string | null;
 }
 
-/** A place in the registry's tables: the scope as `organization_id=…&role_id=…`, an id that is a secret itself masked. */
+/** The key of a record in the registry's tables: the scope as `organization_id=…&role_id=…`, an id that is a secret masked. */
 export interface CellRecordKey {
   readonly kind: Kind;
   readonly scope: string;
@@ -113,7 +116,7 @@ export interface CellChange extends CellRecordKey {
   readonly run: number;
   readonly name: string;
   readonly change: RecordChange['change'];
-  /** RFC 6901 pointers of what differs; empty for a record that came or went. */
+  /** RFC 6901 pointers of the fields that differ; empty for a record that was added or removed. */
   readonly paths: readonly string[];
 }
 
@@ -122,9 +125,9 @@ export interface CellFinding extends CellRecordKey {
   readonly change: CellChange['change'];
   readonly path: string;
   readonly severity: Severity;
-  /** Where the same record is or was under other ids, by restores that created it again. */
+  /** Other keys of the same record, which restores have recreated. */
   readonly otherKeys: readonly CellRecordKey[];
-  /** Masked, and only where the cell allows it. */
+  /** Masked, and only if the cell allows it. */
   readonly before?: JsonValue;
   readonly after?: JsonValue;
 }
@@ -136,10 +139,10 @@ export interface CellRecord extends CellRecordKey {
   readonly body: string;
 }
 
-/** Records of a cell that the registry shows at most: the rest is for the cell's own mirror. */
+/** The registry shows no records of a cell that has more than this. */
 export const MOST_PROJECTED = 50_000;
 
-/** How the records of a cell that the registry shows are to change. */
+/** A change of the records that the registry shows of a cell. */
 export interface Projection {
   readonly run: number;
   /** True if `records` are complete. */
@@ -150,56 +153,56 @@ export interface Projection {
 
 /** The result of the backup in storage. */
 export interface CellStorage {
-  /** Null where nothing had to be stored, or could be. */
+  /** Null if nothing had to be stored, or it failed. */
   readonly stored: { readonly key: string; readonly run: number; readonly bytes: number } | null;
-  /** Why it could not; the run counts even so. */
+  /** Why it failed. The run is published nevertheless. */
   readonly error: ErrorMessage | null;
 }
 
 export interface CellReport {
-  /** How the mirror's chain followed what the registry knew. */
+  /** How the mirror related to what the registry knew. */
   readonly chain: ChainState;
-  /** Ended runs that the registry does not know of, oldest first. */
+  /** Ended runs that the registry does not know, oldest first. */
   readonly runs: readonly CellRun[];
-  /** Of the newest published run; null if there is none. */
+  /** Of the newest run that did not fail; null if there is none. */
   readonly root: string | null;
   readonly schemaVersion: number | null;
   readonly recordCount: number;
   readonly changes: readonly CellChange[];
-  /** Null where nothing changed, or there are too many records to show. */
+  /** Null if nothing changed, or there are too many records to show. */
   readonly projection: Projection | null;
-  /** Open findings; null where they are not known: without a baseline, with one that is not as the audit log has it, or with a damaged mirror. */
+  /** Open findings; null if they are not known: there is no baseline, it contradicts the audit log, or the mirror is damaged. */
   readonly findings: { readonly count: number; readonly rows: readonly CellFinding[] } | null;
-  /** The snapshot that drift is measured from; null without one, and with one that is not as the audit log has it. */
+  /** The snapshot that drift is measured from; null without one, or if it contradicts the audit log. */
   readonly baseline: { readonly name: string; readonly run: number } | null;
-  /** Why the baseline that was asked for cannot be set; null where it was, or none was asked for. */
+  /** Why the baseline that was asked for cannot be set; null if it was set, or none was asked for. */
   readonly baselineError: string | null;
   /** When a schedule of the cell is due next, by PostgreSQL's clock, ISO 8601; null for never. */
   readonly dueAt: string | null;
   readonly storage: CellStorage;
   /** Of the job that failed; null if none did. */
   readonly error: ErrorMessage | null;
-  /** Set where the run met a limit, which does not count as a failure: the key may send nothing for so long, in milliseconds, and why. */
+  /** Set if the run met a limit, which is not a failure: for how many milliseconds the key may send nothing, and why. */
   readonly waits?: { readonly ms: number; readonly why: string };
-  /** True where `error` is only that what people recorded is not as the audit log has it: the cell is still synced. */
+  /** True if `error` only means that something that people recorded contradicts the audit log: the cell is still synced. */
   readonly isRefusal: boolean;
-  /** Of the rate group's requests; null where nothing limits them. */
+  /** The requests of the rate group; null if nothing limits them. */
   readonly requests: RateLogState | null;
 }
 
 /**
- * `new`: neither had anything. `equal`: both end with the same run. `ahead`: the mirror has runs that a worker did not live
- * to publish. `behind`: runs were lost with the mirror of another worker.
+ * `new`: neither mirror nor registry has a run. `equal`: both end with the same run. `ahead`: the mirror has runs that
+ * a worker did not publish before it ended. `behind`: runs were lost with the mirror of another worker.
  */
 export type ChainState = 'new' | 'equal' | 'ahead' | 'behind';
 
 export type CellResult =
   | { readonly status: 'worked'; readonly report: CellReport }
-  /** Nothing was done: the limits of the key leave no request for so long. `requests` for the next one. */
+  /** Nothing was done: the limits of the key allow no request for `ms`. */
   | {
       readonly status: 'waits';
       readonly ms: number;
-      /** Null where it is what is assumed of a holder that vanished. */
+      /** Null if the reason is what a holder that vanished may have sent. */
       readonly why: string | null;
       readonly requests: RateLogState | null;
     }
@@ -207,21 +210,26 @@ export type CellResult =
   | {
       readonly status: 'failed' | 'left' | 'quarantined';
       readonly error: ErrorMessage;
-      /** True where the storage as a whole is the cause: other cells meet the same. */
+      /** True if the storage is the cause, so that other cells will fail too. */
       readonly isOfStorage?: boolean;
     };
 
 // Messages between the worker and the process that works on cells for it.
 
+/** Without another lease, no request is sent after `until` (epoch milliseconds), nor later than `forMs` after this message. */
+export interface LeaseEnd {
+  readonly until: number;
+  readonly forMs: number;
+}
+
 export type ToCellProcess =
   | { readonly type: 'order'; readonly order: CellOrder }
-  /** No request is sent after that time, epoch milliseconds, nor longer than `forMs` after this message, without another one. */
-  | { readonly type: 'lease'; readonly until: number; readonly forMs: number }
+  | ({ readonly type: 'lease' } & LeaseEnd)
   | { readonly type: 'stop' }
   | { readonly type: 'known'; readonly isKnown: boolean };
 
 export type FromCellProcess =
   | { readonly type: 'ready' }
-  /** Whether the registry knows a run of this cell with that root hash. */
+  /** Asks whether the registry knows a run of this cell with that root hash. */
   | { readonly type: 'is known'; readonly root: string }
   | { readonly type: 'result'; readonly result: CellResult };

@@ -1,4 +1,4 @@
-/** What `fleet apply` would do to the registry: the cells that a file declares against those that there are. Pure. */
+/** The plan of `fleet apply`: compares the cells that a file declares with the registered ones. Pure. */
 import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { CellDeclaration } from '../config/cells.ts';
@@ -19,7 +19,7 @@ interface CellField {
   readonly to: unknown;
 }
 
-/** `return`: a retired cell is declared again, and continues with its history. `blocked`: a person has checked it out. */
+/** `return`: a retired cell is declared again and continues with its history. `blocked`: a person has checked it out. */
 export interface CellStep {
   readonly action: 'add' | 'return' | 'change' | 'retire' | 'blocked';
   readonly name: string;
@@ -30,13 +30,13 @@ export interface CellStep {
 }
 
 export interface CellsPlan {
-  /** In the order of the file, then what is retired by name. */
+  /** In the order of the file, then the retired cells by name. */
   readonly steps: readonly CellStep[];
-  /** Cells that are as declared. */
+  /** Number of cells that are as declared. */
   readonly unchanged: number;
-  /** Cells at work before. */
+  /** Number of registered cells that are not retired. */
   readonly known: number;
-  /** Pins the plan, in hex: of another registry, or another file, it is another one. */
+  /** Of the steps, in hex: it differs if the registry or the file changes. */
   readonly hash: string;
 }
 
@@ -50,6 +50,7 @@ const FIELDS = [
   'showsValues',
 ] as const satisfies readonly (keyof CellDeclaration)[];
 
+/** Compares what a file declares with the registry. */
 export function planCells(
   declared: readonly CellDeclaration[],
   registered: readonly RegisteredCell[],
@@ -99,12 +100,12 @@ function differences(declared: CellDeclaration, registered: RegisteredCell | und
   return [...own, ...further].filter(({ from, to }) => !isDeepStrictEqual(plain(from), plain(to)));
 }
 
-/** As the registry would give it back. */
+/** The value as the registry would return it. */
 function plain(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value)) as unknown;
 }
 
-/** Without a word, a plan retires up to ten cells, or a tenth of those that there are: a file may have been cut. */
+/** A plan that retires more than ten cells, and more than a tenth of all, needs `--max-retire`: the file may be incomplete. */
 const MOST_RETIRED = 10;
 const MOST_RETIRED_SHARE = 0.1;
 
@@ -116,8 +117,6 @@ export function checkRetirements({ steps, known }: CellsPlan, limit: number | un
   throw new TidemarkError(
     'unsafe_plan',
     `the plan retires ${retired} of ${plural(known, 'cell')}; the limit is ${most}`,
-    {
-      hint: `check that the file is complete; if they are to go, add --max-retire ${retired}`,
-    },
+    { hint: `check that the file is complete; if they are to go, add --max-retire ${retired}` },
   );
 }

@@ -1,4 +1,4 @@
-/** A cell in the hands of a person: its mirror and a configuration file here, and back into storage and the registry. */
+/** Checks out a cell for a person, with its mirror and a configuration file, and returns it to storage and the registry. */
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
@@ -11,80 +11,84 @@ import { type Clock, isoTime } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import { CELL_MIRROR_HINT, shellWord } from '../core/hints.ts';
-import type { JsonValue } from '../core/json.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Secret } from '../core/secret.ts';
 import { acquireWriterLock } from '../mirror/lock.ts';
 import { openMirror } from '../mirror/open.ts';
 import { exportRateLog, mergeRateLog } from '../mirror/rate-log.ts';
 import { reportOf } from './cell-report.ts';
-import { alteredRegistry } from './cell-mirror.ts';
-import { storageError, storeMirror } from './cell-storage.ts';
+import { alteredRegistry, hasRoot } from './cell-mirror.ts';
+import { LOOKED_AT, storageError, storeMirror } from './cell-storage.ts';
 import { cellConfigText } from './cell-work.ts';
+import { cellConfigOf, cellStorage, contentsOf, knownMirror, rateLogState, storedRateLog } from './orders.ts';
 import type { Cell, HeldGroup } from './registry/held-group.ts';
 import type { Registry } from './registry/registry.ts';
-import { cellConfigOf } from './secret-reference.ts';
-import { cellStorage, contentsOf, knownMirror, rateLogState } from './orders.ts';
+import { keyOptions } from './secret-reference.ts';
 
-interface CheckoutOptions {
+interface CommonOptions {
   readonly registry: Registry;
   readonly storage: TargetConfig;
+  readonly holder: string;
   readonly clock: Clock;
   readonly pid: number;
   readonly signal: AbortSignal;
 }
 
+interface CheckoutOptions extends CommonOptions {
+  readonly directory: string;
+  readonly identities: readonly Secret[];
+  /** How long to wait for a worker that is working on the cell. */
+  readonly waitMs: number;
+  readonly isForced: boolean;
+}
+
+/** The files of a checkout. */
+interface Checkout {
+  readonly config: string;
+  readonly mirror: string;
+  readonly run: number;
+}
+
 export const CONFIG_FILE = 'tidemark.yaml';
 export const MIRROR_FILE = 'mirror.db';
-/** Backups that are looked at for the newest mirror. */
-const LOOKED_AT = 4;
-/** While a worker is working on the cell: how often it is tried again. */
+/** How often it is tried again while a worker is working on the cell. */
 const TRY_AGAIN_MS = 2_000;
 
 /**
- * Holds a cell for a person and fetches its mirror into a new directory, with a configuration file beside it. Where that
+ * Holds a cell for a person and fetches its mirror into a new directory, with a configuration file beside it. If that
  * fails, the cell is given back.
- * @param waitMs how long to wait for a worker that is working on it
- * @returns the directory's files that commands need
- * @throws TidemarkError `cell_held`, `usage`, `mirror_missing` where storage lacks the newest mirror, and as storage does
+ * @throws TidemarkError `cell_held`, `usage`, `mirror_missing` if storage lacks the newest mirror, and as storage does
  */
-export async function checkOut(
-  name: string,
-  options: CheckoutOptions & {
-    readonly holder: string;
-    readonly directory: string;
-    readonly identities: readonly Secret[];
-    readonly waitMs: number;
-    readonly isForced: boolean;
-  },
-): Promise<{ readonly config: string; readonly mirror: string; readonly run: number }> {
-  const { registry, holder, isForced } = options;
+export async function checkOut(name: string, options: CheckoutOptions): Promise<Checkout> {
   await requireNewDirectory(name, options);
   const held = await holdCell(name, options);
   try {
     return await fetchHere(held, options);
   } catch (error) {
-    await registry.checkin(name);
+    await options.registry.checkin(name);
     throw error;
   }
+}
 
-  async function holdCell(cell: string, { clock, waitMs, signal }: typeof options): Promise<HeldGroup> {
-    const until = clock.monotonicMs() + waitMs;
-    for (;;) {
-      try {
-        return await registry.checkout(cell, holder, { isForced });
-      } catch (error) {
-        const mayWait = error instanceof TidemarkError && error.code === 'cell_held' && error.isRetryable;
-        if (!mayWait || clock.monotonicMs() >= until) throw error;
-      }
-      await clock.sleep(TRY_AGAIN_MS, signal);
+async function holdCell(
+  cell: string,
+  { registry, holder, isForced, clock, waitMs, signal }: CheckoutOptions,
+): Promise<HeldGroup> {
+  const until = clock.monotonicMs() + waitMs;
+  for (;;) {
+    try {
+      return await registry.checkout(cell, holder, { isForced });
+    } catch (error) {
+      const mayWait = error instanceof TidemarkError && error.code === 'cell_held' && error.isRetryable;
+      if (!mayWait || clock.monotonicMs() >= until) throw error;
     }
+    await clock.sleep(TRY_AGAIN_MS, signal);
   }
 }
 
 async function requireNewDirectory(
   name: string,
-  { registry, directory, holder }: Parameters<typeof checkOut>[1],
+  { registry, directory, holder }: CheckoutOptions,
 ): Promise<void> {
   if (!existsSync(directory) || readdirSync(directory).length === 0) return;
   const [cell] = await registry.overview({ cells: [name] });
@@ -98,12 +102,15 @@ async function requireNewDirectory(
   });
 }
 
-async function fetchHere(
-  held: HeldGroup,
-  { storage, clock, pid, signal, directory, identities }: Parameters<typeof checkOut>[1],
-): Promise<{ config: string; mirror: string; run: number }> {
-  const [cell] = held.cells;
+/** The one cell of a checkout. */
+function cellOf({ cells: [cell] }: HeldGroup): Cell {
   if (cell === undefined) throw new TidemarkError('internal', 'a checkout has a cell');
+  return cell;
+}
+
+async function fetchHere(held: HeldGroup, options: CheckoutOptions): Promise<Checkout> {
+  const { storage, clock, directory } = options;
+  const cell = cellOf(held);
   if (cell.root === null) {
     throw new TidemarkError('mirror_missing', `no run of ${cell.name} was published yet`, {
       hint: `see \`tidemark fleet status\` for what keeps it from its first run`,
@@ -126,32 +133,28 @@ async function fetchHere(
     });
   }
   const mirror = join(directory, MIRROR_FILE);
-  const run = await fetchTo(mirror, newest, { clock, pid, signal, identities });
+  const run = await fetchTo(mirror, newest, options);
   const config = join(directory, CONFIG_FILE);
-  write(config, cellConfigText(cell.name, cellConfigOf(cell), mirror, keyOf(cell)));
+  const text = cellConfigText(cell.name, cellConfigOf(cell), mirror, keyOptions(cell.secret));
+  try {
+    writeFileSync(config, text, { mode: 0o600 });
+  } catch (error) {
+    throw asFileError(error, config, 'written');
+  }
   const requests = rateLogState(held.rateLog, held.rateLogAgeMs);
   if (requests !== null) mergeRateLog(mirror, requests, clock);
   return { config, mirror, run };
 }
 
-/** Returns its newest run. */
+/** Restores the backup. Returns its newest run. */
 async function fetchTo(
   mirror: string,
   stored: Backup,
-  {
-    clock,
-    pid,
-    signal,
-    identities,
-  }: Pick<Parameters<typeof checkOut>[1], 'clock' | 'pid' | 'signal' | 'identities'>,
+  { clock, pid, signal, identities }: CheckoutOptions,
 ): Promise<number> {
+  const holder = { command: 'fleet checkout', pid, host: hostname(), since: isoTime(clock.now()) };
   try {
-    const { run } = await restoreBackup(stored, mirror, {
-      identities,
-      clock,
-      signal,
-      holder: { command: 'fleet checkout', pid, host: hostname(), since: isoTime(clock.now()) },
-    });
+    const { run } = await restoreBackup(stored, mirror, { identities, clock, signal, holder });
     return run;
   } catch (thrown) {
     const error = asTidemarkError(thrown);
@@ -163,33 +166,17 @@ async function fetchTo(
   }
 }
 
-/** The cell's key as a configuration file refers to it. */
-function keyOf({ secret }: Cell): { apiKey: string } | { apiKeyFile: string } {
-  const [form, ...rest] = secret.split(':');
-  const place = rest.join(':');
-  return form === 'file' ? { apiKeyFile: place } : { apiKey: `\${${place}}` };
-}
-
-function write(path: string, text: string): void {
-  try {
-    writeFileSync(path, text, { mode: 0o600 });
-  } catch (error) {
-    throw asFileError(error, path, 'written');
-  }
-}
-
 /**
  * Stores the mirror of a checked-out cell, publishes its runs, and gives the cell back to the workers.
- * @param config of the directory
+ * @param options.config of the directory of the checkout
  * @returns the newest run
  * @throws TidemarkError `cell_held` for a checkout of somebody else, `usage` for a cell that is not checked out,
- *   `mirror_locked` while a command works on the mirror, `mirror_corrupt` where it does not verify or does not continue what
- *   the registry knows, and as storage does; the cell stays checked out then
+ * `mirror_locked` while a command works on the mirror, `mirror_corrupt` if it does not verify or does not continue what
+ * the registry knows, and as storage does; then the cell stays checked out
  */
 export async function checkIn(
   name: string,
-  options: CheckoutOptions & {
-    readonly holder: string;
+  options: CommonOptions & {
     readonly config: Config;
     readonly recipients: readonly string[];
     readonly log: Logger;
@@ -197,9 +184,9 @@ export async function checkIn(
 ): Promise<{ readonly run: number; readonly newRuns: number }> {
   const { registry, holder, config, recipients, storage, clock, log, pid, signal } = options;
   const held = await requireOwn(registry, name, holder);
-  const [cell] = held.cells;
-  if (cell === undefined) throw new TidemarkError('internal', 'a checkout has a cell');
-  const lockedBy = { command: 'fleet checkin', pid, host: hostname(), since: isoTime(clock.now()) };
+  const cell = cellOf(held);
+  const host = hostname();
+  const lockedBy = { command: 'fleet checkin', pid, host, since: isoTime(clock.now()) };
   // A command that writes the mirror has to end first.
   const lock = acquireWriterLock(config.mirror, lockedBy);
   try {
@@ -213,13 +200,7 @@ export async function checkIn(
       recipients,
       mirror: config.mirror,
     };
-    const stored = await storeMirror(order, {
-      clock,
-      signal,
-      log: log.child({ cell: name }),
-      host: hostname(),
-      pid,
-    });
+    const stored = await storeMirror(order, { clock, signal, log: log.child({ cell: name }), host, pid });
     if (stored.error !== null) throw fromErrorMessage(stored.error);
     const report = await reportOf({
       order: { cell: name, known: knownMirror(cell), showsValues: cell.showsValues },
@@ -244,16 +225,14 @@ export async function checkIn(
         storage: stored,
         requests,
       }),
-      ...(requests === null ? {} : { rateLog: requests as unknown as JsonValue }),
+      rateLog: storedRateLog(requests),
       dueInMs: 0,
     });
     if (published === null) {
       throw new TidemarkError(
         'cell_held',
         `${name} was taken from this checkout meanwhile: nothing was published`,
-        {
-          hint: 'see `tidemark fleet status`; what you did is in the mirror here',
-        },
+        { hint: 'see `tidemark fleet status`; what you did is in the mirror here' },
       );
     }
     await registry.checkin(name);
@@ -263,10 +242,10 @@ export async function checkIn(
   }
 }
 
-/** Gives a cell back as it was when it was checked out. @throws TidemarkError `cell_held`, `usage` */
+/** Gives a cell back without the changes of the checkout. @throws TidemarkError `cell_held`, `usage` */
 export async function discardCheckout(
   name: string,
-  { registry, holder, isForced }: Pick<CheckoutOptions, 'registry'> & { holder: string; isForced: boolean },
+  { registry, holder, isForced }: Pick<CheckoutOptions, 'registry' | 'holder' | 'isForced'>,
 ): Promise<void> {
   if (!isForced) await requireOwn(registry, name, holder);
   await registry.checkin(name);
@@ -280,7 +259,7 @@ async function requireOwn(registry: Registry, name: string, holder: string): Pro
   });
 }
 
-/** The mirror has to verify, and to hold the run that the registry knows. */
+/** Checks that the mirror verifies, and has the run that the registry knows. */
 async function requireContinuation({ name, root }: Cell, path: string, clock: Clock): Promise<void> {
   const mirror = openMirror(path, { mode: 'read', command: 'verify', clock });
   try {
@@ -291,8 +270,7 @@ async function requireContinuation({ name, root }: Cell, path: string, clock: Cl
         hint: `run \`tidemark fleet checkin ${name} --discard\`, which drops what was done here`,
       });
     }
-    const seal = root === null ? undefined : mirror.findSeal(root);
-    if (root === null || seal?.status === 'run' || seal?.status === 'replaced') return;
+    if (root === null || hasRoot(mirror, root)) return;
     throw new TidemarkError(
       'mirror_corrupt',
       `${path} does not continue what the registry knows of ${name}: it lacks the run with the root hash ${root}`,

@@ -1,7 +1,7 @@
 /** The cells that a command or a request names. */
 import { TidemarkError } from '../core/errors.ts';
-import { suggest } from '../core/suggest.ts';
-import { count } from '../core/wording.ts';
+import { didYouMean } from '../core/suggest.ts';
+import { firstWords } from '../core/wording.ts';
 import { nameText } from '../report/value-text.ts';
 import type { CellOverview } from './registry/overview.ts';
 import type { Registry } from './registry/registry.ts';
@@ -10,7 +10,7 @@ import { cellsNotRead } from './serve/documents.ts';
 const CELLS_NAMED = 3;
 
 /**
- * The cells of these names, in which `*` stands for any text; all that are not retired if no name is given.
+ * The cells with these names, in which `*` stands for any text; without names, all cells that are not retired.
  * @throws TidemarkError `usage` for a name that no cell has
  */
 export async function chosenCells(
@@ -26,18 +26,13 @@ export async function chosenCells(
   const unused = patterns.find((pattern) => !all.some((name) => fits(name, pattern)));
   const missing = unused ?? names?.find((name) => cells.every((cell) => cell.name !== name));
   if (missing === undefined) return cells;
-  const near = suggest(
-    missing,
-    (await registry.overview()).map(({ name }) => name),
-  );
-  throw new TidemarkError(
-    'usage',
-    `there is no cell ${nameText(missing)}${near === undefined ? '' : `; did you mean ${near}?`}`,
-    { hint: '`tidemark fleet status` lists them' },
-  );
+  const known = (await registry.overview()).map(({ name }) => name);
+  throw new TidemarkError('usage', `there is no cell ${nameText(missing)}${didYouMean(missing, known)}`, {
+    hint: '`tidemark fleet status` lists them',
+  });
 }
 
-/** Their names; undefined if no name is given. @throws TidemarkError as `chosenCells` */
+/** The names of `chosenCells`; undefined if no name is given. @throws TidemarkError as `chosenCells` */
 export async function chosenNames(
   registry: Registry,
   given: readonly string[] | undefined,
@@ -46,10 +41,10 @@ export async function chosenNames(
 }
 
 /**
- * @param filter as the changes are asked for
- * @param cells those that the filter names
- * @throws TidemarkError `reference_unknown` for an organization that no such cell has; `never_read` where some were not read
- * completely, so that they may have it
+ * Checks the organizations of a filter of changes.
+ * @param cells the cells that the filter names
+ * @throws TidemarkError `reference_unknown` for an organization that none of the cells has; `never_read` if some of
+ * them were not read completely, so that they may have it
  */
 export async function requireOrganizations(
   registry: Registry,
@@ -59,8 +54,8 @@ export async function requireOrganizations(
   },
   cells: readonly CellOverview[],
 ): Promise<void> {
-  const { cells: names, organizations = [] } = filter;
-  const [missing] = await registry.unknownOrganizations({ cells: names, organizations });
+  const { organizations = [] } = filter;
+  const [missing] = await registry.unknownOrganizations({ cells: filter.cells, organizations });
   if (missing === undefined) return;
   const message = `no cell has records of organization ${nameText(missing)}`;
   const unread = cellsNotRead(cells);
@@ -68,16 +63,15 @@ export async function requireOrganizations(
     throw new TidemarkError('reference_unknown', message, {
       hint: '`tidemark fleet sql "SELECT cell, id, name FROM records WHERE kind = \'organizations\'"` lists them',
     });
-  const more = unread.length - CELLS_NAMED;
-  const which = unread.slice(0, CELLS_NAMED).map(({ name }) => name);
+  const names = unread.map(({ name }) => name);
   throw new TidemarkError(
     'never_read',
-    `${message} so far, and not all were read completely: ${which.join(', ')}${more > 0 ? ` and ${count(more)} more` : ''}`,
+    `${message} so far, and not all were read completely: ${firstWords(names, CELLS_NAMED)}`,
     { hint: '`tidemark fleet status --failing` says why' },
   );
 }
 
-/** True for a name that the pattern means: its parts between `*` come one after the other. */
+/** True if the name matches the pattern: it has the parts between `*` in this order. */
 function fits(name: string, pattern: string): boolean {
   const [first = '', ...rest] = pattern.split('*');
   const last = rest.pop() ?? '';

@@ -1,16 +1,16 @@
-/** A rate group under way on a worker: its cells one after the other, each published under the group's fence. */
+/** The work on a rate group: its cells one after the other, each published under the group's fence. */
 import { createHash } from 'node:crypto';
 import type { TargetConfig } from '../config/config.ts';
-import type { Clock } from '../core/clock.ts';
+import { type Clock, isoTime } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Secret } from '../core/secret.ts';
-import { duration, plural } from '../core/wording.ts';
+import { duration, firstWords } from '../core/wording.ts';
 import type { ActiveProblems } from '../daemon/problems.ts';
 import type { CellProcess, StartCellProcess } from './cell-process.ts';
 import type { CellOrder, CellResult } from './cell.ts';
-import { orderOf, publicationOf, rateLogState } from './orders.ts';
+import { orderOf, publicationOf, rateLogState, storedRateLog } from './orders.ts';
 import type { GroupQueue, TakenGroup } from './queue.ts';
 import type { Publication, PublishResult } from './registry/publish.ts';
 import type { Cell, HeldGroup } from './registry/held-group.ts';
@@ -23,17 +23,16 @@ export interface WorkerOptions {
   readonly registry: Registry;
   readonly queue: GroupQueue;
   readonly description: WorkerDescription;
-  /** Groups that it works on at a time. */
+  /** How many groups it works on at a time. */
   readonly slots: number;
-  /** Mirrors are kept in `cells/NAME` below it. */
+  /** Mirrors are stored in `cells/NAME` below it. */
   readonly storage: TargetConfig;
   readonly recipients: readonly string[];
   readonly identities: readonly Secret[];
-  /** Absolute path of the directory with the mirrors that this worker had last, for it alone. */
+  /** Absolute path of the worker's own directory for mirrors. */
   readonly cache: string;
   readonly limits: WorkerLimits;
   readonly startProcess: StartCellProcess;
-  /** Where the references to keys lead. */
   readonly readSecret: ReadSecret;
   readonly clock: Clock;
   readonly random: () => number;
@@ -42,27 +41,27 @@ export interface WorkerOptions {
 
 /** In milliseconds. */
 export interface WorkerLimits {
-  /** After so long without a word, another worker takes the group. */
+  /** After this time without a heartbeat, another worker takes the group. */
   readonly heartbeatMs: number;
   /** For the work on one cell. */
   readonly cellMs: number;
-  /** For work under way, once the worker is to stop; one that drains waits for it. */
+  /** For work under way when the worker is stopped; a worker that drains waits for it. */
   readonly graceMs: number;
-  /** How long a cell waits for the worker that alone has its newest mirror, before others continue without the lost runs. */
+  /** How long a cell waits for the only worker that has its newest mirror, before others continue without the lost runs. */
   readonly lostRunsMs: number;
-  /** Between two looks for what is due, if there is nothing to do. */
+  /** Between two queries for due groups, if there is nothing to do. */
   readonly pollMs: number;
 }
 
-/** Of the heartbeat: the rest is for clocks and a request that was just sent. */
+/** The lease ends after this share of the heartbeat: the rest is for differences of clocks, and a request that was just sent. */
 export const LEASE_SHARE = 5 / 6;
-/** How long the result of a cell waits for the registry; then whoever takes the cell next publishes it from its mirror. */
+/** How long the result of a cell waits for the registry; then the next worker publishes it from the mirror. */
 const PUBLISH_WITHIN_MS = 15 * 60_000;
-/** A reference to a key that was not read for so long is taken to be gone from the registry. */
+/** A reference that was not read for this long is taken to be no longer in the registry. */
 const SHARED_KEY_MS = 24 * 60 * 60_000;
-/** Cells that a line names at most. */
+/** Most cells that a log line names. */
 const CELLS_NAMED = 3;
-/** What to do about a lease that was lost while the worker lives. */
+/** For a lease that was lost while the worker is alive. */
 const LOST_HINT =
   'if it repeats, this machine is too busy to be heard of in time: give it fewer `fleet.slots` or more processors, or all workers a longer `fleet.heartbeat`';
 
@@ -70,14 +69,14 @@ const LOST_HINT =
 export interface Job {
   readonly taken: TakenGroup;
   readonly process: CellProcess;
-  /** The cell that is worked on. */
+  /** The cell under way. */
   cell: string | null;
-  /** Aborted when the group is this worker's no longer, or there is no more time. */
+  /** Aborted when this worker has lost the group, or the time is over. */
   readonly abort: AbortController;
   over: Promise<void>;
 }
 
-/** What a worker and its groups under way share. */
+/** What the worker provides for the work on groups. */
 interface Shared {
   readonly problems: ActiveProblems;
   /** By how much PostgreSQL's clock is ahead of this machine's. */
@@ -85,26 +84,27 @@ interface Shared {
   readonly isStopping: () => boolean;
   readonly registryAnswered: () => void;
   readonly registryFailed: (thrown: unknown) => void;
-  /** Before the registry is asked again. */
+  /** The pause before the next attempt to reach the registry. */
   readonly pauseMs: () => number;
-  /** Does not take the group again for a while. */
+  /** Keeps the worker from taking the group again for a while. */
   readonly leaveToOthers: (group: number) => void;
 }
 
+/** A key, with the references under which it was read. */
 interface ReadKey {
-  /** Of the problem that several references lead to it. */
+  /** Name of the problem that it has several references. */
   readonly about: string;
-  /** How many references the last log line about it counted; 1 before the first. */
-  said: number;
-  /** Under which references it was read, when by the monotonic clock, and for which cells. */
-  readonly read: Map<string, { readonly at: number; readonly cells: readonly string[] }>;
+  /** The number of references in the last log line; 1 before the first. */
+  logged: number;
+  /** By reference: when it was read, by the monotonic clock, and for which cells. */
+  readonly references: Map<string, { readonly at: number; readonly cells: readonly string[] }>;
 }
 
 export class GroupWork {
   readonly #options: WorkerOptions;
   readonly #shared: Shared;
   readonly #storage: StorageHealth;
-  /** Keys by a digest of each and the service's origin. */
+  /** By a digest of the key and the service's origin. */
   readonly #keys = new Map<string, ReadKey>();
 
   constructor(options: WorkerOptions, shared: Shared) {
@@ -124,17 +124,14 @@ export class GroupWork {
     const requests = (): JsonValue | undefined => this.#requestsOf(held, clock.monotonicMs() - takenAt);
     const [first] = held.cells;
     let secret: Secret | null = null;
-    // Until a process has brought the log of the key, and counted what holders that vanished may have sent, each cell's does both.
+    // The first report shows that the rate log was merged, with what holders that vanished may have sent; until then,
+    // each order has it.
     let isCounted = false;
     if (first !== undefined) {
       try {
         secret = readSecret(first.secret);
         this.#shared.problems.end(`key ${first.secret}`, 'the key can be read again');
-        this.#warnOfSharedKey(
-          first,
-          held.cells.map(({ name }) => name),
-          secret,
-        );
+        this.#warnOfSharedKey(held.cells, secret);
       } catch (error) {
         await this.#leave(group, `key ${first.secret}`, asTidemarkError(error));
       }
@@ -154,13 +151,11 @@ export class GroupWork {
           signal: job.abort.signal,
         });
         if (result.status === 'waits') {
-          const until = `${new Date(this.#now() + result.ms).toISOString().slice(0, 19)}Z`;
           const message =
             result.why ??
-            `the worker before ended without a word: what it may have sent counts against the limits of the key, which leave nothing until ${until}`;
-          const rateLog = (result.requests ?? undefined) as unknown as JsonValue | undefined;
+            `the worker before ended without a word: what it may have sent counts against the limits of the key, which leave nothing until ${timeText(this.#now() + result.ms)}`;
           await registry.postpone(group, held.fence, result.ms, {
-            rateLog,
+            rateLog: storedRateLog(result.requests),
             error: { code: result.why === null ? 'interrupted' : 'throttled', message },
           });
           isReleased = true;
@@ -177,13 +172,9 @@ export class GroupWork {
           const about = result.isOfStorage === true ? 'storage' : `cell ${cell.name}`;
           const { code, message } = result.error;
           const lostAt = takenAtMs - (cell.overdueMs ?? 0) + this.#options.limits.lostRunsMs;
-          const until = `; from ${new Date(lostAt).toISOString().slice(0, 19)}Z on, any does without the lost runs`;
-          await this.#leave(
-            group,
-            about,
-            { code, message: code === 'mirror_missing' ? `${message}${until}` : message },
-            cell.id,
-          );
+          const until =
+            code === 'mirror_missing' ? `; from ${timeText(lostAt)} on, any does without the lost runs` : '';
+          await this.#leave(group, about, { code, message: `${message}${until}` }, cell.id);
           continue;
         }
         if (result.status === 'worked') isCounted = true;
@@ -206,76 +197,76 @@ export class GroupWork {
     if (!isReleased) await registry.releaseGroup(group, held.fence, { rateLog, countsVanished: isCounted });
   }
 
-  /** The registry knows references only: with two of them, one key is two rate groups, and each may use the limits in full. */
-  #warnOfSharedKey({ address, secret: reference }: Cell, cells: readonly string[], secret: Secret): void {
+  /** Two references to one key are two rate groups, and each of them would use the limits of the key in full. */
+  #warnOfSharedKey(cells: readonly Cell[], secret: Secret): void {
+    const [first] = cells;
+    if (first === undefined) return;
     const { problems } = this.#shared;
-    const { origin } = new URL(address);
+    const { origin } = new URL(first.address);
     const digest = createHash('sha256').update(`${origin} ${secret.reveal()}`).digest('base64');
     const now = this.#options.clock.monotonicMs();
-    const key: ReadKey = this.#keys.get(digest) ?? { about: `keys ${reference}`, said: 1, read: new Map() };
+    const about = `keys ${first.secret}`;
+    const key: ReadKey = this.#keys.get(digest) ?? { about, logged: 1, references: new Map() };
     this.#keys.set(digest, key);
-    key.read.set(reference, { at: now, cells });
-    for (const [each, { at }] of key.read) if (now - at > SHARED_KEY_MS) key.read.delete(each);
-    const count = key.read.size;
+    key.references.set(first.secret, { at: now, cells: cells.map(({ name }) => name) });
+    for (const [each, { at }] of key.references) if (now - at > SHARED_KEY_MS) key.references.delete(each);
+    const count = key.references.size;
     if (count === 1) {
-      key.said = 1;
-      problems.end(key.about, `only ${reference} is used for its key now`);
+      key.logged = 1;
+      problems.end(key.about, `only ${first.secret} is used for its key now`);
       return;
     }
-    const all = [...key.read.values()].flatMap((each) => each.cells);
-    const more = all.length - CELLS_NAMED;
-    const names = `${all.slice(0, CELLS_NAMED).join(', ')}${more > 0 ? ` and ${plural(more, 'more cell')}` : ''}`;
-    const message = `${[...key.read.keys()].slice(0, 2).join(' and ')}${count > 2 ? ` and ${count - 2} more` : ''} are the same key of ${origin}, for ${names}: they are ${count} rate groups, whose requests add up beyond its limits`;
+    const named = [...key.references.values()].flatMap((each) => each.cells);
+    const message = `${[...key.references.keys()].slice(0, 2).join(' and ')}${count > 2 ? ` and ${count - 2} more` : ''} are the same key of ${origin}, for ${firstWords(named, CELLS_NAMED, 'cell')}: they are ${count} rate groups, whose requests add up beyond its limits`;
     const hint = 'give all cells of one key the same `secret`';
-    // References come one by one, as their cells are due: a line for each would be many.
-    if (count >= 2 * key.said) {
+    // References appear one by one, as their cells become due: logged again only when their number has doubled.
+    if (count >= 2 * key.logged) {
       problems.clear(key.about);
-      key.said = count;
+      key.logged = count;
     }
     problems.begin(key.about, new TidemarkError('config_invalid', message, { hint }), 'warn');
   }
 
   /**
-   * The requests of a group, for its next holder; undefined if none are known. For work that ended without a report: a
-   * process that was killed makes none.
+   * The rate log of a group for its next holder, if the work ended without a report, as when a process is killed;
+   * undefined if it is not known.
    */
   #requestsOf(held: HeldGroup, heldMs: number): JsonValue | undefined {
     const { clock, cache } = this.#options;
     const registryClock = { ...clock, now: () => this.#now() };
     const before = rateLogState(held.rateLog, held.rateLogAgeMs + heldMs);
     try {
-      return cachedRequests(cache, held.group, before, registryClock);
+      return storedRateLog(cachedRequests(cache, held.group, before, registryClock));
     } catch (error) {
       this.#shared.problems.begin(`requests ${held.group}`, asTidemarkError(error), 'warn');
       return undefined;
     }
   }
 
-  /** PostgreSQL's, epoch milliseconds. */
+  /** PostgreSQL's time, epoch milliseconds. */
   #now(): number {
     return this.#options.clock.now() + this.#shared.clockAheadMs();
   }
 
-  /** Leaves a group to other workers for a while, because of one of its cells or all; logged once, and not counted as a failure. */
+  /** Leaves a group to other workers for a while, because of one of its cells or all. Logged once; does not count as a failure. */
   async #leave(
     group: number,
     about: string,
     error: { readonly code: TidemarkError['code']; readonly message: string },
     cell?: number,
   ): Promise<void> {
-    const { registry } = this.#options;
     this.#shared.leaveToOthers(group);
-    const told = new TidemarkError(error.code, `${error.message}: left to other workers`);
-    this.#shared.problems.begin(about, told, 'warn');
-    await registry.noteUnworked(group, error, cell);
+    const problem = new TidemarkError(error.code, `${error.message}: left to other workers`);
+    this.#shared.problems.begin(about, problem, 'warn');
+    await this.#options.registry.noteUnworked(group, error, cell);
   }
 
-  #orderOf(held: HeldGroup, cell: Cell, secret: Secret, bringsLimitsAfterMs: number | null): CellOrder {
+  #orderOf(held: HeldGroup, cell: Cell, secret: Secret, heldMs: number | null): CellOrder {
     const { cache, storage, recipients, identities, limits } = this.#options;
     const now = this.#now();
     const away = this.#storage.away();
     return orderOf(held, cell, {
-      bringsLimitsAfterMs,
+      heldMs,
       secret,
       cache,
       storage,
@@ -289,7 +280,7 @@ export class GroupWork {
     });
   }
 
-  /** Null where the group is another worker's now: nothing of it was published. */
+  /** Null if another worker has the group now: nothing was published. */
   async #publish(publication: Publication, { abort: { signal } }: Job): Promise<PublishResult | null> {
     const { registry, clock } = this.#options;
     const until = clock.monotonicMs() + PUBLISH_WITHIN_MS;
@@ -303,14 +294,14 @@ export class GroupWork {
         if (!error.isRetryable || clock.monotonicMs() > until) throw error;
         this.#shared.registryFailed(error);
       }
-      // The sleep fails only when the signal ends it, which is looked at next.
-      await this.#options.clock.sleep(this.#shared.pauseMs(), signal).catch(() => undefined);
+      // Fails only if the signal is aborted, which is checked next.
+      await clock.sleep(this.#shared.pauseMs(), signal).catch(() => undefined);
       if (signal.aborted) return null;
     }
   }
 
   #reportCut({ name }: Cell, { abort: { signal } }: Job, message: string): void {
-    // The worker has said so of all cells that did not end before it has to leave.
+    // A worker that stops has logged it for all its cells.
     if (this.#shared.isStopping()) return;
     const why = signal.aborted ? asTidemarkError(signal.reason).message : message;
     this.#options.log.warn({ cell: name, hint: LOST_HINT }, `${name} was cut short: ${why}`);
@@ -352,6 +343,11 @@ export class GroupWork {
 
 function waitsText(cell: string, ms: number, why: string): string {
   return `${cell} waits ${duration(ms)}: ${why}`;
+}
+
+/** An instant in UTC, to the second. */
+function timeText(epochMs: number): string {
+  return `${isoTime(epochMs).slice(0, 19)}Z`;
 }
 
 /** What was done on a cell: a sync, and the baseline that was asked for. */

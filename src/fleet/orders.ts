@@ -1,52 +1,38 @@
-/** Between the registry and the process for cells: what the registry says as an order, and a result as what is published. */
+/** Translates between the registry and the process for cells: a cell's row into an order, and a result into a publication. */
 import { join } from 'node:path';
 import type { TargetConfig, RetentionPolicy } from '../config/config.ts';
 import type { ErrorMessage } from '../core/child-process.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { Secret } from '../core/secret.ts';
 import type { RateLogState } from '../mirror/rate-log.ts';
-import type { CellOrder, CellReport, CellResult, CellStorage, KnownMirror } from './cell.ts';
+import type { CellConfig, CellOrder, CellReport, CellResult, CellStorage, KnownMirror } from './cell.ts';
 import type { Publication } from './registry/publish.ts';
 import type { Cell, HeldGroup } from './registry/held-group.ts';
-import { cellConfigOf } from './secret-reference.ts';
 import { cachedFiles } from './worker-cache.ts';
 
-/** Backups of a cell that stay in storage. */
+/** Which backups of a cell are kept in storage. */
 const RETENTION: RetentionPolicy = { last: 3, daily: 7, weekly: 4, monthly: 12 };
 const AGAIN_AFTER_FAILURE_MS = 60_000;
-/** What was sent before that counts for no limit. */
+/** The longest window of a rate limit: older requests do not count. */
 const LONGEST_WINDOW_MS = 3_600_000;
 
-interface OrderFacts {
-  /** For cells that bring the limits of the key: how long ago the group was taken. Null for others. */
-  readonly bringsLimitsAfterMs: number | null;
+interface OrderFacts extends Pick<CellOrder, 'storage' | 'storageAway' | 'recipients' | 'clockAheadMs'> {
+  /** How long ago the group was taken, for an order that has the rate log of the group; null for others. */
+  readonly heldMs: number | null;
   readonly secret: Secret;
   readonly cache: string;
-  readonly storage: TargetConfig;
-  readonly storageAway: CellOrder['storageAway'];
-  readonly recipients: readonly string[];
   readonly identities: readonly Secret[];
-  /** Of PostgreSQL, epoch milliseconds, and by how much it is ahead of this machine's. */
+  /** PostgreSQL's time, epoch milliseconds. */
   readonly now: number;
-  readonly clockAheadMs: number;
-  /** How long a holder may send requests after it was last heard of. */
+  /** How long a holder may send requests after its last heartbeat. */
   readonly leaseMs: number;
   readonly lostRunsMs: number;
 }
 
-/** What is to be done on one cell of a group. */
+/** The order for the work on one cell of a group. */
 export function orderOf(held: HeldGroup, cell: Cell, facts: OrderFacts): CellOrder {
-  const {
-    bringsLimitsAfterMs: heldMs,
-    secret,
-    cache,
-    storage,
-    recipients,
-    identities,
-    now,
-    clockAheadMs,
-    leaseMs,
-  } = facts;
+  const { heldMs, secret, cache, storage, storageAway, recipients, identities, now, clockAheadMs, leaseMs } =
+    facts;
   const { abandonedMs, uncountedMs } = held;
   const uncountedUntil = Math.min(now, now - (heldMs ?? 0) - (abandonedMs ?? 0) + leaseMs);
   return {
@@ -64,7 +50,7 @@ export function orderOf(held: HeldGroup, cell: Cell, facts: OrderFacts): CellOrd
     mayLoseRuns: (cell.overdueMs ?? 0) > facts.lostRunsMs,
     fence: held.fence,
     storage: cellStorage(storage, cell.name),
-    storageAway: facts.storageAway,
+    storageAway,
     recipients,
     identities: identities.map((each) => each.reveal()),
     clockAheadMs,
@@ -73,19 +59,25 @@ export function orderOf(held: HeldGroup, cell: Cell, facts: OrderFacts): CellOrd
   };
 }
 
-interface PublicationFacts {
-  readonly worker: string;
-  /** Gives the group back with it. */
-  readonly releases: boolean;
-  /** What holders that vanished may have sent was counted before. */
-  readonly countsVanished: boolean;
-  /** PostgreSQL's, epoch milliseconds. */
+/** The configuration of a cell, without its key. */
+export function cellConfigOf({ address, profile, organizations, schedule, document }: Cell): CellConfig {
+  const { source = {}, schedules = {}, retention, drift } = document;
+  return {
+    source: { ...source, baseUrl: address, profile, organizations: organizations ?? 'all' },
+    schedules: { ...schedules, sync: { ...(schedules['sync'] as object | undefined), cron: schedule } },
+    retention,
+    drift,
+  };
+}
+
+interface PublicationFacts extends Required<Pick<Publication, 'worker' | 'releases' | 'countsVanished'>> {
+  /** PostgreSQL's time, epoch milliseconds. */
   readonly now: number;
-  /** What is known of the requests of a process that made no report. */
+  /** The rate log if the process made no report; undefined if it is not known. */
   readonly requests: () => JsonValue | undefined;
 }
 
-/** What the registry learns of a cell that was worked on, or could not be. */
+/** What is published about a cell that was worked on, or could not be. */
 export function publicationOf(
   held: HeldGroup,
   cell: Cell,
@@ -105,10 +97,9 @@ export function publicationOf(
   };
   if (result.status !== 'worked') {
     const { code, message } = result.error;
-    const rateLog = requests();
     return {
       ...base,
-      ...(rateLog === undefined ? {} : { rateLog }),
+      rateLog: requests(),
       runs: [],
       error: { code, message },
       mirror: null,
@@ -125,7 +116,7 @@ export function publicationOf(
     ...base,
     ...contentsOf(cell, report),
     baselineDone: baselineDone(cell, report),
-    ...(report.requests === null ? {} : { rateLog: report.requests as unknown as JsonValue }),
+    rateLog: storedRateLog(report.requests),
     dueInMs:
       report.waits?.ms ??
       (report.dueAt === null ? Number.MAX_SAFE_INTEGER : Math.max(0, Date.parse(report.dueAt) - now)),
@@ -133,8 +124,8 @@ export function publicationOf(
 }
 
 /**
- * It counts once the mirror with it is in storage: another worker continues from there. Null while that is open. It is given up where it
- * cannot be set, and where no storing would help: the mirror does not verify.
+ * Whether a pending baseline is done: once the mirror with it is in storage, from which another worker continues. It is
+ * given up if it cannot be set, or if the mirror does not verify, so that it will never be stored.
  * @internal
  */
 export function baselineDone(
@@ -146,12 +137,12 @@ export function baselineDone(
   return error === null && storage.stored === null ? null : { error };
 }
 
-/** Why a mirror is not stored though it was synced: it does not verify. Null where that is not so. */
+/** The error of storing a mirror that does not verify; null for other errors. */
 function unsound({ error }: CellStorage): ErrorMessage | null {
   return error?.code === 'mirror_corrupt' ? error : null;
 }
 
-/** What the registry says of a cell's mirror; null for one that has none. */
+/** What the registry knows of a cell's mirror; null if there is none. */
 export function knownMirror(cell: Cell): KnownMirror | null {
   const { lastRun, root, projectedRun, storedKey, storedRun } = cell;
   if (lastRun === null) return null;
@@ -171,9 +162,14 @@ export function cellStorage(storage: TargetConfig, cell: string): TargetConfig {
       };
 }
 
-/** A rate log as the registry has it, with its ages as of now. */
+/** A rate log in the form of the registry. */
+export function storedRateLog(state: RateLogState | null): JsonValue | undefined {
+  return (state ?? undefined) as unknown as JsonValue | undefined;
+}
+
+/** A rate log from the registry, with its ages as of now. */
 export function rateLogState(stored: JsonValue, ageMs: number): RateLogState | null {
-  // Written by a worker alone, by `exportRateLog`.
+  // Only workers write it, with `storedRateLog`.
   const state = stored as unknown as RateLogState | null;
   if (state === null) return null;
   return {
@@ -184,10 +180,10 @@ export function rateLogState(stored: JsonValue, ageMs: number): RateLogState | n
   };
 }
 
-/** What was found before says nothing of a mirror as it is now. */
+/** The findings of a mirror that could not be compared: earlier ones no longer count. */
 const FINDINGS_UNKNOWN = { total: null, listed: [] };
 
-/** The part of a publication that a report gives. */
+/** The part of a publication that comes from a report. */
 export function contentsOf(
   cell: Pick<Cell, 'lastRun'>,
   report: CellReport,
@@ -195,10 +191,9 @@ export function contentsOf(
   Publication,
   'runs' | 'error' | 'mirror' | 'baseline' | 'stored' | 'findings' | 'records' | 'changes'
 > {
-  const { runs, error, isRefusal, root, schemaVersion, recordCount, storage, findings, projection, changes } =
-    report;
+  const { runs, error, isRefusal, root, schemaVersion, recordCount, storage, findings, projection } = report;
+  const { changes, waits } = report;
   const newest = runs.at(-1)?.run ?? cell.lastRun;
-  const { waits } = report;
   const unstorable = unsound(storage);
   const limit: ErrorMessage | null =
     waits === undefined ? null : { code: 'throttled', message: waits.why, hint: null, isRetryable: true };

@@ -1,7 +1,7 @@
 /**
- * The queue of rate groups that are due, in PostgreSQL: the one door to pg-boss. A group is queued or under way at most once
- * (policy `exclusive`, the group as `singletonKey`). Who took it says regularly that it still works on it; a job of which
- * nothing is heard is failed by whichever worker notices, and the group is queued again, since its cells are still due.
+ * The queue of rate groups that are due, in PostgreSQL: the one door to pg-boss. A group is queued or under way at most
+ * once (policy `exclusive`, the group as `singletonKey`). The worker that took it sends heartbeats. If they stop, any
+ * worker that notices it fails the job, and the group is queued again, since its cells are still due.
  */
 import { PgBoss } from 'pg-boss';
 import { asTidemarkError } from '../core/errors.ts';
@@ -14,7 +14,7 @@ import type { DueGroup, Registry } from './registry/registry.ts';
 interface QueueOptions {
   readonly registry: Pick<Registry, 'openQueue'>;
   readonly database: Secret;
-  /** After so long without a word of its worker a job is over; at least 10 s. */
+  /** A job without a heartbeat for this long has failed; at least 10 s. */
   readonly heartbeatSeconds: number;
   readonly log: Logger;
 }
@@ -28,13 +28,13 @@ export interface TakenGroup {
 }
 
 const QUEUE = 'groups';
-/** Of the schema that this pg-boss makes and upgrades to, and the oldest whose programs can work with it. @internal */
+/** The schema version of this pg-boss, and the oldest version whose programs can work with it. @internal */
 export const BOSS_SCHEMA = { version: 46, compatibleFrom: 46 } as const;
-/** Ended jobs say nothing that the registry does not. */
+/** How long ended jobs are kept: they have nothing that the registry lacks. */
 const KEPT_SECONDS = 600;
 const SELDOM_SECONDS = 3600;
 const MINUTE_MS = 60_000;
-/** Beyond any time limit: the heartbeat says whether a job lives. */
+/** Longer than any time limit of the work: only the heartbeat decides whether a job is alive. */
 const EXPIRES_SECONDS = 23 * 3600;
 
 export class GroupQueue {
@@ -47,8 +47,8 @@ export class GroupQueue {
   }
 
   /**
-   * Connects, and makes or upgrades the queue where that is needed.
-   * @throws TidemarkError as `Registry.open`; `registry_newer` where a newer program changed it
+   * Connects, and creates or upgrades the queue if needed.
+   * @throws TidemarkError as `Registry.open`; `registry_newer` if a newer program changed it
    */
   static async open(options: QueueOptions): Promise<GroupQueue> {
     const { version, compatibleFrom } = BOSS_SCHEMA;
@@ -65,7 +65,8 @@ export class GroupQueue {
       max: 2,
       schedule: false,
       registerInstance: false,
-      // By `lookAfter`: its own passes are a dozen statements of every worker, as often as the heartbeat needs them.
+      // `lookAfter` does it: pg-boss itself would run a dozen statements in every worker, as often as the heartbeat
+      // requires.
       supervise: false,
       monitorIntervalSeconds: lookSeconds,
       maintenanceIntervalSeconds: KEPT_SECONDS,
@@ -74,7 +75,7 @@ export class GroupQueue {
       bamIntervalSeconds: SELDOM_SECONDS,
       openTelemetry: { enabled: false },
     });
-    // Of its own upkeep, which it repeats; what a call needs fails with the call.
+    // Errors of its own maintenance, which it repeats; errors of a call are thrown by the call.
     boss.on('error', (error) =>
       log.debug({ code: asTidemarkError(asRegistryError(error, place)).code }, 'upkeep of the queue failed'),
     );
@@ -94,8 +95,8 @@ export class GroupQueue {
   }
 
   /**
-   * Queues groups; those that are queued or under way already stay as they are. The group that has been due longest goes first,
-   * whenever it was queued: one whose worker died is queued again, and must not wait behind all the others once more.
+   * Queues groups that are not queued or under way already. The group that has been due longest comes first, whenever
+   * it was queued: a group whose worker died must not wait behind all others again.
    */
   async add(groups: readonly DueGroup[]): Promise<void> {
     if (groups.length === 0) return;
@@ -108,7 +109,7 @@ export class GroupQueue {
     await this.#ask(() => this.#boss.insert(QUEUE, jobs));
   }
 
-  /** Takes at most that many groups, the ones that have been due longest first, and none of `except`. */
+  /** Takes at most `most` groups that are not in `except`, those that have been due longest first. */
   async take(most: number, except: readonly number[]): Promise<readonly TakenGroup[]> {
     const jobs = await this.#ask(() =>
       this.#boss.fetch<{ group: number }>(QUEUE, {
@@ -119,7 +120,7 @@ export class GroupQueue {
     return jobs.map(({ id, retryCount, data }) => ({ id, retryCount, group: data.group }));
   }
 
-  /** Says that this worker still works on these. Returns those that are still its own. */
+  /** Sends a heartbeat for these groups. Returns those that this worker still has. */
   async touch(taken: readonly TakenGroup[]): Promise<readonly TakenGroup[]> {
     if (taken.length === 0) return [];
     const all = await this.#touch(taken);
@@ -130,20 +131,20 @@ export class GroupQueue {
     return own.flat();
   }
 
-  /** How many of these are still its own. */
+  /** Returns how many of these this worker still has. */
   async #touch(taken: readonly TakenGroup[]): Promise<number> {
     const answer = await this.#ask(() => this.#boss.touch(QUEUE, attemptsOf(taken)));
-    // Documented (`affected`), and left out of its types.
+    // `affected` is documented, but missing in the types.
     return (answer as { readonly affected: number }).affected;
   }
 
-  /** Gives groups back. Nothing for those that are its own no longer. */
+  /** Gives groups back, except those that this worker no longer has. */
   async end(taken: readonly TakenGroup[]): Promise<void> {
     if (taken.length === 0) return;
     await this.#ask(() => this.#boss.complete(QUEUE, attemptsOf(taken)));
   }
 
-  /** Ends jobs of which nothing is heard, whoever had them, and removes old ones. */
+  /** Fails the jobs of all workers that lack a heartbeat, and removes old jobs. */
   async lookAfter(): Promise<void> {
     await this.#ask(() => this.#boss.supervise(QUEUE));
   }

@@ -1,34 +1,45 @@
-/** What the registry says of a cell, as a worker needs it: its configuration, and the key that its reference leads to. */
+/**
+ * References to the keys of cells, `env:NAME` and `file:/path`: how a worker reads the key, and a configuration file
+ * refers to it.
+ */
 import { readFileSync, realpathSync } from 'node:fs';
 import { sep } from 'node:path';
 import { TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import { Secret } from '../core/secret.ts';
-import type { CellConfig } from './cell.ts';
-import type { Cell } from './registry/held-group.ts';
 
-/** @throws TidemarkError `config_invalid` where this machine has no such key */
+/** @throws TidemarkError `config_invalid` if this machine has no such key */
 export type ReadSecret = (reference: string) => Secret;
 
-/** The client of S3 finds its credentials in these. */
+/** Variables with the credentials of the S3 client. */
 const OF_STORAGE = /^AWS_/;
 
 interface SecretPlaces {
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Names of variables with secrets of this worker. */
+  /** Names of the variables with secrets of this worker. */
   readonly own: readonly string[];
   /** Absolute path of the only directory whose files may be keys. */
   readonly keyDirectory: string;
 }
 
+function splitReference(reference: string): readonly [form: string, place: string] {
+  const [form = '', ...rest] = reference.split(':');
+  return [form, rest.join(':')];
+}
+
+/** The options of a configuration file that refer to the same key. */
+export function keyOptions(reference: string): { apiKey: string } | { apiKeyFile: string } {
+  const [form, place] = splitReference(reference);
+  return form === 'file' ? { apiKeyFile: place } : { apiKey: `\${${place}}` };
+}
+
 /**
- * Keys by `env:NAME` and `file:/path`, on this machine. A variable with a secret of the worker's own, and a file outside of
- * the directory for keys, is not a cell's key: who may change the registry could have it sent to any address.
+ * Reads keys from variables and files of this machine. Refuses variables with the worker's own secrets, and files
+ * outside of the directory for keys: whoever can change the registry could have them sent to any address.
  */
 export function secretReader(places: SecretPlaces): ReadSecret {
   return (reference) => {
-    const [form = '', ...rest] = reference.split(':');
-    const place = rest.join(':');
+    const [form, place] = splitReference(reference);
     if (form === 'env') return variableSecret(place, places);
     if (form === 'file') return fileSecret(place, places.keyDirectory);
     throw new TidemarkError('config_invalid', `${reference} refers to no key`, {
@@ -50,7 +61,7 @@ function variableSecret(name: string, { env, own }: SecretPlaces): Secret {
   });
 }
 
-/** Links are followed first: one in the directory must not lead out of it. */
+/** Links are followed first: a link in the directory must not point outside of it. */
 function fileSecret(path: string, keyDirectory: string): Secret {
   let text: string;
   try {
@@ -66,15 +77,4 @@ function fileSecret(path: string, keyDirectory: string): Secret {
   }
   if (text !== '') return new Secret(text);
   throw new TidemarkError('config_invalid', `the file ${path} holds no key`);
-}
-
-/** The configuration of a cell, without its key. */
-export function cellConfigOf({ address, profile, organizations, schedule, document }: Cell): CellConfig {
-  const { source = {}, schedules = {}, retention, drift } = document;
-  return {
-    source: { ...source, baseUrl: address, profile, organizations: organizations ?? 'all' },
-    schedules: { ...schedules, sync: { ...(schedules['sync'] as object | undefined), cron: schedule } },
-    retention,
-    drift,
-  };
 }

@@ -1,14 +1,14 @@
-/** What a worker knows of the storage: whether it answers, and which mirrors it has not got from this worker yet. */
+/** What a worker knows about the storage: whether it answers, and which mirrors it lacks. */
 import type { ErrorMessage } from '../core/child-process.ts';
 import type { Clock } from '../core/clock.ts';
 import { type ErrorCode, TidemarkError } from '../core/errors.ts';
 import { CELL_MIRROR_HINT } from '../core/hints.ts';
 import type { Logger } from '../core/logger.ts';
-import { plural } from '../core/wording.ts';
+import { firstWords } from '../core/wording.ts';
 import type { ActiveProblems } from '../daemon/problems.ts';
 import type { CellStorage } from './cell.ts';
 
-/** A storage that did not answer is asked again after this time: asking may take as long (`STORAGE_ANSWERS_MS`), for each cell. */
+/** The pause after a storage did not answer: otherwise each cell would wait for `STORAGE_ANSWERS_MS`. */
 const AGAIN_MS = 30_000;
 const NO_ANSWER: readonly ErrorCode[] = ['timeout', 'unreachable'];
 const CELLS_NAMED = 10;
@@ -17,7 +17,7 @@ export class StorageHealth {
   readonly #clock: Clock;
   readonly #problems: ActiveProblems;
   readonly #log: Pick<Logger, 'info'>;
-  /** Until when, by the monotonic clock, no cell asks it. */
+  /** Set if it did not answer: until when, by the monotonic clock, no cell sends requests to it. */
   #away: { readonly until: number; readonly error: ErrorMessage } | null = null;
   /** Cells whose newest mirror could not be stored. */
   readonly #behind = new Set<string>();
@@ -28,7 +28,7 @@ export class StorageHealth {
     this.#log = log;
   }
 
-  /** Why the next cell is not to ask it, and for how long, in milliseconds; null where it is. */
+  /** Set while no cell is to send requests to it: why, and for how many milliseconds. */
   away(): { readonly error: ErrorMessage; readonly forMs: number } | null {
     if (this.#away === null) return null;
     const { until, error } = this.#away;
@@ -37,23 +37,23 @@ export class StorageHealth {
   }
 
   /**
-   * A cell met that error of the storage.
-   * @param wasAway true where the cell was not to ask, and so repeats what was known: that does not prolong the pause
+   * Records an error of the storage.
+   * @param wasAway true if the cell sent no request and only repeats the known error, which does not prolong the pause
    */
   failed(error: ErrorMessage, wasAway: boolean): void {
     if (NO_ANSWER.includes(error.code) && !wasAway)
       this.#away = { until: this.#clock.monotonicMs() + AGAIN_MS, error };
   }
 
-  /** What came of storing the mirror of a cell. */
+  /** Records the result of storing the mirror of a cell. */
   noteStored(cell: string, { stored, error }: CellStorage, wasAway: boolean): void {
     if (error !== null) {
       this.failed(error, wasAway);
       const isOfMirror = error.code === 'mirror_corrupt';
       if (!isOfMirror) this.#behind.add(cell);
       const hint = isOfMirror ? { hint: CELL_MIRROR_HINT } : {};
-      // Apart from `storage`: that cells without a cached mirror were left to others does not say it. What is wrong with one mirror
-      // is over with that one.
+      // Not the problem `storage`, which is about cells that were left to other workers. A damaged mirror is a problem
+      // of its own, which ends when that mirror is stored.
       const about = isOfMirror ? `backup_behind ${cell}` : 'backup_behind';
       this.#problems.begin(
         about,
@@ -76,9 +76,7 @@ export class StorageHealth {
   }
 
   #others(): string {
-    const names = [...this.#behind].toSorted();
-    const more = names.length - CELLS_NAMED;
-    const listed = `${names.slice(0, CELLS_NAMED).join(', ')}${more > 0 ? ` and ${plural(more, 'more cell')}` : ''}`;
-    return `those of ${listed} follow with the next run of each`;
+    const cells = firstWords([...this.#behind].toSorted(), CELLS_NAMED, 'cell');
+    return `those of ${cells} follow with the next run of each`;
   }
 }

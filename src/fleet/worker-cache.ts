@@ -1,24 +1,21 @@
-/** The directory with what a worker had last, for it alone: for each group the mirrors of its cells and the log of its requests. */
+/** The cache directory of a worker: for each group, the mirrors of its cells and the log of its requests. */
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Clock } from '../core/clock.ts';
-import type { JsonValue } from '../core/json.ts';
 import { exportRateLog, mergeRateLog, type RateLogState } from '../mirror/rate-log.ts';
 import { removeCached } from './cell-mirror.ts';
+import type { CellOrder } from './cell.ts';
 import type { CellPlace } from './registry/registry.ts';
 
 /** The end of the name of a cell's mirror. */
 const MIRROR_END = '.db';
 
-interface CachedFiles {
-  readonly mirror: string;
-  readonly configFile: string;
-  /** Beside it is the log of the group's requests. */
-  readonly rateLog: string;
-}
-
-/** Where the files of a cell are. */
-export function cachedFiles(cache: string, group: number, cell: string): CachedFiles {
+/** The paths of the files of a cell; see `CellOrder`. */
+export function cachedFiles(
+  cache: string,
+  group: number,
+  cell: string,
+): Pick<CellOrder, 'mirror' | 'configFile' | 'rateLog'> {
   const directory = join(cache, String(group));
   const file = encodeURIComponent(cell);
   return {
@@ -29,25 +26,25 @@ export function cachedFiles(cache: string, group: number, cell: string): CachedF
 }
 
 /**
- * The requests of a group, as the processes that worked on it wrote them down; undefined if none did.
- * @param before what the holder before left, with ages as of now
+ * The requests of a group that its processes recorded; null if there are none.
+ * @param before the rate log that the previous holder left, with ages as of now
  */
 export function cachedRequests(
   cache: string,
   group: number,
   before: RateLogState | null,
   clock: Clock,
-): JsonValue | undefined {
-  if (!existsSync(join(cache, String(group)))) return undefined;
+): RateLogState | null {
+  if (!existsSync(join(cache, String(group)))) return null;
   const { rateLog } = cachedFiles(cache, group, '');
   if (before !== null) mergeRateLog(rateLog, before, clock);
-  return (exportRateLog(rateLog, clock) ?? undefined) as unknown as JsonValue | undefined;
+  return exportRateLog(rateLog, clock);
 }
 
 /**
- * Removes mirrors of cells that were retired, or have another key, unless they may be the only ones.
- * @param placesOf what the registry says of cells of these names
- * @param isAtWork whether a group is worked on now
+ * Removes mirrors of cells that were retired or have another key, if storage has them.
+ * @param placesOf as `Registry.placesOf`
+ * @param isAtWork whether this worker is working on a group
  * @returns the names of the cells
  */
 export async function cleanCache(

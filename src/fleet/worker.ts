@@ -1,9 +1,9 @@
 /**
- * A worker of a fleet: takes rate groups that are due, works on their cells one after the other, and publishes what came of
- * it under the group's fence. Any number of workers share a registry; each also queues what is due, and each notices where
- * another one is heard of no more.
+ * A worker of a fleet: takes rate groups that are due, works on their cells one after the other, and publishes the
+ * results under the group's fence. Any number of workers share a registry. Each of them queues what is due, and notices
+ * if another one vanishes.
  */
-import { once } from 'node:events';
+import { aborted } from '../core/aborted.ts';
 import { settlesWithin } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { duration, plural } from '../core/wording.ts';
@@ -21,45 +21,46 @@ export const DEFAULT_LIMITS: WorkerLimits = {
   pollMs: 2_000,
 };
 
-/** Of the heartbeat: a worker is heard of three times as often. */
+/** A worker sends three heartbeats in `heartbeatMs`. */
 const BEAT_SHARE = 1 / 3;
 /** How often old entries of the queue are removed. */
 const UPKEEP_MS = 300_000;
 /** Groups queued at a time: more than all workers together work on. */
 const QUEUED_AT_ONCE = 100;
-/** Between two attempts to reach the registry: at least and at most. */
+/** The pause between two attempts to reach the registry: at least and at most. */
 const RETRY_MS = [1_000, 5_000] as const;
 const CELLS_PER_PROCESS = 200;
 /** A clock that is off by more is reported. */
 const CLOCK_OFF_MS = 60_000;
-/** Groups that ended are given back together, while the queue has more than this worker can take: this many, or after `pollMs`. */
+/** While the queue has more groups than this worker can take, groups are given back together: this many, or after `pollMs`. */
 const ENDED_AT_ONCE = 10;
-/** How often cached mirrors are looked at that nobody needs. */
+/** How often mirrors that are no longer needed are removed from the cache. */
 const CLEANED_EVERY_MS = 3_600_000;
+
 export class Worker {
-  /** Settles when it has left, with what ended it where that was an error. */
+  /** Resolves when the worker has stopped. */
   readonly done: Promise<void>;
   readonly #options: WorkerOptions;
   readonly #problems: ActiveProblems;
   readonly #groups: GroupWork;
   readonly #jobs = new Set<Job>();
   readonly #idle: CellProcess[] = [];
-  /** Jobs that ended, to be given back to the queue, and when the first of them did. */
+  /** Jobs that ended and are not given back to the queue yet, and when the first of them ended. */
   #ended: TakenGroup[] = [];
   #endedAt = 0;
-  /** Groups that are left to others until then, monotonic milliseconds. */
+  /** Groups that are left to others, and until when, monotonic milliseconds. */
   readonly #left = new Map<number, number>();
   #wake = new AbortController();
-  /** Aborted when nothing is under way any more. */
+  /** Aborted when no work is under way any more. */
   readonly #gone = new AbortController();
   #isStopping = false;
   #isDraining = false;
-  /** Aborted when what is under way has the grace period to end, and no more. */
+  /** Aborted when the work under way has only the grace period left. */
   readonly #hurry = new AbortController();
   #clockAheadMs = 0;
-  /** When the queue was looked after, monotonic milliseconds. */
+  /** When `#lookAfterQueue` last ran, monotonic milliseconds. */
   #lookedAt = Number.NEGATIVE_INFINITY;
-  /** The queue gave as many groups as this worker could take. */
+  /** True if the queue had as many groups as this worker could take. */
   #isQueueLong = false;
   #finish: () => void = () => undefined;
   #stopped: Promise<void> | null = null;
@@ -81,7 +82,7 @@ export class Worker {
     this.done = new Promise((resolve) => (this.#finish = resolve));
   }
 
-  /** @throws TidemarkError where the registry cannot be reached */
+  /** @throws TidemarkError if the registry cannot be reached */
   async start(): Promise<void> {
     const { registry, description, log, slots } = this.#options;
     await registry.join(description);
@@ -91,15 +92,15 @@ export class Worker {
   }
 
   /**
-   * Begins nothing new and leaves, once the cells under way have ended: within the grace period, after which they are cut
-   * short. The same promise at every call.
+   * Begins nothing new, and leaves when the cells under way have ended. After the grace period they are cut short.
+   * Every call returns the same promise.
    */
   stop(): Promise<void> {
     this.#hurry.abort();
     return this.#leave();
   }
 
-  /** Begins nothing new, and leaves once the cells under way have ended, however long they take, unless it has to hurry. */
+  /** Begins nothing new, and leaves when the cells under way have ended, however long they take (but see `#hurry`). */
   #leave(): Promise<void> {
     this.#stopped ??= this.#stop();
     return this.#stopped;
@@ -128,7 +129,7 @@ export class Worker {
       await queue.end(this.#ended.splice(0));
       await registry.leave(description.name);
     } catch (error) {
-      // It counts as gone after a while, and its groups are given back automatically.
+      // After a while it counts as gone, and other workers take its groups.
       log.warn({ code: asTidemarkError(error).code }, asTidemarkError(error).message);
     }
     log.info({}, 'worker stopped');
@@ -139,7 +140,7 @@ export class Worker {
   async #endOfWork(): Promise<void> {
     const { clock, log, limits } = this.#options;
     const over = Promise.all([...this.#jobs].map((job) => job.over));
-    const isOver = await Promise.race([over.then(() => true), aborted(this.#hurry.signal)]);
+    const isOver = await Promise.race([over.then(() => true), aborted(this.#hurry.signal).then(() => false)]);
     if (isOver || (await settlesWithin(over, limits.graceMs, clock))) return;
     const cells = this.#atWork();
     log.warn(
@@ -161,18 +162,18 @@ export class Worker {
 
   async #sleep(ms: number): Promise<void> {
     const { clock } = this.#options;
-    // The sleep fails only when the signal ends it: then it is over.
+    // Fails only if the signal is aborted.
     await clock.sleep(ms, this.#wake.signal).catch(() => undefined);
     if (this.#wake.signal.aborted && !this.#isStopping) this.#wake = new AbortController();
   }
 
-  // Presence: the registry and the queue learn of this worker, and its processes of their lease.
+  // Heartbeats: to the registry and the queue; and the lease for the worker's processes.
 
   async #stayAlive(): Promise<void> {
     const { limits, clock } = this.#options;
     const { signal } = this.#gone;
     for (;;) {
-      // The sleep fails only when the signal ends it, which is looked at next.
+      // Fails only if the signal is aborted, which is checked next.
       await clock.sleep(limits.heartbeatMs * BEAT_SHARE, signal).catch(() => undefined);
       if (signal.aborted) return;
       try {
@@ -264,23 +265,23 @@ export class Worker {
         await this.#sleep(this.#pauseMs());
         continue;
       }
-      // Asked to stop meanwhile: others take them.
+      // If it was asked to stop meanwhile, others take the groups.
       if (isStopping()) this.#ended.push(...taken);
       else for (const each of taken) this.#begin(each);
       if (taken.length > 0 && this.#jobs.size < slots) continue;
-      // The end of a job wakes it.
+      // Ends early when a job ends.
       await this.#sleep(limits.pollMs * (0.75 + random() / 2));
     }
   }
 
-  /** Where the queue gave as many as asked for, it may have more; otherwise what is due is queued first. */
+  /** Takes groups from the queue. Queues what is due first, unless the queue had enough groups the last time. */
   async #take(free: number): Promise<readonly TakenGroup[]> {
     const { queue, registry } = this.#options;
     const except = this.#leftToOthers();
     const first = this.#isQueueLong ? await queue.take(free, except) : [];
     this.#isQueueLong = first.length === free;
     if (this.#isQueueLong) return first;
-    // What ended may be due again.
+    // Groups that ended may be due again.
     await this.#giveBack();
     const own = [...this.#jobs].map(({ taken }) => taken.group);
     const due = await registry.dueGroups(QUEUED_AT_ONCE, [...own, ...except]);
@@ -288,12 +289,12 @@ export class Worker {
     await queue.add(due);
     const more = await queue.take(free - first.length, except);
     this.#isQueueLong = more.length === free - first.length;
-    // Due, and not to be had: another worker has it, or had it when it died.
+    // Due, but not available: another worker has them, or had them when it died.
     if (more.length === 0) await this.#lookAfterQueue();
     return [...first, ...more];
   }
 
-  /** Has jobs given up whose worker is heard of no more; their groups are queued again with the next look at what is due. */
+  /** Fails the jobs of workers that vanished; their groups are queued again when `#take` looks for what is due. */
   async #lookAfterQueue(): Promise<void> {
     const { clock, limits, queue } = this.#options;
     const now = clock.monotonicMs();
@@ -350,7 +351,7 @@ export class Worker {
     job.over = this.#groups
       .work(job)
       .catch((thrown: unknown) => {
-        // The group is due still, and is taken again.
+        // The group is still due, and is taken again.
         const error = asTidemarkError(thrown);
         if (error.code.startsWith('registry_')) this.#registryFailed(error);
         else this.#problems.begin(`group ${taken.group}`, error);
@@ -363,10 +364,4 @@ export class Worker {
         this.#ring();
       });
   }
-}
-
-/** Settles with false once it is. */
-async function aborted(signal: AbortSignal): Promise<false> {
-  if (!signal.aborted) await once(signal, 'abort');
-  return false;
 }

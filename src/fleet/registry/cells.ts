@@ -1,39 +1,26 @@
-/** The cells as `fleet apply` declares them: read for a plan, and written by one. */
-import { and, eq, inArray, ne, sql } from 'drizzle-orm';
+/** The cells that `fleet apply` declares: read for a plan, and written when it is applied. */
+import { and, eq, inArray, ne, type SQL, sql } from 'drizzle-orm';
 import { TidemarkError } from '../../core/errors.ts';
 import type { CellDeclaration } from '../../config/cells.ts';
 import { type CellStep, type CellsPlan, planCells, type RegisteredCell } from '../cells-plan.ts';
 import type { Database, Transaction } from './connection.ts';
 import { cells, findings, groups, records } from './schema.ts';
 
-/** Of PostgreSQL's advisory locks: two who apply at once do so one after the other. "TDMC". */
+/** Number of the PostgreSQL advisory lock under which plans are applied, one at a time: "TDMC". */
 const LOCK = 0x54444d43;
 
 /** Rows of one statement. */
 const CHUNK = 500;
 
+/** All cells, retired ones too. */
 export async function registeredCells(db: Database | Transaction): Promise<readonly RegisteredCell[]> {
-  return db
-    .select({
-      name: cells.name,
-      address: cells.address,
-      profile: cells.profile,
-      organizations: cells.organizations,
-      secret: cells.secret,
-      owner: cells.owner,
-      schedule: cells.schedule,
-      showsValues: cells.showsValues,
-      document: cells.document,
-      state: cells.state,
-      checkoutHolder: cells.checkoutHolder,
-    })
-    .from(cells);
+  return db.select().from(cells);
 }
 
 /**
- * Does what the plan shows, all of it or nothing. Backups are never removed, nor runs and changes; of a retired cell, the
- * projection is.
- * @throws TidemarkError `unsafe_plan` where the registry is not as it was planned
+ * Applies the plan in one transaction. Backups, runs and changes are never removed; the projection of a retired cell
+ * is.
+ * @throws TidemarkError `unsafe_plan` if the registry changed since the plan was made
  */
 export async function applyCells(
   db: Database,
@@ -48,42 +35,26 @@ export async function applyCells(
         hint: 'run the command again and read the new plan',
       });
     }
-    const of = (...actions: readonly CellStep['action'][]): readonly CellStep[] =>
-      steps.filter(({ action }) => actions.includes(action));
-    const written = of('add', 'return', 'change').flatMap(({ declared: cell }) => cell ?? []);
-    const groupIds = await groupsOf(tx, written);
-    const rowOf = (cell: CellDeclaration) => ({
-      name: cell.name,
-      group: groupIds.get(groupKey(cell)) ?? 0,
-      address: cell.address,
-      profile: cell.profile,
-      organizations: cell.organizations,
-      secret: cell.secret,
-      owner: cell.owner,
-      schedule: cell.schedule,
-      document: cell.document,
-      showsValues: cell.showsValues,
-    });
-    const added = of('add').flatMap(({ declared: cell }) => (cell === null ? [] : [rowOf(cell)]));
+    const declaredBy = (action: CellStep['action']): readonly CellDeclaration[] =>
+      steps.flatMap((step) => (step.action === action ? (step.declared ?? []) : []));
+    const [added, returned, changed] = [declaredBy('add'), declaredBy('return'), declaredBy('change')];
+    const groupIds = await groupsOf(tx, [...added, ...returned, ...changed]);
+    const rowOf = (cell: CellDeclaration) => ({ ...cell, group: groupIds.get(groupKey(cell)) ?? 0 });
     for (let from = 0; from < added.length; from += CHUNK)
-      await tx.insert(cells).values(added.slice(from, from + CHUNK));
-    for (const { action, declared: cell } of of('return', 'change')) {
-      if (cell === null) continue;
-      // Due at once, by its new configuration; a new key may end what kept it in quarantine.
+      await tx.insert(cells).values(added.slice(from, from + CHUNK).map(rowOf));
+    const update = async (cell: CellDeclaration, state: SQL | 'active'): Promise<void> => {
+      // Due at once, with the new configuration; a new key may end the reason for the quarantine.
       const fresh = { dueAt: sql`now()`, changedAt: sql`now()`, failures: 0, quarantinedAt: null };
-      const state =
-        action === 'return'
-          ? 'active'
-          : sql`case when ${cells.state} = 'quarantined' then 'active' else ${cells.state} end`;
       await tx
         .update(cells)
         .set({ ...rowOf(cell), ...fresh, state })
         .where(eq(cells.name, cell.name));
-    }
-    await retire(
-      tx,
-      of('retire').map(({ name }) => name),
-    );
+    };
+    for (const cell of returned) await update(cell, 'active');
+    const released = sql`case when ${cells.state} = 'quarantined' then 'active' else ${cells.state} end`;
+    for (const cell of changed) await update(cell, released);
+    const retired = steps.filter(({ action }) => action === 'retire').map(({ name }) => name);
+    await retire(tx, retired);
   });
 }
 
@@ -96,7 +67,6 @@ async function retire(tx: Transaction, names: readonly string[]): Promise<void> 
       dueAt: null,
       changedAt: sql`now()`,
       failures: 0,
-      // What was wrong with it is over.
       errorCode: null,
       error: null,
       quarantinedAt: null,
@@ -116,13 +86,13 @@ function groupKey({ address, secret }: CellDeclaration): string {
 
 /** The id of each rate group, created if missing, by `groupKey`. */
 async function groupsOf(tx: Transaction, declared: readonly CellDeclaration[]): Promise<Map<string, number>> {
-  const wanted = [...new Set(declared.map(groupKey))].map((key) => JSON.parse(key) as [string, string]);
+  const keys = [...new Set(declared.map(groupKey))].map((key) => JSON.parse(key) as [string, string]);
   const ids = new Map<string, number>();
-  for (let from = 0; from < wanted.length; from += CHUNK) {
+  for (let from = 0; from < keys.length; from += CHUNK) {
     const rows = await tx
       .insert(groups)
-      .values(wanted.slice(from, from + CHUNK).map(([origin, secret]) => ({ origin, secret })))
-      // Returns the rows that are there, too.
+      .values(keys.slice(from, from + CHUNK).map(([origin, secret]) => ({ origin, secret })))
+      // An update, so that existing rows are returned too.
       .onConflictDoUpdate({ target: [groups.origin, groups.secret], set: { origin: sql`excluded.origin` } })
       .returning({ id: groups.id, origin: groups.origin, secret: groups.secret });
     for (const { id, origin, secret } of rows) ids.set(JSON.stringify([origin, secret]), id);

@@ -1,22 +1,16 @@
-/** A cell in the hands of a person: its group is held, and no worker takes it until it is given back. */
+/** Cells that a person has checked out: the person holds the group, and no worker takes it until the cell is checked in. */
 import { and, eq, getTableColumns, sql } from 'drizzle-orm';
 import { TidemarkError } from '../../core/errors.ts';
 import type { Database } from './connection.ts';
 import { cellColumns, type HeldGroup, heldGroup } from './held-group.ts';
-import { cells, groups, workers } from './schema.ts';
+import { ageMs, cells, groups, workers } from './schema.ts';
 
-/** A worker that was not heard of for so long counts as gone. */
+/** A worker that was not heard of for this long counts as gone. */
 const WORKER_SILENT_MS = 120_000;
 
 const now = sql`now()`;
 
-/**
- * Holds a cell for a person, and its group, since that is one key: no worker takes it until `checkin`. The person publishes
- * under the fence, as a worker does.
- * @param isForced takes the group from a worker that is working on it, which then cannot publish
- * @throws TidemarkError `usage` for an unknown or retired cell, `cell_held` if a worker is working on its group or a person
- *   has it
- */
+/** See `Registry.checkout`. */
 export async function checkOutCell(
   db: Database,
   name: string,
@@ -28,9 +22,8 @@ export async function checkOutCell(
       .select({
         cell: cellColumns,
         ...getTableColumns(groups),
-        checkoutHolder: cells.checkoutHolder,
         isAtWork: sql<boolean>`${groups.holder} is not null and exists (select from ${workers} where ${workers.name} = ${groups.holder} and ${workers.seenAt} > now() - ${WORKER_SILENT_MS} * interval '1 millisecond')`,
-        ageMs: sql<string | null>`extract(epoch from now() - ${groups.rateLogAt}) * 1000`,
+        rateLogAgeMs: ageMs(groups.rateLogAt),
       })
       .from(groups)
       .innerJoin(cells, eq(cells.group, groups.id))
@@ -57,7 +50,7 @@ export async function checkOutCell(
       .update(groups)
       .set({
         ...{ fence: sql`${groups.fence} + 1`, holder, heldAt: now, checkedOutCell: found.cell.id },
-        // A worker from which it is taken may have sent requests since its last report: the next one counts them.
+        // A worker that loses the group may have sent requests since its last report: the next worker counts them.
         ...(found.holder === null
           ? {}
           : {
@@ -71,15 +64,11 @@ export async function checkOutCell(
       .update(cells)
       .set({ state: 'checked_out', checkoutHolder: holder, checkoutAt: now })
       .where(eq(cells.id, found.cell.id));
-    const rows = [{ fence: taken?.fence ?? 0, rateLog: found.rateLog, ageMs: found.ageMs, cell: found.cell }];
-    return heldGroup(found.id, rows) as HeldGroup;
+    return heldGroup(found.id, [{ ...found, fence: taken?.fence ?? 0 }]) as HeldGroup;
   });
 }
 
-/**
- * What `checkout` returned, for who publishes or gives the cell back later.
- * @throws TidemarkError `usage` for a cell that is not checked out
- */
+/** See `Registry.checkedOut`. */
 export async function checkedOutCell(
   db: Database,
   name: string,
@@ -88,25 +77,21 @@ export async function checkedOutCell(
     .select({
       fence: groups.fence,
       rateLog: groups.rateLog,
-      ageMs: sql<string | null>`extract(epoch from now() - ${groups.rateLogAt}) * 1000`,
+      rateLogAgeMs: ageMs(groups.rateLogAt),
       cell: cellColumns,
-      holder: cells.checkoutHolder,
     })
     .from(groups)
     .innerJoin(cells, eq(cells.id, groups.checkedOutCell))
     .where(eq(cells.name, name));
   const held = heldGroup(rows[0]?.cell.group ?? 0, rows);
   if (held === null) throw notCheckedOut(name);
-  return { ...held, holder: rows[0]?.holder ?? '' };
+  return { ...held, holder: rows[0]?.cell.checkoutHolder ?? '' };
 }
 
-/**
- * Gives a checked-out cell back to the workers, due at once. What the person did is published before, under the fence.
- * @throws TidemarkError `usage` for a cell that is not checked out
- */
+/** See `Registry.checkin`. */
 export async function checkInCell(db: Database, name: string): Promise<void> {
   await db.transaction(async (tx) => {
-    const rows = await tx
+    const [cell] = await tx
       .update(cells)
       .set({
         state: sql`case when ${cells.quarantinedAt} is null then 'active' else 'quarantined' end`,
@@ -116,7 +101,6 @@ export async function checkInCell(db: Database, name: string): Promise<void> {
       })
       .where(and(eq(cells.name, name), eq(cells.state, 'checked_out')))
       .returning({ id: cells.id, group: cells.group });
-    const [cell] = rows;
     if (cell === undefined) throw notCheckedOut(name);
     await tx
       .update(groups)

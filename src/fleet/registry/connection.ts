@@ -1,4 +1,4 @@
-/** The one door to PostgreSQL: connections to the registry's database, and their errors in Tidemark's words. */
+/** The one door to PostgreSQL: connections to the registry's database, and their errors as `TidemarkError`. */
 import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres';
 import pg from 'pg';
 import { type ErrorCode, TidemarkError } from '../../core/errors.ts';
@@ -7,7 +7,6 @@ import type { Secret } from '../../core/secret.ts';
 export type Database = NodePgDatabase;
 export type Transaction = Parameters<Parameters<Database['transaction']>[0]>[0];
 
-/** Longest time that a connection may take, and a statement of the registry. */
 const CONNECT_TIMEOUT_MS = 10_000;
 const STATEMENT_TIMEOUT_MS = 60_000;
 
@@ -15,7 +14,7 @@ export interface Connections {
   readonly db: Database;
   /** The server and database, without user and password. */
   readonly place: string;
-  /** Gives one connection to `work`, for what Drizzle cannot say. */
+  /** Gives one connection to `work`, for statements that Drizzle does not have. */
   withClient<T>(work: (client: DatabaseClient) => Promise<T>): Promise<T>;
   close(): Promise<void>;
 }
@@ -25,9 +24,9 @@ export type QueryConfig = pg.QueryConfig;
 export type QueryArrayConfig = pg.QueryArrayConfig;
 
 /**
- * Connections to this database, made when they are needed.
+ * A pool of connections to this database, which are made when they are needed.
  * @param maxConnections at a time
- * @throws TidemarkError `config_invalid` for what is not an address of a database
+ * @throws TidemarkError `config_invalid` if `url` is not the address of a PostgreSQL database
  */
 export function openConnections(url: Secret, maxConnections: number): Connections {
   const place = databasePlace(url);
@@ -39,12 +38,12 @@ export function openConnections(url: Secret, maxConnections: number): Connection
     idle_in_transaction_session_timeout: STATEMENT_TIMEOUT_MS,
     application_name: 'tidemark',
     keepAlive: true,
-    // A process that has nothing else to do may end.
+    // Idle connections do not keep the process alive.
     allowExitOnIdle: true,
   });
-  // A connection that broke while it was idle is replaced when the next statement needs one, which reports what is wrong then.
+  // A connection that breaks while it is idle is replaced for the next statement, which reports an error that lasts.
   pool.on('error', () => undefined);
-  // The same while it is in use: the statement under way fails, and says why.
+  // If it breaks while it is in use, the statement fails with the reason.
   pool.on('connect', (client) => client.on('error', () => undefined));
   return {
     db: drizzle({ client: pool }),
@@ -54,7 +53,7 @@ export function openConnections(url: Secret, maxConnections: number): Connection
       try {
         return await work(client);
       } finally {
-        // Not used again: the work may have changed the session.
+        // Closed, not reused: `work` may have changed the session.
         client.release(true);
       }
     },
@@ -63,8 +62,8 @@ export function openConnections(url: Secret, maxConnections: number): Connection
 }
 
 /**
- * The address as the driver takes it. It treats every `sslmode` that asks for TLS as `verify-full`, and warns where another
- * word is used, in lines of its own; `uselibpqcompat=true` has their weaker meanings.
+ * The address for the driver. It treats every `sslmode` that asks for TLS as `verify-full`, and prints a warning for
+ * other words; with `uselibpqcompat=true` they have their weaker meanings.
  */
 export function connectionText(url: Secret): string {
   const text = url.reveal();
@@ -88,11 +87,11 @@ export function databasePlace(url: Secret): string {
   return `${host}:${port}${parsed.pathname === '' ? '/' : parsed.pathname}`;
 }
 
-/** The SQLSTATE or system code of what a statement threw; undefined for anything else. */
+/** The SQLSTATE or system code of an error of a statement; undefined for other errors. */
 function databaseCode(thrown: unknown): string | undefined {
   if (!(thrown instanceof Error) || thrown instanceof TidemarkError) return undefined;
   if ('code' in thrown && typeof thrown.code === 'string') return thrown.code;
-  // Several addresses of one name were tried; and Drizzle wraps what a statement threw.
+  // An AggregateError has one error for each address of a host name; Drizzle wraps errors of statements.
   if (thrown instanceof AggregateError) return databaseCode(thrown.errors[0]);
   return databaseCode(thrown.cause);
 }
@@ -125,14 +124,14 @@ const CERTIFICATE: DatabaseProblem = {
   hint: "add sslrootcert=FILE with the certificate of the server's authority to fleet.database",
 };
 
-/** Tables, columns and functions that are missing: a newer version took them away, or a person did. */
+/** For missing tables, columns and functions: a newer version or a person removed them. */
 const OTHER_SCHEMA: DatabaseProblem = {
   code: 'registry_version',
   what: 'lacks what this version of Tidemark uses: {message}',
   hint: 'update Tidemark on this machine; if it is the newest, somebody changed the schemas tidemark or tidemark_queue: restore the database from its backup',
 };
 
-/** By SQLSTATE, its class, or the system's code. */
+/** By SQLSTATE, class of SQLSTATE (the first two characters), or system code. */
 const PROBLEMS: Readonly<Record<string, DatabaseProblem>> = {
   '28P01': { code: 'registry_denied', what: 'refuses the user or the password', hint: CHECK_URL },
   '28': { code: 'registry_denied', what: 'refuses the connection: {message}', hint: CHECK_URL },
@@ -189,7 +188,7 @@ const PROBLEMS: Readonly<Record<string, DatabaseProblem>> = {
   ERR_TLS_CERT_ALTNAME_INVALID: CERTIFICATE,
 };
 
-/** Errors of the driver have no code, only these texts. */
+/** Errors of the driver have no code: they are recognized by their texts. */
 const DRIVER_PROBLEMS: readonly (readonly [RegExp, DatabaseProblem])[] = [
   [
     /does not support SSL/,
@@ -214,12 +213,13 @@ export function asRegistryError(thrown: unknown, place: string): unknown {
   if (thrown instanceof TidemarkError) return thrown;
   const code = databaseCode(thrown);
   const message = databaseMessage(thrown);
+  const isSqlState = code !== undefined && /^[0-9A-Z]{5}$/.test(code);
   const problem =
     code === undefined
       ? DRIVER_PROBLEMS.find(([pattern]) => pattern.test(message))?.[1]
-      : (PROBLEMS[code] ?? (/^[0-9A-Z]{5}$/.test(code) ? PROBLEMS[code.slice(0, 2)] : undefined));
+      : (PROBLEMS[code] ?? (isSqlState ? PROBLEMS[code.slice(0, 2)] : undefined));
   if (problem === undefined) {
-    if (code === undefined || !/^[0-9A-Z]{5}$/.test(code)) return thrown;
+    if (!isSqlState) return thrown;
     return new TidemarkError('internal', `the registry ${place}: ${code}: ${message}`, {
       hint: 'this is a defect of Tidemark: run again with --log-level debug and report what it prints',
       cause: thrown,

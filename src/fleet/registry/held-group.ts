@@ -1,106 +1,56 @@
-/** A rate group in somebody's hands, with its cells, as the registry gives it out. */
-import { sql } from 'drizzle-orm';
+/** A rate group that a worker or a person holds, with its cells, as the registry returns it. */
+import { getTableColumns } from 'drizzle-orm';
 import type { JsonValue } from '../../core/json.ts';
-import type { BaselineOrder } from '../cell.ts';
-import { type CellDocument, type CellState, cells } from './schema.ts';
+import { ageMs, cells } from './schema.ts';
 
-/** A cell whose configuration names no key but a reference to one. */
-export interface Cell {
-  readonly id: number;
-  readonly name: string;
-  readonly group: number;
-  readonly address: string;
-  readonly profile: string;
-  /** Null for all. */
-  readonly organizations: readonly string[] | null;
-  /** `env:NAME` or `file:/path`. */
-  readonly secret: string;
-  readonly owner: string | null;
-  readonly schedule: string;
-  readonly document: CellDocument;
-  readonly showsValues: boolean;
-  readonly state: CellState;
-  readonly failures: number;
-  /** Root hash of the mirror as of `lastRun`, in hex; null before the first run. */
-  readonly root: string | null;
-  readonly lastRun: number | null;
-  /** The run that the registry's records show. */
-  readonly projectedRun: number | null;
-  readonly storedKey: string | null;
-  readonly storedRun: number | null;
-  readonly mirrorVersion: number | null;
-  /** A baseline that its mirror is to have; null for none. */
-  readonly baselineOrder: BaselineOrder | null;
-  /** When `fleet apply` last changed it, ISO 8601. */
-  readonly changedAt: string;
+/** A cell as its row has it: the configuration has a reference to the key, never the key. */
+export type Cell = Readonly<typeof cells.$inferSelect> & {
   /** Milliseconds since it was due; negative until then, null while it is retired. */
   readonly overdueMs: number | null;
-}
+};
+
+export const cellColumns = { ...getTableColumns(cells), overdueMs: ageMs(cells.dueAt) } as const;
 
 /** A group that was taken. */
 export interface HeldGroup {
   readonly group: number;
   readonly fence: number;
-  /** As the holder before left it; null if none did. */
+  /** As the previous holder left it; null if there was none. */
   readonly rateLog: JsonValue;
-  /** Milliseconds since that was written. */
+  /** Milliseconds since the rate log was written. */
   readonly rateLogAgeMs: number;
   /**
-   * Milliseconds since the last holder was heard of that did not give the group back, where no log counts what it may have sent.
-   * Null without one.
+   * Milliseconds since the last sign of a holder that vanished without giving the group back, if its requests may be
+   * missing from the rate log. Null if there was no such holder.
    */
   readonly abandonedMs: number | null;
-  /** Milliseconds since the first of those holders took the group, or published what it had sent. */
+  /** Milliseconds since the first of these holders took the group, or published what it had sent. */
   readonly uncountedMs: number;
-  /** Those that are due, the one that waits longest first; for a checkout, the one that was checked out. */
+  /** The cells that are due, longest first; for a checkout, the cell that was checked out. */
   readonly cells: readonly Cell[];
 }
 
-export const cellColumns = {
-  id: cells.id,
-  name: cells.name,
-  group: cells.group,
-  address: cells.address,
-  profile: cells.profile,
-  organizations: cells.organizations,
-  secret: cells.secret,
-  owner: cells.owner,
-  schedule: cells.schedule,
-  document: cells.document,
-  showsValues: cells.showsValues,
-  state: cells.state,
-  failures: cells.failures,
-  root: cells.root,
-  lastRun: cells.lastRun,
-  projectedRun: cells.projectedRun,
-  storedKey: cells.storedKey,
-  storedRun: cells.storedRun,
-  mirrorVersion: cells.mirrorVersion,
-  baselineOrder: cells.baselineOrder,
-  changedAt: cells.changedAt,
-  overdueMs: sql<number | null>`(extract(epoch from now() - ${cells.dueAt}) * 1000)::float8`,
-} as const;
-
 interface HeldRow {
-  /** Left out for a checkout, which leaves it to the next worker to count. */
-  readonly abandonedMs?: string | null;
-  readonly uncountedMs?: string | null;
-  readonly fence: number | null;
+  /** Both are omitted for a checkout, which leaves the counting to the next worker. */
+  readonly abandonedMs?: number | null;
+  readonly uncountedMs?: number | null;
+  readonly fence: number;
   readonly rateLog: unknown;
-  readonly ageMs: string | null;
+  readonly rateLogAgeMs: number | null;
   readonly cell: Cell | null;
 }
 
+/** The group of these rows, one for each of its cells; null if there are no rows. */
 export function heldGroup(group: number, rows: readonly HeldRow[]): HeldGroup | null {
   const [first] = rows;
-  if (first === undefined || first.fence === null) return null;
+  if (first === undefined) return null;
   return {
     group,
     fence: first.fence,
     rateLog: (first.rateLog ?? null) as JsonValue,
-    rateLogAgeMs: Number(first.ageMs ?? 0),
-    abandonedMs: (first.abandonedMs ?? null) === null ? null : Number(first.abandonedMs),
-    uncountedMs: Number(first.uncountedMs ?? 0),
-    cells: rows.flatMap(({ cell }) => (cell === null ? [] : [cell])),
+    rateLogAgeMs: first.rateLogAgeMs ?? 0,
+    abandonedMs: first.abandonedMs ?? null,
+    uncountedMs: first.uncountedMs ?? 0,
+    cells: rows.flatMap(({ cell }) => cell ?? []),
   };
 }

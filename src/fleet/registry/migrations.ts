@@ -1,6 +1,6 @@
 /**
- * The version of the registry's schema: how many of the migrations in `drizzle-fleet/` it has. Drizzle reads the files; they
- * are applied here, in one transaction under a lock, so that two who do it at once do it once.
+ * The version of the registry's schema: the number of migrations in `drizzle-fleet/` that were applied. Drizzle reads
+ * the files; they are applied here, in one transaction under a lock, so that two programs at once apply them once.
  */
 import { and, eq, getTableName, or, sql } from 'drizzle-orm';
 import { readMigrationFiles } from 'drizzle-orm/migrator';
@@ -16,21 +16,21 @@ interface Migration {
 }
 
 /**
- * The oldest schema version whose programs can work with the newest one of this program. It stays while migrations only add
- * tables, views, and columns that have a default.
+ * The oldest schema version whose programs can work with the newest schema of this program. It need not change for
+ * migrations that only add tables, views, and columns with a default.
  */
 const COMPATIBLE_FROM = 1;
 
-/** Of PostgreSQL's advisory locks, which all programs of a cluster share: "TDMK". */
+/** Number of the PostgreSQL advisory lock, which all programs of a cluster share: "TDMK". */
 const LOCK = 0x54444d4b;
 
 /** The role that may read the views and nothing else. */
 export const READER_ROLE = 'tidemark_reader';
 
 interface SchemaState {
-  /** 0 where there is no registry. */
+  /** 0 if there is no registry. */
   readonly version: number;
-  /** What this program brings. */
+  /** The version that this program needs. */
   readonly latest: number;
 }
 
@@ -41,8 +41,8 @@ export function shippedMigrations(): readonly Migration[] {
 
 /**
  * The schema's version.
- * @throws TidemarkError `registry_newer` where only later programs can work with it, `registry_version` where it was made by
- *   other migrations
+ * @throws TidemarkError `registry_newer` if this program is too old for it, `registry_version` if it was made by other
+ * migrations
  */
 export async function schemaState(
   db: Database | Transaction,
@@ -75,7 +75,7 @@ export async function schemaState(
 }
 
 /**
- * Brings the schema up to date. Programs of the version before continue to work (`COMPATIBLE_FROM`).
+ * Brings the schema up to date. Programs of the previous version continue to work (`COMPATIBLE_FROM`).
  * @returns the versions before and after
  */
 export async function migrate(
@@ -98,7 +98,7 @@ export async function migrate(
 }
 
 async function apply(tx: Transaction, statement: string): Promise<void> {
-  // Somebody who may create no schema in the database has them created by whoever may.
+  // A user without the right to create schemas has them created by an administrator.
   const schema = /^\s*CREATE SCHEMA "(\w+)"/.exec(statement)?.[1];
   if (schema !== undefined) {
     const found = await tx.select().from(namespaces).where(eq(namespaces.name, schema));
@@ -107,8 +107,7 @@ async function apply(tx: Transaction, statement: string): Promise<void> {
   await tx.execute(sql.raw(statement));
 }
 
-// PostgreSQL's own tables, as far as they are needed here. Functions such as to_regclass may answer from a cache that is older
-// than the lock.
+// PostgreSQL's own tables. Functions such as to_regclass may answer from a cache that is older than the lock.
 const catalog = pgSchema('pg_catalog');
 const tables = catalog.table('pg_tables', { schema: text('schemaname'), name: text('tablename') });
 const namespaces = catalog.table('pg_namespace', { name: text('nspname') });
@@ -127,14 +126,14 @@ async function hasTables(
   return (await db.select().from(tables).where(isTable)).length > 0;
 }
 
-/** The queue's tables are pg-boss's (queue.ts), which keeps the version of its schema here. */
+/** The schema of pg-boss (queue.ts), with the table in which it keeps its version. */
 export const queueSchema = pgSchema('tidemark_queue');
 const queueVersion = queueSchema.table('version', { version: integer('version').notNull() });
 
 /**
- * The version of the queue's schema, if there is a queue.
- * @throws TidemarkError `registry_newer` where it is newer than `own`, and who brought it did not say that programs of `own`
- *   can work with it
+ * Checks the version of the queue's schema, if there is a queue.
+ * @throws TidemarkError `registry_newer` if it is newer than `own`, and not known to be compatible with it
+ * (`noteQueueVersion`)
  */
 export async function checkQueueVersion(db: Database, place: string, own: number): Promise<void> {
   if (!(await hasTables(db, queueSchema, queueVersion))) return;
@@ -150,7 +149,7 @@ export async function checkQueueVersion(db: Database, place: string, own: number
   );
 }
 
-/** Notes which programs can work with a version of the queue's schema, for those that are older. */
+/** Records which older programs can work with this version of the queue's schema. */
 export async function noteQueueVersion(db: Database, version: number, compatibleFrom: number): Promise<void> {
   await db
     .insert(queueVersions)
@@ -159,8 +158,8 @@ export async function noteQueueVersion(db: Database, version: number, compatible
 }
 
 /**
- * Lets the reader's role read the views. The role is created where this user may create roles; otherwise whoever may has to,
- * and to grant it. `fleet sql` is limited by its own checks then, and by PostgreSQL's read-only transactions.
+ * Lets the reader role read the views, and creates it if this user may. Otherwise an administrator has to create and
+ * grant it; until then, `fleet sql` is limited by its own checks and by read-only transactions.
  */
 async function grantReader(tx: Transaction): Promise<void> {
   const role = sql.identifier(READER_ROLE);

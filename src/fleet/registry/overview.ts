@@ -1,4 +1,4 @@
-/** What the fleet's commands and pages show of all cells. Ages are PostgreSQL's: no clock of a reader is compared. */
+/** What the fleet's commands and pages show. Ages are computed by PostgreSQL, so the clocks of readers do not matter. */
 import {
   and,
   asc,
@@ -16,11 +16,11 @@ import {
   sql,
 } from 'drizzle-orm';
 import { type ScopeKey, type Severity } from '../../catalog/definition.ts';
-import type { BaselineOrder, CellChange, CellRun } from '../cell.ts';
+import type { BaselineOrder, CellChange, CellFinding, CellRun } from '../cell.ts';
 import type { Database } from './connection.ts';
-import { type CellState, cells, changes, findings, groups, records, runs, workers } from './schema.ts';
+import { ageMs, type CellState, cells, changes, findings, groups, records, runs, workers } from './schema.ts';
 
-/** What is most wrong with a cell, the worst first; `fine` where nothing is. */
+/** The health of a cell, worst first: of several problems, the first in this list. */
 export const CELL_HEALTHS = [
   'quarantined', // it failed five times and is retried once an hour
   'failing', // the last job failed
@@ -35,15 +35,18 @@ export const CELL_HEALTHS = [
 
 export type CellHealth = (typeof CELL_HEALTHS)[number];
 
-/** A cell that is due for longer is late: workers are missing, or have too few slots. */
+/** A cell that has been due for longer is late: workers are missing, or have too few slots. */
 export const LATE_MS = 15 * 60_000;
-/** Where workers could not begin with it, sooner: there may be none that can. */
+/** The same for a cell that workers had to leave: there may be no worker that can do it. */
 const LEFT_LATE_MS = 2 * 60_000;
-/** Where the service, or a limit, lets no request through: from the first run on that ended so, or from when a new cell was added, until nothing is left to wait for. */
+/**
+ * The same for a cell that waits for the service or a limit: from its first run that met the limit, or, for a new cell,
+ * from when it was configured, until the end of the wait.
+ */
 const WAIT_LATE_MS = 2 * 60 * 60_000;
-/** A storage may be away for a while: a cell stores its mirror with its next run. The alert rule waits as long. */
+/** How long a mirror may be missing in storage: a cell stores it with its next run. The alert rule waits as long. */
 const UNSTORED_MS = 60 * 60_000;
-/** A worker that was not heard of for longer does not count as alive. */
+/** A worker that was silent for longer does not count as alive. */
 const SILENT_MS = 2 * 60_000;
 
 export interface CellOverview {
@@ -64,45 +67,45 @@ export interface CellOverview {
   readonly completeAt: string | null;
   readonly storedAt: string | null;
   readonly dueAt: string | null;
-  /** Milliseconds since; null where it never was. */
+  /** Milliseconds since `publishedAt` and `completeAt`. */
   readonly publishedAgeMs: number | null;
   readonly completeAgeMs: number | null;
-  /** Milliseconds that it is due for; negative before. */
+  /** Milliseconds since it was due; negative until then. */
   readonly overdueMs: number | null;
   readonly records: number;
-  /** False where the registry shows no records of the newest published run: there are too many, or the mirror is damaged. */
+  /** False if the registry does not show the records of the newest published run: there are too many, or the mirror is damaged. */
   readonly isProjected: boolean;
-  /** False where storage lacks the mirror as of the newest published run, as far as the registry knows or a worker found. */
+  /** False if storage lacks the mirror of the newest published run, as far as the registry knows or a worker found. */
   readonly isStored: boolean;
-  /** Milliseconds since the first run was published that was not stored since; null where the registry knows of none. */
+  /** Milliseconds since the oldest run was published that is not stored; null if the registry knows of none. */
   readonly unstoredAgeMs: number | null;
-  /** Milliseconds since the first run failed after the newest that did not; null where that is the newest. */
+  /** Milliseconds since the first of the runs that failed after the newest success; null if the newest run did not fail. */
   readonly failingAgeMs: number | null;
   /** Milliseconds since the cell was added, or its configuration last changed. */
   readonly configuredAgeMs: number;
-  /** Who published the newest run, and so has its mirror; null before the first. */
+  /** Who published the newest run that did not fail, and so has its mirror; null before the first. */
   readonly lastWorker: string | null;
   readonly isLastWorkerAlive: boolean;
-  /** Open findings; null if drift was not determined, or not since the mirror, or its baseline, was found damaged or altered. */
+  /** Open findings; null if drift was not determined, or not since the mirror or its baseline was found damaged or altered. */
   readonly findings: number | null;
-  /** Of those that the registry lists, the first 10,000; null as `findings` is. */
+  /** The findings that the registry lists, 10,000 at most; null if `findings` is. */
   readonly findingsBySeverity: Readonly<Record<Severity, number>> | null;
   /** Worker or person who has its group. */
   readonly holder: string | null;
   readonly root: string | null;
   readonly checkoutHolder: string | null;
-  /** Person who has its group, with this cell or another one of the same key; null for none. */
+  /** Person who checked out this cell or another one of its group; null for none. */
   readonly groupCheckedOutBy: string | null;
   /** Name of the snapshot that drift is measured from, and its run; null without one. */
   readonly baseline: string | null;
   readonly baselineRun: number | null;
-  /** The one that it is to have, and that no worker has set yet. */
+  /** The baseline that was asked for and that no worker has set yet. */
   readonly baselineOrder: BaselineOrder | null;
-  /** Why the last one that was asked for could not be set. */
+  /** Why the last baseline that was asked for could not be set. */
   readonly baselineError: string | null;
 }
 
-/** Number of a cell's newest run that published something; 0 for none. */
+/** Number of a cell's newest run that did not fail; 0 for none. */
 export const NEWEST_PUBLISHED = sql`coalesce((select max(${runs.run}) from ${runs} where ${runs.cell} = ${cells.id} and ${runs.root} is not null), 0)`;
 
 const LAST_WORKER = sql`(select ${runs.worker} from ${runs} where ${runs.cell} = ${cells.id} and ${runs.run} = ${NEWEST_PUBLISHED})`;
@@ -112,10 +115,8 @@ const ofNewestRun = (column: unknown) =>
   >`(select ${column} from ${runs} where ${runs.cell} = ${cells.id} order by ${runs.run} desc limit 1)`;
 const SILENT_SINCE = sql`now() - ${SILENT_MS} * interval '1 millisecond'`;
 
-const ageOf = (column: unknown) =>
-  sql<number | null>`extract(epoch from now() - ${column}) * 1000`.mapWith((ms): number | null =>
-    Math.round(Number(ms)),
-  );
+const roundedAgeMs = (column: unknown) =>
+  ageMs(column).mapWith((ms): number | null => Math.round(Number(ms)));
 
 /** The first of some rows. */
 export interface Listed<Row> {
@@ -129,7 +130,7 @@ export interface CellFilter {
   readonly cells?: readonly string[] | undefined;
 }
 
-/** The cells that are not retired, those with the most wrong first, then by name; named ones also where they are retired. */
+/** The cells that are not retired, those with the worst health first, then by name; if names are given, retired ones too. */
 export async function cellOverviews(
   db: Database,
   { cells: names }: CellFilter = {},
@@ -151,18 +152,18 @@ export async function cellOverviews(
       completeAt: cells.completeAt,
       storedAt: cells.storedAt,
       dueAt: cells.dueAt,
-      publishedAgeMs: ageOf(cells.publishedAt),
-      completeAgeMs: ageOf(cells.completeAt),
-      overdueMs: ageOf(cells.dueAt),
+      publishedAgeMs: roundedAgeMs(cells.publishedAt),
+      completeAgeMs: roundedAgeMs(cells.completeAt),
+      overdueMs: roundedAgeMs(cells.dueAt),
       records: cells.recordCount,
       isProjected: sql<boolean>`coalesce(${cells.projectedRun}, 0) >= ${NEWEST_PUBLISHED}`,
-      unstoredAgeMs: ageOf(
+      unstoredAgeMs: roundedAgeMs(
         sql`(select min(${runs.publishedAt}) from ${runs} where ${runs.cell} = ${cells.id} and ${runs.root} is not null and ${runs.run} > coalesce(${cells.storedRun}, 0))`,
       ),
-      failingAgeMs: ageOf(
+      failingAgeMs: roundedAgeMs(
         sql`(select min(${runs.publishedAt}) from ${runs} where ${runs.cell} = ${cells.id} and ${runs.run} > ${NEWEST_PUBLISHED})`,
       ),
-      configuredAgeMs: sql<number>`extract(epoch from now() - ${cells.changedAt}) * 1000`.mapWith(Number),
+      configuredAgeMs: ageMs(cells.changedAt).mapWith(Number),
       lastWorker: sql<string | null>`${LAST_WORKER}`,
       isLastWorkerAlive: sql<boolean>`exists (select from ${workers} where ${workers.name} = ${LAST_WORKER} and ${workers.seenAt} >= ${SILENT_SINCE})`,
       findings: cells.findingCount,
@@ -222,26 +223,23 @@ function isLate(cell: Omit<CellOverview, 'health'>): boolean {
   );
 }
 
-/** How long the cell waits still for limits that are used up, or may be by a holder that vanished, milliseconds; 0 where it does not. */
-export function waitsMs({
-  failures,
-  errorCode,
-  overdueMs,
-}: Pick<CellOverview, 'failures' | 'errorCode' | 'overdueMs'>): number {
+type ErrorState = Pick<CellOverview, 'failures' | 'errorCode' | 'overdueMs'>;
+
+/**
+ * How long the cell still waits for limits that are used up, or may be by a holder that vanished, in milliseconds; 0 if
+ * it does not.
+ */
+export function waitsMs({ failures, errorCode, overdueMs }: ErrorState): number {
   return failures === 0 && isOfLimits(errorCode) ? Math.max(0, -(overdueMs ?? 0)) : 0;
 }
 
-/** True for the code of a cell that was left until limits are free again (`Registry.postpone`), or whose run met one. */
+/** True for the code of a cell that was postponed because of limits (`Registry.postpone`), or whose run met one. */
 export function isOfLimits(errorCode: string | null): boolean {
   return errorCode === 'throttled' || errorCode === 'interrupted';
 }
 
-/** True where a worker that was to continue from it found that storage lacks the newest mirror. */
-function isMissed({
-  failures,
-  errorCode,
-  overdueMs,
-}: Pick<CellOverview, 'failures' | 'errorCode' | 'overdueMs'>): boolean {
+/** True if a worker found that storage lacks the newest mirror. */
+function isMissed({ failures, errorCode, overdueMs }: ErrorState): boolean {
   return failures === 0 && errorCode === 'mirror_missing' && (overdueMs ?? -1) >= 0;
 }
 
@@ -256,23 +254,21 @@ export interface WorkerOverview {
   readonly version: string;
   readonly startedAt: string;
   readonly seenAt: string;
-  /** Milliseconds since it was last heard of. */
+  /** Milliseconds since its last heartbeat. */
   readonly seenAgeMs: number;
-  /** Heard of in the last two minutes. */
+  /** True if that is less than two minutes. */
   readonly isAlive: boolean;
   readonly isDraining: boolean;
   /** Rate groups that it has. */
   readonly groups: number;
 }
 
-/** Milliseconds since a worker was last heard of. */
-export const SEEN_AGE_MS = sql<number>`extract(epoch from now() - ${workers.seenAt}) * 1000`.mapWith((ms) =>
-  Math.round(Number(ms)),
-);
-/** Whether it was heard of in the last two minutes. */
+/** `seenAgeMs` of `WorkerOverview`. */
+export const SEEN_AGE_MS = ageMs(workers.seenAt).mapWith((ms) => Math.round(Number(ms)));
+/** `isAlive` of `WorkerOverview`. */
 export const IS_ALIVE = sql<boolean>`${workers.seenAt} >= ${SILENT_SINCE}`;
 
-/** By name. One that was to leave, and is not heard of any more, has left. */
+/** The workers by name. One that was asked to leave and is silent counts as gone. */
 export async function workerOverviews(db: Database): Promise<WorkerOverview[]> {
   return db
     .select({
@@ -302,11 +298,11 @@ export interface RunOverview extends Omit<CellRun, 'errorCode'> {
 
 export interface RunFilter extends CellFilter {
   readonly limit: number;
-  /** Only those that are not complete. */
+  /** Only runs that are not complete. */
   readonly isFailing?: boolean;
 }
 
-/** Newest first. */
+/** Runs, newest first. */
 export async function runOverviews(
   db: Database,
   { cells: names, limit, isFailing }: RunFilter,
@@ -342,45 +338,35 @@ export async function runOverviews(
     .limit(limit);
 }
 
-/** Since when: this many milliseconds ago, or after a time (ISO 8601). */
+/** A time: this many milliseconds ago, or ISO 8601. */
 export type Since = { readonly ageMs: number } | { readonly at: string };
 
 export interface ChangeFilter extends CellFilter {
   readonly since: Since;
   readonly kinds?: readonly string[] | undefined;
-  /** Ids or names: the organizations themselves, and what is below them and their projects. */
+  /** Ids or names: changes of the organizations, and of what is below them and their projects. */
   readonly organizations?: readonly string[] | undefined;
   readonly limit: number;
 }
 
-export interface ChangeOverview {
+export interface ChangeOverview extends Omit<CellChange, 'kind'> {
   readonly cell: string;
-  readonly run: number;
   /** When it was published. */
   readonly at: string;
   readonly kind: string;
-  readonly scope: string;
-  readonly id: string;
-  readonly name: string;
-  readonly change: CellChange['change'];
-  readonly paths: readonly string[];
 }
 
-/** What a run changed of a kind, where that is many records. */
-export interface ChangeSummary {
-  readonly cell: string;
-  readonly run: number;
-  readonly at: string;
-  readonly kind: string;
+/** How many records of a kind a run changed, if these are many. */
+export interface ChangeSummary extends Pick<ChangeOverview, 'cell' | 'run' | 'at' | 'kind'> {
   readonly added: number;
   readonly changed: number;
   readonly removed: number;
 }
 
-/** Newest first, and how many there are in all. */
+/** Changes, newest first, and how many there are in all. */
 export async function changeOverviews(db: Database, filter: ChangeFilter): Promise<Listed<ChangeOverview>> {
   const where = isOfFilter(db, await withOrganizationIds(db, filter));
-  // Two statements: counted with the rows, all of a large fleet's would be sorted for the first of them.
+  // Two statements: to count with the rows, PostgreSQL would sort all changes of a large fleet.
   const [counted] = await db
     .select({ total: rowCount() })
     .from(changes)
@@ -397,7 +383,7 @@ export async function changeOverviews(db: Database, filter: ChangeFilter): Promi
 }
 
 /**
- * As `changeOverviews`, but one summary where a run changed more than `most` records of a kind.
+ * As `changeOverviews`, but with one summary if a run changed more than `most` records of a kind.
  * @returns `limit` rows at most; `total` and `shown` count changes
  */
 export async function changeSummaries(
@@ -470,7 +456,7 @@ const changeColumns = {
   paths: changes.paths,
 } as const;
 
-/** The filter with the ids of organizations that are given by their names; those of one that is gone are in its changes. */
+/** The filter with the ids of organizations that it names; the id of a removed organization is in its changes. */
 async function withOrganizationIds(db: Database, filter: ChangeFilter): Promise<ChangeFilter> {
   const { organizations: given } = filter;
   if (given === undefined) return filter;
@@ -483,7 +469,7 @@ async function withOrganizationIds(db: Database, filter: ChangeFilter): Promise<
   return { ...filter, organizations: [...new Set([...given, ...found])] };
 }
 
-/** Those of these ids and names that no cell is known to have: not in its records, its changes, or its declaration. */
+/** Those of these ids and names that no cell has in its records, its changes, or its declaration. */
 export async function unknownOrganizations(
   db: Database,
   {
@@ -545,7 +531,10 @@ function isOfFilter(
   );
 }
 
-/** A scope as the tables have it is a query: `organization_id=…&project_id=…`, or a project without its organization. */
+/**
+ * Matches the organizations and what is below them. A scope is stored as `organization_id=…&project_id=…`; the
+ * organization may be missing.
+ */
 function isBelow(db: Database, organizations: readonly string[]): SQL | undefined {
   const parent = (scope: typeof changes.scope | typeof records.scope, key: ScopeKey) =>
     sql`split_part(split_part(${scope}, ${`${key}=`}, 2), '&', 1)`;
@@ -561,17 +550,11 @@ function isBelow(db: Database, organizations: readonly string[]): SQL | undefine
   );
 }
 
-export interface FindingOverview {
+export interface FindingOverview extends Omit<CellFinding, 'kind' | 'otherKeys' | 'before' | 'after'> {
   readonly cell: string;
   readonly kind: string;
-  readonly scope: string;
-  readonly id: string;
-  readonly name: string;
-  readonly path: string;
-  readonly change: CellChange['change'];
-  readonly severity: Severity;
   readonly since: string;
-  /** Undefined where the cell does not show values. */
+  /** Undefined if the cell does not show values. */
   readonly before?: unknown;
   readonly after?: unknown;
 }
@@ -581,7 +564,7 @@ export interface FindingFilter extends CellFilter {
   readonly limit: number;
 }
 
-/** The most severe first, and how many there are in all. */
+/** Open findings, most severe first, and how many there are in all. */
 export async function findingOverviews(
   db: Database,
   { cells: names, severities, limit }: FindingFilter,
@@ -589,15 +572,17 @@ export async function findingOverviews(
   const order = sql`array_position(array['critical', 'high', 'medium', 'low'], ${findings.severity})`;
   const rows = await db
     .select({
-      cell: cells.name,
-      kind: findings.kind,
-      scope: findings.scope,
-      id: findings.id,
-      name: findings.name,
-      path: findings.path,
-      change: findings.change,
-      severity: findings.severity,
-      since: findings.since,
+      finding: {
+        cell: cells.name,
+        kind: findings.kind,
+        scope: findings.scope,
+        id: findings.id,
+        name: findings.name,
+        path: findings.path,
+        change: findings.change,
+        severity: findings.severity,
+        since: findings.since,
+      },
       before: findings.before,
       after: findings.after,
       showsValues: cells.showsValues,
@@ -615,16 +600,10 @@ export async function findingOverviews(
     .orderBy(order, asc(cells.name), asc(findings.kind), asc(findings.name), asc(findings.path))
     .limit(limit);
   return {
-    rows: rows.map(withoutTotal).map(({ showsValues, before, after, ...row }) => ({
-      ...row,
+    rows: rows.map(({ finding, showsValues, before, after }) => ({
+      ...finding,
       ...(showsValues ? { before, after } : {}),
     })),
     total: rows[0]?.total ?? 0,
   };
-}
-
-function withoutTotal<Row extends { readonly total: number }>(row: Row): Omit<Row, 'total'> {
-  const rest: { total?: number } = { ...row };
-  delete rest.total;
-  return rest as Omit<Row, 'total'>;
 }

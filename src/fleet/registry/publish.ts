@@ -1,56 +1,61 @@
 /**
- * What a job did on a cell, written to the registry: one statement, or one transaction where more records changed than a
- * statement takes. Everything depends on the row of the group, which is locked and has to have the fence.
- * The statement is put together from texts: Drizzle cannot say WITH whose parts write what the part before returned.
+ * Writes the result of a job on a cell to the registry: in one statement, or in one transaction if more records changed
+ * than one statement takes. Everything depends on the row of the group, which is locked and must have the fence. The
+ * statement is assembled from texts: Drizzle has no WITH in which one part writes what another returned.
  */
 import { createHash } from 'node:crypto';
 import { and, eq, type SQL, sql } from 'drizzle-orm';
-import type { Severity } from '../../catalog/definition.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import { isJsonObject, type JsonValue } from '../../core/json.ts';
-import type { BaselineOrder, CellChange, CellRecordKey, CellRun } from '../cell.ts';
+import type {
+  BaselineOrder,
+  CellChange,
+  CellFinding,
+  CellRecord,
+  CellRecordKey,
+  CellReport,
+  CellRun,
+  Projection,
+} from '../cell.ts';
 import type { Database, Transaction } from './connection.ts';
 import { type CellState, cells, changes, findings, groups, records, runs } from './schema.ts';
 
-interface ProjectedRecord extends CellRecordKey {
-  readonly name: string;
-  readonly organization: string | null;
-  /** JSON text, masked as reports are; null for kinds that are not configuration. */
-  readonly body: string | null;
-}
-
-interface ProjectedFinding extends CellRecordKey {
-  readonly path: string;
-  readonly name: string;
-  readonly change: CellChange['change'];
-  readonly severity: Severity;
-  /** As `CellFinding.otherKeys`: what was found there continues under this key. */
-  readonly otherKeys: readonly CellRecordKey[];
-  /** JSON texts, only where the cell's `showsValues` is set: others are not written. */
+interface ProjectedFinding extends Omit<CellFinding, 'before' | 'after'> {
+  /** JSON texts; written only if the cell's `showsValues` is set. */
   readonly before?: string;
   readonly after?: string;
 }
 
-export interface Publication {
+export interface RateLogUpdate {
+  /**
+   * The requests that the limiter of the next holder has to count, with ages in place of times; if omitted, the log is
+   * not changed.
+   */
+  readonly rateLog?: JsonValue | undefined;
+  /** True if that includes what holders that vanished may have sent. */
+  readonly countsVanished?: boolean;
+}
+
+export interface Publication extends RateLogUpdate {
   readonly cell: number;
   readonly group: number;
   readonly fence: number;
-  /** When the cell was last configured, as it was taken (ISO 8601): one that was configured since is due at once. */
+  /** `changedAt` of the cell when it was taken (ISO 8601). If the configuration changed since, the cell is due at once. */
   readonly configuredAt: string;
   /** Who publishes. */
   readonly worker: string;
-  /** Runs that the registry lacks, oldest first; those that it has are left as they are. */
+  /** Runs that the registry lacks, oldest first; known runs are not changed. */
   readonly runs: readonly CellRun[];
-  /** Why the job failed; null where it did not. A run that failed counts as well. */
+  /** Why the job failed; null if it did not. A failed run counts as a failure too. */
   readonly error: {
     readonly code: ErrorCode;
     readonly message: string;
-    /** True for an error with which the cell is still synced: it never puts it into quarantine. */
+    /** True if the cell is synced in spite of this error, which then never causes a quarantine. */
     readonly isRefusal?: boolean;
-    /** True where it does not count as a failure: the key may send nothing until the cell is due. */
+    /** True if it does not count as a failure: the key may send nothing until the cell is due. */
     readonly waits?: boolean;
   } | null;
-  /** The mirror as it is now; null where it did not change, or is not known. */
+  /** The mirror now; null if it did not change, or is not known. */
   readonly mirror: {
     /** The newest run that it has, and its root hash in hex. */
     readonly run: number | null;
@@ -58,36 +63,28 @@ export interface Publication {
     readonly version: number;
     readonly recordCount: number;
   } | null;
-  /** The snapshot that the mirror measures drift from, null for none; left out where that is not known. */
-  readonly baseline?: { readonly name: string; readonly run: number } | null;
-  /** A baseline that was asked for when the cell was taken; null for none. One that was asked for since makes it due at once. */
+  /** The snapshot that the mirror measures drift from, null for none; omitted if that is not known. */
+  readonly baseline?: CellReport['baseline'];
+  /**
+   * The baseline that was pending when the cell was taken; null for none. If another one was asked for since, the cell
+   * is due at once.
+   */
   readonly baselineOrder: BaselineOrder | null;
-  /** That it was done, or why it cannot be; null where it is still to be done. */
+  /** That it was set, or why it cannot be; null while it is pending. */
   readonly baselineDone: { readonly error: string | null } | null;
   /** The mirror that was stored; null if none was. */
   readonly stored: { readonly key: string; readonly run: number } | null;
-  /**
-   * All open findings, the worst first, or as many as are worth it; without a `total` where they are not known any more. Null leaves
-   * them as they were.
-   */
+  /** The open findings, most severe first; `total` is null if they are no longer known. Null leaves them unchanged. */
   readonly findings: { readonly total: number | null; readonly listed: readonly ProjectedFinding[] } | null;
-  /** What brings the projection to `run`: all records (`isWhole`), or those that changed. Null where it stays. */
-  readonly records: {
-    readonly run: number;
-    readonly isWhole: boolean;
-    readonly present: Iterable<ProjectedRecord>;
-    readonly removed: readonly CellRecordKey[];
-  } | null;
+  /** Brings the projection to `run`: all records (`isWhole`), or those that changed. Null leaves it unchanged. */
+  readonly records:
+    (Pick<Projection, 'run' | 'isWhole' | 'removed'> & { readonly present: Iterable<CellRecord> }) | null;
   readonly changes: readonly CellChange[];
   /** Puts the cell into quarantine at once: trying again cannot help. */
   readonly quarantines?: boolean;
-  /** What the next holder's limiter has to know, with ages in place of times; left out, it stays as it was. */
-  readonly rateLog?: JsonValue;
-  /** True where that has what holders before may have sent that vanished. */
-  readonly countsVanished?: boolean;
-  /** Gives the group back with it. */
+  /** Gives the group back in the same transaction. */
   readonly releases?: boolean;
-  /** When the cell is due next, in milliseconds from now. A quarantined cell waits an hour at least. */
+  /** When the cell is due next, in milliseconds from now. A quarantined cell waits for at least an hour. */
   readonly dueInMs: number;
 }
 
@@ -95,9 +92,9 @@ export interface PublishResult {
   readonly state: CellState;
   /** Jobs that failed one after another. */
   readonly failures: number;
-  /** True once, when this failure put the cell into quarantine: tell it. */
+  /** True if this failure put the cell into quarantine. */
   readonly isNewlyQuarantined: boolean;
-  /** True when this job ended a quarantine. */
+  /** True if this job ended a quarantine. */
   readonly isReleased: boolean;
 }
 
@@ -105,10 +102,10 @@ export interface PublishResult {
 const FAILURES_TO_QUARANTINE = 5;
 const QUARANTINE = sql`interval '1 hour'`;
 
-/** Between the error of a job and why workers leave the cell since. */
+/** Separates the error of a job from the reason why workers have left the cell to others since then. */
 export const NOW_LEFT = '; since then left to other workers: ';
 
-/** The error of the job alone. */
+/** The first part of the error: that of the job. */
 export function failureOf(error: typeof cells.error): SQL {
   return sql`split_part(${error}, ${NOW_LEFT}, 1)`;
 }
@@ -116,7 +113,7 @@ export function failureOf(error: typeof cells.error): SQL {
 /** Records that one statement takes: about a megabyte of JSON. */
 const CHUNK = 1000;
 
-/** Null where the fence was lost. */
+/** See `Registry.publish`. */
 export async function publish(db: Database, publication: Publication): Promise<PublishResult | null> {
   const { records: projection } = publication;
   if (projection === null) return publishRest(db, publication, { present: [], isAll: false });
@@ -157,12 +154,12 @@ function* inChunks<T>(all: Iterable<T>, size: number): Generator<T[], undefined>
 }
 
 interface LastRecords {
-  readonly present: readonly ProjectedRecord[];
-  /** True where all others of the cell go. */
+  readonly present: readonly CellRecord[];
+  /** True if these are all: the others of the cell are deleted. */
   readonly isAll: boolean;
 }
 
-/** Everything but the records of earlier chunks, in one statement. */
+/** Publishes everything except the records of earlier chunks, in one statement. */
 async function publishRest(
   db: Database | Transaction,
   publication: Publication,
@@ -174,7 +171,7 @@ async function publishRest(
   const isRefusal = error?.isRefusal === true && last?.outcome !== 'failed';
   const waits = error?.waits === true;
   const isFailed = sql`${failed !== null && !waits}::boolean`;
-  // Where nothing was due, or could be asked for, a run that failed before still counts as failed.
+  // If nothing was due, or no request could be sent, an earlier failure still counts.
   const hasNoneRead = last === undefined || last.outcome === 'failed';
   const isIdle =
     waits && hasNoneRead
@@ -204,7 +201,7 @@ async function publishRest(
       ? null
       : sql`baseline = ${publication.baseline?.name ?? null}, baseline_run = ${publication.baseline?.run ?? null}::integer`,
     publication.baselineDone === null
-      ? // Why none could be set is over once there is one.
+      ? // Once there is a baseline, the error of an earlier attempt is over.
         (publication.baseline ?? null) === null
         ? null
         : sql`baseline_error = case when ${cells.baseline} is not null then ${cells.baselineError} end`
@@ -239,22 +236,17 @@ async function publishRest(
 }
 
 /**
- * When the ages of a rate log were taken, by PostgreSQL's clock as the worker knows it: a report waits before it is written, and
- * starts that seem later than they were would count twice where the next holder knows them too.
+ * When the ages of a rate log were taken, by PostgreSQL's clock as the worker knows it. A report may wait before it is
+ * written; a later time would make requests look younger, and the next holder would count those twice that it also
+ * knows itself.
  */
 function ratesTakenAt(rateLog: JsonValue): SQL {
   const at = isJsonObject(rateLog) ? rateLog['at'] : undefined;
   return typeof at === 'number' ? sql`least(now(), to_timestamp(${at / 1000}::float8))` : sql`now()`;
 }
 
-/** What a rate log changes of its group; nothing without one. */
-export function rateLogColumns({
-  rateLog,
-  countsVanished = false,
-}: Pick<Publication, 'countsVanished'> & { readonly rateLog?: JsonValue | undefined }): Record<
-  string,
-  unknown
-> {
+/** The columns of a group that a rate log changes; none without one. */
+export function rateLogColumns({ rateLog, countsVanished = false }: RateLogUpdate): Record<string, unknown> {
   if (rateLog === undefined) return {};
   const counted = countsVanished ? { uncountedSince: null, uncountedUntil: null } : {};
   return { rateLog, rateLogAt: ratesTakenAt(rateLog), ...counted };
@@ -293,12 +285,13 @@ function findingParts({ cell, findings: given }: Publication): SQL[] {
     name: each.name,
     change: each.change,
     severity: each.severity,
+    // A finding that was open under another id of the record continues.
     keys: [each, ...each.otherKeys].map(keyOf),
     before: each.before === undefined ? null : new RawJson(each.before),
     after: each.after === undefined ? null : new RawJson(each.after),
   }));
   return [
-    // Only once it is published: a lost fence takes nothing away.
+    // Depends on `published`: if the fence was lost, nothing is deleted.
     sql`old_findings as (delete from ${findings} using published where cell_id = published.id returning kind, scope, remote_id, path, since)`,
     sql`given_findings as materialized (select row_number() over () as n, given.* from jsonb_to_recordset(${jsonParam(listed)}::jsonb) as given (kind text, scope text, id text, path text, name text, change text, severity text, keys jsonb, before jsonb, after jsonb))`,
     sql`known_findings as (select given.n, min(old.since) as since
@@ -313,20 +306,20 @@ function findingParts({ cell, findings: given }: Publication): SQL[] {
 
 const RECORD_FORM = sql`given (kind text, scope text, id text, name text, organization text, body jsonb)`;
 
-function recordParam(present: readonly ProjectedRecord[]): SQL {
+function recordParam(present: readonly CellRecord[]): SQL {
   return jsonParam(
     present.map((each) => ({
       ...keyOf(each),
       name: each.name,
       organization: each.organization,
-      body: each.body === null ? null : new RawJson(each.body),
+      body: new RawJson(each.body),
     })),
   );
 }
 
 const REPLACED = sql`on conflict (cell_id, kind, scope, remote_id) do update set name = excluded.name, organization_id = excluded.organization_id, body = excluded.body`;
 
-function upsertRecords(cell: number, present: readonly ProjectedRecord[]): SQL {
+function upsertRecords(cell: number, present: readonly CellRecord[]): SQL {
   return sql`insert into ${records} (cell_id, kind, scope, remote_id, name, organization_id, body)
     select ${cell}, given.* from jsonb_to_recordset(${recordParam(present)}::jsonb) as ${RECORD_FORM} ${REPLACED}`;
 }
@@ -361,10 +354,7 @@ function changeParts({ changes: given }: Publication): SQL[] {
   if (given.length === 0) return [];
   const rows = given.map(({ run, name, change, paths, ...key }) => ({
     ...keyOf(key),
-    run,
-    name,
-    change,
-    paths,
+    ...{ run, name, change, paths },
   }));
   return [
     sql`new_changes as (insert into ${changes} (cell_id, run, kind, scope, remote_id, name, change, paths)
@@ -375,7 +365,7 @@ function changeParts({ changes: given }: Publication): SQL[] {
 
 const ID_CHARACTERS = 500;
 
-/** Ids and scopes are in indexes, whose entries PostgreSQL limits to a third of a page. */
+/** The key with shortened ids: they are indexed, and PostgreSQL limits index entries to a third of a page. */
 function keyOf({ kind, scope, id }: CellRecordKey): CellRecordKey {
   return { kind, scope: shortened(scope), id: shortened(id) };
 }
@@ -386,7 +376,7 @@ function shortened(text: string): string {
   return `${text.slice(0, ID_CHARACTERS - digest.length - 1)}…${digest}`;
 }
 
-/** A text that is JSON already: it goes in as it is, so that numbers stay exact. */
+/** A JSON text that is inserted unchanged, so that numbers stay exact. */
 class RawJson {
   readonly text: string;
 
@@ -395,13 +385,11 @@ class RawJson {
   }
 }
 
-type Row = Readonly<Record<string, unknown>>;
-
 /** Rows as one parameter. */
 function jsonParam(rows: readonly object[]): SQL {
-  const texts = (rows as readonly Row[]).map((row) => {
+  const texts = rows.map((row) => {
     const members = Object.entries(row).map(
-      ([name, value]) =>
+      ([name, value]: [string, unknown]) =>
         `${JSON.stringify(name)}:${value instanceof RawJson ? value.text : JSON.stringify(value ?? null)}`,
     );
     return `{${members.join(',')}}`;
@@ -409,7 +397,7 @@ function jsonParam(rows: readonly object[]): SQL {
   return sql`${storableNumbers(storableJson(`[${texts.join(',')}]`))}`;
 }
 
-/** PostgreSQL's text holds neither U+0000 nor half of a surrogate pair: both become U+FFFD. */
+/** PostgreSQL's texts cannot have U+0000 or half of a surrogate pair: both become U+FFFD. */
 function storableJson(json: string): string {
   if (!/\\u(?:0000|d[89a-f])/i.test(json)) return json.toWellFormed();
   return json
@@ -423,12 +411,12 @@ function storableJson(json: string): string {
     .toWellFormed();
 }
 
-/** Digits before and behind the point that PostgreSQL's numbers have: somewhat fewer than it allows behind it, 16,383. */
+/** Most digits of a number, before and after the point together: PostgreSQL allows 16,383 after the point. */
 const NUMBER_DIGITS = 16_000;
-/** A text without one of these has no number beyond that. */
+/** A text without a match has no number with more digits. */
 const MAYBE_BEYOND = new RegExp(`\\d[eE][+-]?\\d{4}|\\d{${NUMBER_DIGITS / 2}}`);
 
-/** JSON allows numbers of any size; those that PostgreSQL cannot hold become texts, with the same characters. */
+/** Numbers that are too long for PostgreSQL become texts with the same characters. */
 function storableNumbers(json: string): string {
   if (!MAYBE_BEYOND.test(json)) return json;
   return json.replaceAll(

@@ -1,19 +1,19 @@
 /**
- * `fleet sql`: one SELECT over the views of `tidemark_query`, for somebody who may see those and nothing else of the database.
- * Four walls, each of which holds alone against what it is for:
+ * `fleet sql`: one SELECT over the views of `tidemark_query`, for somebody who may read these and nothing else of the
+ * database. Four independent barriers:
  *
- * 1. The text is split into PostgreSQL's tokens. A name that leads elsewhere (a schema, `pg_…`), a function that is not on the
- *    list, and an identifier in the form U&"…" are refused. Nothing that reads a file, waits, sets a parameter, or runs a text
- *    as a query is on the list.
- * 2. It is the query of a cursor, sent as a prepared statement: that takes one SELECT or VALUES.
+ * 1. The text is split into PostgreSQL's tokens. Names of other schemas, names that begin with `pg_`, functions that
+ *    are not in the list, and identifiers in the form U&"…" are refused. No function in the list reads a file, waits,
+ *    sets a parameter, or runs a text as a query.
+ * 2. It is the query of a cursor, sent as a prepared statement: PostgreSQL accepts one SELECT or VALUES there.
  * 3. The transaction is read-only, with limits of time and rows, and a search path that has the views only.
- * 4. Where the role `tidemark_reader` is there, it reads as that role.
+ * 4. If the role `tidemark_reader` exists, the query runs as that role.
  *
- * Its statements are texts on one connection: Drizzle has no cursors, settings and roles of a transaction, nor values as
- * PostgreSQL writes them.
+ * The statements are texts on one connection: Drizzle has no cursors, no settings and roles of a transaction, and no
+ * values as PostgreSQL writes them.
  */
 import { TidemarkError } from '../../core/errors.ts';
-import { suggest } from '../../core/suggest.ts';
+import { didYouMean } from '../../core/suggest.ts';
 import type { Connections, DatabaseClient, QueryArrayConfig, QueryConfig } from './connection.ts';
 import { READER_ROLE } from './migrations.ts';
 import { querySchema } from './schema.ts';
@@ -26,10 +26,9 @@ export interface QueryAnswer {
   readonly isCut: boolean;
 }
 
-/** Longest time that the query may take. */
 const TIMEOUT_MS = 15_000;
 
-/** Characters of all rows together: more is not for reading. */
+/** Most characters of all rows together. */
 const MOST_CHARACTERS = 16 * 1024 * 1024;
 
 /** Rows taken at a time. */
@@ -37,7 +36,7 @@ const FETCH = 500;
 
 const VIEWS = ['cells', 'runs', 'findings', 'records', 'changes'];
 
-/** What may be called. Each is part of PostgreSQL 14, and has no effect but its result. */
+/** The functions that a query may call: all in PostgreSQL 14, and without side effects. */
 const FUNCTIONS: ReadonlySet<string> = new Set(
   `abs age array_agg array_length array_position array_to_string ascii avg bit_length bool_and bool_or btrim cardinality ceil
   ceiling char_length character_length chr coalesce concat concat_ws count cume_dist date date_bin date_part date_trunc
@@ -54,7 +53,7 @@ const FUNCTIONS: ReadonlySet<string> = new Set(
   upper var_pop var_samp variance width_bucket`.split(/\s+/),
 );
 
-/** Words before a parenthesis that call nothing. */
+/** Words that can be followed by a parenthesis without being function calls. */
 const NOT_CALLS: ReadonlySet<string> = new Set(
   `all and any array as asc between by case cast char character collate cross cube current_date current_time
   current_timestamp dec decimal desc distinct else end except exists fetch filter first float from full group grouping having
@@ -64,7 +63,7 @@ const NOT_CALLS: ReadonlySet<string> = new Set(
   bit`.split(/\s+/),
 );
 
-/** @throws TidemarkError `usage` for what is not a query of the views, `registry_failed` for one that takes too long */
+/** See `Registry.sql`. */
 export async function queryViews(
   connections: Connections,
   text: string,
@@ -78,7 +77,7 @@ export async function queryViews(
   }
 }
 
-/** The connection is closed afterwards, and with it the transaction. */
+/** Runs the query in a transaction. The caller closes the connection, which ends it. */
 async function answer(client: DatabaseClient, query: CheckedQuery, maxRows: number): Promise<QueryAnswer> {
   await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
   const schemas = await client.query<{ name: string }>('SELECT nspname AS name FROM pg_catalog.pg_namespace');
@@ -89,7 +88,7 @@ async function answer(client: DatabaseClient, query: CheckedQuery, maxRows: numb
     statement_timeout: String(TIMEOUT_MS),
     lock_timeout: '2000',
     search_path: querySchema.schemaName,
-    // The tokens above are PostgreSQL's with this setting only.
+    // `TOKEN` splits texts as PostgreSQL does with this setting.
     standard_conforming_strings: 'on',
     max_parallel_workers_per_gather: '0',
   };
@@ -100,7 +99,7 @@ async function answer(client: DatabaseClient, query: CheckedQuery, maxRows: numb
     [READER_ROLE],
   );
   if (reader.rowCount === 1) await client.query(`SET LOCAL ROLE ${READER_ROLE}`);
-  // The line end closes a comment.
+  // The line end closes a comment at the end of the query.
   await client.query({
     text: `DECLARE answer NO SCROLL CURSOR FOR ${query.text}\n`,
     values: [],
@@ -109,7 +108,7 @@ async function answer(client: DatabaseClient, query: CheckedQuery, maxRows: numb
   const rows: (readonly (string | null)[])[] = [];
   let characters = 0;
   for (;;) {
-    // Two columns may have one name, so rows come as arrays; and every value as the text that PostgreSQL writes.
+    // Rows as arrays, since two columns may have the same name; values as PostgreSQL writes them.
     const fetched = await client.query<(string | null)[]>({
       text: `FETCH FORWARD ${Math.min(FETCH, maxRows + 1 - rows.length)} FROM answer`,
       rowMode: 'array',
@@ -131,16 +130,16 @@ interface CheckedQuery {
   readonly names: ReadonlySet<string>;
 }
 
-/** PostgreSQL's own white space; and identifiers, which end before no letter beyond ASCII. */
+/** A token. White space is PostgreSQL's; identifiers may have letters beyond ASCII. */
 const TOKEN =
   /(?<space>[ \t\n\r\f\v]+|--[^\n\r]*)|(?<comment>\/\*)|(?<dollar>\$(?:[a-z_\u0080-\uffff][\w\u0080-\uffff]*)?\$)|(?<escape>(?:e|u&)['"])|(?<text>[bxn]?'(?:[^']|'')*')|(?<quoted>"(?:[^"]|"")+")|(?<word>[a-z_\u0080-\uffff][\w$\u0080-\uffff]*)|(?<number>(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?)|(?<end>;)|(?<other>[^])/giy;
 
-/** The query, if it keeps within the first wall. @internal */
+/** The query, if it passes the first barrier. @throws TidemarkError `usage` @internal */
 export function checkedQuery(text: string): CheckedQuery {
   if (text.includes('\0')) throw refused('it holds a NUL character');
   const names = new Set<string>();
   let [end, hasEnded, first]: [number, boolean, string | null] = [text.length, false, null];
-  /** The name before, if a parenthesis after it would make it a call. */
+  /** The previous token, if a parenthesis would make it a call. */
   let called: string | null = null;
   TOKEN.lastIndex = 0;
   for (;;) {
@@ -158,7 +157,7 @@ export function checkedQuery(text: string): CheckedQuery {
       [end, hasEnded] = [start, true];
       continue;
     }
-    // Their parts continue over line ends by rules of their own.
+    // PostgreSQL joins such texts over line ends, by other rules.
     if (escape !== undefined) throw refused("write names and texts without E'' and U&''");
     if (dollar !== undefined) {
       const close = text.indexOf(dollar, TOKEN.lastIndex);
@@ -174,10 +173,8 @@ export function checkedQuery(text: string): CheckedQuery {
     }
     if (other === "'" || other === '"') throw refused('a quote that is not closed');
     if (other === '(' && called !== null && !FUNCTIONS.has(called)) {
-      const near = suggest(called, FUNCTIONS);
-      throw refused(
-        `${called}() cannot be called here${near === undefined ? '' : `; did you mean ${near}()?`}`,
-      );
+      const near = didYouMean(called, FUNCTIONS, (known) => `${known}()`);
+      throw refused(`${called}() cannot be called here${near}`);
     }
     called = name === undefined || (quoted === undefined && NOT_CALLS.has(name)) ? null : name;
   }
@@ -186,7 +183,7 @@ export function checkedQuery(text: string): CheckedQuery {
   return { text: text.slice(0, end), names };
 }
 
-/** Comments may hold comments. */
+/** The position after the comment that begins before `from`. Comments can be nested. */
 function endOfComment(text: string, from: number): number {
   let depth = 1;
   const mark = /\/\*|\*\//g;
@@ -204,7 +201,7 @@ function refused(why: string): TidemarkError {
   });
 }
 
-/** PostgreSQL's word about the query itself is the answer; anything else is returned unchanged. */
+/** PostgreSQL's complaint about the query as a `usage` error; any other error is returned unchanged. */
 function asQueryError(thrown: unknown): unknown {
   const cause = thrown instanceof Error && thrown.cause instanceof Error ? thrown.cause : thrown;
   if (!(cause instanceof Error) || !('code' in cause) || typeof cause.code !== 'string') return thrown;

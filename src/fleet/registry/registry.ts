@@ -1,11 +1,11 @@
 /**
- * The registry of a fleet: its cells, who works on them, and what their runs found, in PostgreSQL. Only PostgreSQL's clock
- * counts: what a caller hands over are ages and durations, never times of its own.
+ * The registry of a fleet in PostgreSQL: its cells, who works on them, and what their runs found. Only PostgreSQL's
+ * clock counts: callers pass ages and durations, never times of their own.
  *
- * A worker takes a rate group (`holdGroup`), which raises the group's fence, and publishes under that number. Whoever took
- * the group later has a higher one, so a worker that was frozen and wakes publishes nothing.
+ * A worker takes a rate group (`holdGroup`), which raises the group's fence, and publishes under that number. The next
+ * worker gets a higher number, so a worker that was suspended and resumes cannot publish.
  */
-import { and, asc, eq, inArray, isNotNull, isNull, lt, lte, min, ne, notInArray, or, sql } from 'drizzle-orm';
+import { and, asc, eq, inArray, isNotNull, isNull, lt, lte, min, notInArray, or, sql } from 'drizzle-orm';
 import { alias } from 'drizzle-orm/pg-core';
 import type { CellDeclaration } from '../../config/cells.ts';
 import { type ErrorCode, TidemarkError } from '../../core/errors.ts';
@@ -17,7 +17,7 @@ import { type Connections, asRegistryError, openConnections } from './connection
 import { checkQueueVersion, migrate, noteQueueVersion, schemaState } from './migrations.ts';
 import { applyCells, registeredCells } from './cells.ts';
 import { checkedOutCell, checkInCell, checkOutCell } from './checkouts.ts';
-import { type Cell, cellColumns, type HeldGroup, heldGroup } from './held-group.ts';
+import { cellColumns, type HeldGroup, heldGroup } from './held-group.ts';
 import {
   IS_ALIVE,
   SEEN_AGE_MS,
@@ -48,9 +48,10 @@ import {
   type PublishResult,
   publish,
   rateLogColumns,
+  type RateLogUpdate,
 } from './publish.ts';
 import { queryViews, type QueryAnswer } from './query.ts';
-import { cells, groups, runs, workers } from './schema.ts';
+import { ageMs, cells, groups, runs, workers } from './schema.ts';
 
 export interface CellPlace {
   readonly name: string;
@@ -73,20 +74,20 @@ const isWorkable = inArray(cells.state, ['active', 'quarantined']);
 interface RegistryOptions {
   /** Connections at a time. */
   readonly maxConnections?: number;
-  /** Creates and upgrades the tables; without it, a registry that lacks some is an error. */
+  /** Creates and upgrades the tables; otherwise missing tables are an error. */
   readonly migrates?: boolean;
 }
 
-/** A group with something to do. */
+/** A group with cells that are due. */
 export interface DueGroup {
   readonly group: number;
-  /** Since when the cell that waits longest is due, epoch milliseconds. */
+  /** When the first of these cells was due, epoch milliseconds. */
   readonly dueAt: number;
 }
 
 export class Registry {
   readonly #connections: Connections;
-  /** What opening it did to the tables; null where they were as they should be. */
+  /** The upgrade of the tables when it was opened; null if they were up to date. */
   readonly migrated: { readonly from: number; readonly to: number } | null;
 
   private constructor(connections: Connections, migrated: Registry['migrated']) {
@@ -96,8 +97,8 @@ export class Registry {
 
   /**
    * Connects, and checks the version of the tables.
-   * @throws TidemarkError `registry_unreachable`, `registry_denied`, `registry_missing`, `registry_older`, `registry_newer`,
-   *   `registry_version`
+   * @throws TidemarkError `registry_unreachable`, `registry_denied`, `registry_missing`, `registry_older`,
+   * `registry_newer`, `registry_version`
    */
   static async open(
     url: Secret,
@@ -125,7 +126,7 @@ export class Registry {
   }
 
   /**
-   * The version of the tables, 0 if there are none, and the one that this program brings. Changes nothing.
+   * The version of the tables, 0 if there are none, and the version that this program needs. Changes nothing.
    * @throws TidemarkError as `open`
    */
   static async schema(url: Secret): Promise<{ readonly version: number; readonly latest: number }> {
@@ -159,9 +160,9 @@ export class Registry {
   // For workers.
 
   /**
-   * Has a queue of that schema (a version of pg-boss's) opened by `open`, unless the one in the database is newer and not for
-   * programs of this version.
-   * @param compatibleFrom the oldest version whose programs can work with it
+   * Opens the queue with `open`, unless the schema in the database is newer and this program cannot work with it.
+   * @param version of the schema of pg-boss that this program uses
+   * @param compatibleFrom the oldest version whose programs can work with `version`
    * @throws TidemarkError `registry_newer`
    */
   async openQueue<T>(version: number, compatibleFrom: number, open: () => Promise<T>): Promise<T> {
@@ -172,8 +173,8 @@ export class Registry {
   }
 
   /**
-   * Groups that have a cell which is due, the one that waits longest first. Not those that a person checked out, and none of
-   * `except`: what a worker cannot work on must not keep the others from being queued.
+   * Groups with cells that are due, longest first. Without those that a person checked out, and without `except`:
+   * groups that a worker cannot work on must not keep the others from being queued.
    */
   async dueGroups(limit: number, except: readonly number[] = []): Promise<readonly DueGroup[]> {
     const since = min(cells.dueAt);
@@ -197,13 +198,14 @@ export class Registry {
   }
 
   /**
-   * Takes a group for a worker: whoever held it can publish no more. Null where a person has it, or it is gone.
-   * Only the one job that the queue gives out for the group calls this.
+   * Takes a group for a worker: its previous holder can no longer publish. Null if a person has checked it out, or it
+   * does not exist. Call it only with the job that the queue handed out for the group.
    */
   async holdGroup(group: number, worker: string): Promise<HeldGroup | null> {
-    // Of all holders that ended without a report: the next may also end, or give the group back, before it counted what they may have sent.
+    // The period begins with the first holder that vanished: the next one may also vanish, or return the group, before
+    // it has counted the requests.
     const uncountedSince = sql`coalesce(${groups.uncountedSince}, case when ${groups.holder} is not null then ${groups.heldAt} end)`;
-    // A process of that name that started since is another one.
+    // If a process of the same name started since, the holder ended before that.
     const seenAt = sql`greatest(${groups.heldAt}, case when ${workers.startedAt} > ${groups.heldAt} then ${workers.startedAt} else ${workers.seenAt} end)`;
     return this.#query(async (db) => {
       const prior = db.$with('prior').as(
@@ -241,11 +243,11 @@ export class Registry {
       const rows = await db
         .with(prior, held)
         .select({
-          abandonedMs: sql<string | null>`extract(epoch from now() - ${held.uncountedUntil}) * 1000`,
-          uncountedMs: sql<string | null>`extract(epoch from now() - ${held.uncountedSince}) * 1000`,
+          abandonedMs: ageMs(held.uncountedUntil),
+          uncountedMs: ageMs(held.uncountedSince),
           fence: held.fence,
           rateLog: held.rateLog,
-          ageMs: sql<string | null>`extract(epoch from now() - ${held.rateLogAt}) * 1000`,
+          rateLogAgeMs: ageMs(held.rateLogAt),
           cell: cellColumns,
         })
         .from(held)
@@ -256,15 +258,10 @@ export class Registry {
   }
 
   /**
-   * Gives a group back. Nothing where somebody else took it meanwhile.
-   * @param written.rateLog what the next holder's limiter has to know, with ages in place of times; left out, it stays as it was
-   * @param written.countsVanished true where that has what holders before may have sent that vanished
+   * Gives a group back. Does nothing if somebody else has taken it.
+   * @param written as in `Publication`
    */
-  async releaseGroup(
-    group: number,
-    fence: number,
-    written: { readonly rateLog?: JsonValue | undefined; readonly countsVanished?: boolean } = {},
-  ): Promise<void> {
+  async releaseGroup(group: number, fence: number, written: RateLogUpdate = {}): Promise<void> {
     await this.#query(async (db) =>
       db
         .update(groups)
@@ -274,10 +271,12 @@ export class Registry {
   }
 
   /**
-   * Gives a group back whose limits leave no request for `ms`: its cells are due again then. Nothing where somebody else took it
-   * meanwhile.
-   * @param why.rateLog has what holders that vanished may have sent; undefined where it cannot be read: they are counted again then
-   * @param why.error `throttled` for a limit that is known, `interrupted` for what a holder that vanished may have sent: shown of the cells until they are worked on
+   * Gives a group back whose limits allow no request for `ms`: then its cells are due again. Does nothing if somebody
+   * else has taken it.
+   * @param why.rateLog includes what holders that vanished may have sent; undefined if it cannot be read: then they are
+   * counted again
+   * @param why.error `throttled` for a known limit, `interrupted` for what a holder that vanished may have sent: shown
+   * with the cells until they are worked on
    */
   async postpone(
     group: number,
@@ -304,7 +303,7 @@ export class Registry {
         .update(cells)
         .set({
           dueAt: after(ms),
-          // Of one that fails, why it does is said.
+          // A cell that fails keeps its error.
           errorCode: sql`case when ${cells.failures} = 0 then ${error.code} else ${cells.errorCode} end`,
           error: sql`case when ${cells.failures} = 0 then ${error.message} else ${cells.error} end`,
         })
@@ -319,29 +318,18 @@ export class Registry {
   }
 
   /**
-   * Publishes what a job did on a cell, in one transaction: its runs, findings, records, changes, the key of its stored
-   * mirror, when it is due next, and whether it failed. Null, and nothing published, where the fence was lost, or the cell was
-   * retired or given another key meanwhile.
+   * Publishes the result of a job on a cell, in one transaction: its runs, findings, records, changes, the key of its
+   * stored mirror, when it is due next, and whether it failed. Null, and nothing published, if the fence was lost, or
+   * the cell was retired or given another key since.
    */
   async publish(publication: Publication): Promise<PublishResult | null> {
     return this.#query(async (db) => publish(db, publication));
   }
 
-  /** Moves when a cell is due, `ms` from now. False where there is no such cell to work on. */
-  async setDue(cell: number, ms: number): Promise<boolean> {
-    const rows = await this.#query(async (db) =>
-      db
-        .update(cells)
-        .set({ dueAt: after(Math.max(0, ms)) })
-        .where(and(eq(cells.id, cell), ne(cells.state, 'retired')))
-        .returning({ id: cells.id }),
-    );
-    return rows.length > 0;
-  }
-
   /**
-   * Says that the worker is there, and learns whether it should finish and leave, PostgreSQL's time in epoch milliseconds, and
-   * whether a group is held by a worker that was not heard of for `silentMs`. A start of a worker calls `join` first.
+   * Records that the worker is alive. Returns whether it should finish and leave, PostgreSQL's time in epoch
+   * milliseconds, and whether a group is held by a worker that was silent for `silentMs`. A worker that starts calls
+   * `join` first.
    */
   async heartbeat(
     { name, host, version }: WorkerDescription,
@@ -350,7 +338,7 @@ export class Registry {
     return this.#query(async (db) => {
       const holder = alias(workers, 'holder');
       const isSilent = lte(sql`greatest(${groups.heldAt}, ${holder.seenAt})`, after(-silentMs));
-      // A process of the same name before this one.
+      // Held by an earlier process of the same name.
       const isEarlier = lt(groups.heldAt, holder.startedAt);
       const silent = db
         .select({ id: groups.id })
@@ -372,7 +360,7 @@ export class Registry {
     });
   }
 
-  /** Where cells of these names belong, and whether storage has everything that was published of them. Unknown names are left out. */
+  /** The groups of these cells, and whether storage has everything that was published. Unknown names are left out. */
   async placesOf(names: readonly string[]): Promise<readonly CellPlace[]> {
     return this.#query(async (db) =>
       db
@@ -380,7 +368,7 @@ export class Registry {
           name: cells.name,
           group: cells.group,
           isRetired: sql<boolean>`${cells.state} = 'retired'`,
-          // Of a cell without a run nothing is known, not even that it has none: the registry may have been lost.
+          // False for a cell without runs: the registry may have been lost, and with it the knowledge of them.
           isStored: sql<boolean>`coalesce(${cells.storedRun} >= nullif(${NEWEST_PUBLISHED}, 0), false)`,
         })
         .from(cells)
@@ -388,7 +376,7 @@ export class Registry {
     );
   }
 
-  /** Whether a run with that root hash was published of a cell. */
+  /** Whether a run of this cell with that root hash was published. */
   async isKnownRoot(cell: number, root: string): Promise<boolean> {
     const rows = await this.#query(async (db) =>
       db
@@ -400,13 +388,13 @@ export class Registry {
     return rows.length > 0;
   }
 
-  /** Says why a worker could not begin with the cells of a group that are due, or with one of them, without counting it as a failure. */
+  /** Records why a worker could not begin with the due cells of a group, or with one of them. This does not count as a failure. */
   async noteUnworked(
     group: number,
     error: { readonly code: ErrorCode; readonly message: string },
     cell?: number,
   ): Promise<void> {
-    // Why the jobs before failed counts on: it is what is wrong with the cell.
+    // If the last job failed, its error comes first: it is what is wrong with the cell.
     const hasFailed = sql`${cells.failures} > 0 and ${cells.error} is not null`;
     const code = sql`case when ${hasFailed} then ${cells.errorCode} else ${error.code} end`;
     const message = sql`case when ${hasFailed} then ${failureOf(cells.error)} || ${NOW_LEFT + error.message}::text else ${error.message} end`;
@@ -427,8 +415,8 @@ export class Registry {
   }
 
   /**
-   * A worker starts; what an earlier process of its name was asked for is over. Those that were killed long ago, as pods are
-   * whose names never come again, are forgotten.
+   * Records that a worker starts; a request to an earlier process of its name to leave no longer counts. Workers that
+   * were silent for a day are deleted, such as killed pods, whose names never return.
    */
   async join({ name, host, version }: WorkerDescription): Promise<void> {
     const fresh = { host, version, startedAt: now, seenAt: now, isDraining: false };
@@ -443,14 +431,14 @@ export class Registry {
     });
   }
 
-  /** A worker ended. */
+  /** Records that a worker ended. */
   async leave(name: string): Promise<void> {
     await this.#query(async (db) => db.delete(workers).where(eq(workers.name, name)));
   }
 
   /**
-   * Asks a worker to finish what it does and leave; one that is silent does so should it come back.
-   * @returns how it was heard of; null if there is none of that name
+   * Asks a worker to finish its work and leave; a silent worker does so if it returns.
+   * @returns whether it is alive; null if there is no worker of that name
    */
   async drain(name: string): Promise<Pick<WorkerOverview, 'isAlive' | 'seenAgeMs'> | null> {
     const rows = await this.#query(async (db) =>
@@ -465,20 +453,20 @@ export class Registry {
 
   // For people.
 
-  /** The cells as `fleet apply` declares them, retired ones too. */
+  /** All cells, for `fleet apply`; retired ones too. */
   async registeredCells(): Promise<readonly RegisteredCell[]> {
     return this.#query(registeredCells);
   }
 
   /**
-   * Does what a plan shows, all of it or nothing.
-   * @throws TidemarkError `unsafe_plan` where the registry is not as it was planned
+   * Applies a plan in one transaction.
+   * @throws TidemarkError `unsafe_plan` if the registry changed since the plan was made
    */
   async applyCells(declared: readonly CellDeclaration[], plan: CellsPlan): Promise<void> {
     await this.#query(async (db) => applyCells(db, declared, plan));
   }
 
-  /** The cells that are not retired, those with the most wrong first; named ones also where they are retired. */
+  /** The cells that are not retired, those with the worst health first; if names are given, retired ones too. */
   async overview(filter?: CellFilter): Promise<readonly CellOverview[]> {
     return this.#query(async (db) => cellOverviews(db, filter));
   }
@@ -497,12 +485,12 @@ export class Registry {
     return this.#query(async (db) => changeOverviews(db, filter));
   }
 
-  /** Those of these ids and names of organizations that no such cell is known to have. */
+  /** Those of the given ids and names of organizations that none of the cells is known to have. */
   async unknownOrganizations(filter: Parameters<typeof unknownOrganizations>[1]): Promise<readonly string[]> {
     return this.#query(async (db) => unknownOrganizations(db, filter));
   }
 
-  /** As `changes`, but one summary where a run changed more than `most` records of a kind. */
+  /** As `changes`, but with one summary if a run changed more than `most` records of a kind. */
   async changeSummaries(
     filter: ChangeFilter,
     most: number,
@@ -524,9 +512,9 @@ export class Registry {
   }
 
   /**
-   * Asks the workers for a baseline of these cells, which are due at once with it. Not of those that are retired or checked
-   * out, or have no published run.
-   * @param order the run is the newest published one of each cell
+   * Asks the workers to set a baseline for these cells, and makes them due at once. Cells that are retired or checked
+   * out, or have no published run, are left out.
+   * @param order without the run, which is the newest published one of each cell
    */
   async orderBaseline(names: readonly string[], order: Omit<BaselineOrder, 'run'>): Promise<void> {
     const { name, time, by } = order;
@@ -542,20 +530,12 @@ export class Registry {
     );
   }
 
-  /** The cell of that name, or undefined. */
-  async cell(name: string): Promise<Cell | undefined> {
-    const rows = await this.#query(async (db) =>
-      db.select(cellColumns).from(cells).where(eq(cells.name, name)),
-    );
-    return rows[0];
-  }
-
   /**
-   * Holds a cell for a person, and its group, since that is one key: no worker takes it until `checkin`. The person publishes
-   * under the fence, as a worker does.
+   * Holds a cell for a person, and its group, since that is one key: no worker takes it until `checkin`. The person
+   * publishes under the fence, as a worker does.
    * @param isForced takes the group from a worker that is working on it, which then cannot publish
-   * @throws TidemarkError `usage` for an unknown or retired cell, `cell_held` if a worker is working on its group or a person
-   *   has it
+   * @throws TidemarkError `usage` for an unknown or retired cell, `cell_held` if a worker is working on its group, or a
+   * person has checked it out
    */
   async checkout(
     name: string,
@@ -566,7 +546,7 @@ export class Registry {
   }
 
   /**
-   * What `checkout` returned, for who publishes or gives the cell back later.
+   * The result of an earlier `checkout`.
    * @throws TidemarkError `usage` for a cell that is not checked out
    */
   async checkedOut(name: string): Promise<HeldGroup & { readonly holder: string }> {
@@ -574,7 +554,7 @@ export class Registry {
   }
 
   /**
-   * Gives a checked-out cell back to the workers, due at once. What the person did is published before, under the fence.
+   * Gives a checked-out cell back to the workers, due at once. The caller publishes the person's work before that.
    * @throws TidemarkError `usage` for a cell that is not checked out
    */
   async checkin(name: string): Promise<void> {

@@ -1,10 +1,10 @@
 /**
- * The tables of the registry, in the schema `tidemark` of a PostgreSQL database, and the views that `fleet sql` reads, in
- * `tidemark_query`. Times are PostgreSQL's own (`now()`): the clocks of workers are not compared. The exceptions are the times
- * of a run and its changes, which are stated as the mirror has them.
+ * The tables of the registry, in the schema `tidemark` of a PostgreSQL database, and the views that `fleet sql` reads,
+ * in `tidemark_query`. Times are PostgreSQL's own (`now()`), so the clocks of workers do not matter. Only the start and
+ * end of a run are copied from the mirror.
  *
- * A change must keep workers of the version before at work: columns with a default, tables and views may be added. Whatever
- * else changes raises `COMPATIBLE_FROM` (migrations.ts).
+ * Workers of the previous version must be able to continue after a change: columns with a default, tables and views may
+ * be added. Any other change raises `COMPATIBLE_FROM` (migrations.ts).
  */
 import { sql } from 'drizzle-orm';
 import {
@@ -21,6 +21,7 @@ import {
   unique,
 } from 'drizzle-orm/pg-core';
 import type { Severity } from '../../catalog/definition.ts';
+import type { CellDeclaration } from '../../config/cells.ts';
 import { isoTime } from '../../core/clock.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import type { BaselineOrder, CellChange, CellRun } from '../cell.ts';
@@ -34,6 +35,10 @@ const time = customType<{ data: string; driverData: string }>({
   fromDriver: (text) => isoTime(Date.parse(text)),
 });
 const number = (name: string) => bigint(name, { mode: 'number' });
+
+/** Milliseconds since the time in a column; null if it has none. */
+export const ageMs = (column: unknown) =>
+  sql<number | null>`extract(epoch from now() - ${column}) * 1000`.mapWith((ms): number | null => Number(ms));
 
 /** The migrations of `drizzle-fleet/` that were applied. */
 export const schemaVersions = registrySchema.table('schema_versions', {
@@ -64,19 +69,19 @@ export const groups = registrySchema.table(
     origin: text('origin').notNull(),
     /** The reference that names the key (`env:NAME`, `file:/path`); never the key. */
     secret: text('secret').notNull(),
-    /** Counts how often the group was taken. Who holds a lower number may not publish. */
+    /** Counts how often the group was taken. A holder with a lower number may not publish. */
     fence: number('fence').notNull().default(0),
     /** Worker or person who took it last; NULL after it was given back. */
     holder: text('holder'),
     heldAt: time('held_at'),
-    /** From when until when holders that ended without a word may have sent requests that the log lacks; NULL where it has them all. */
+    /** The period in which holders that vanished may have sent requests that the rate log lacks; NULL if it has all of them. */
     uncountedSince: time('uncounted_since'),
     uncountedUntil: time('uncounted_until'),
-    /** `cells.id` of the cell that a person checked out: no worker gets the group meanwhile, since it is one key. */
+    /** `cells.id` of the cell that a person checked out. Until it is checked in, no worker gets the group, since it is one key. */
     checkedOutCell: number('checked_out_cell'),
-    /** What the holders' limiter has to know of the last hour, as the worker writes it, with ages in place of times. */
+    /** The requests of the last hour, which the limiter of the next holder has to count; with ages in place of times. */
     rateLog: jsonb('rate_log'),
-    /** When that was written: the ages count from here. */
+    /** When the rate log was written: the ages count from here. */
     rateLogAt: time('rate_log_at'),
   },
   (table) => [unique('groups_origin_secret').on(table.origin, table.secret)],
@@ -101,18 +106,18 @@ export const cells = registrySchema.table(
     organizations: jsonb('organizations').$type<readonly string[]>(),
     /** The reference that names the key, as in `groups`. */
     secret: text('secret').notNull(),
-    /** Whom to ask about it; NULL where nobody is named. */
+    /** Whom to ask about it; NULL if nobody is named. */
     owner: text('owner'),
     /** Cron expression of its syncs, in UTC. */
     schedule: text('schedule').notNull(),
     /** Further configuration, as in a configuration file: `source`, `schedules`, `retention`, `drift`. */
-    document: jsonb('document').$type<CellDocument>().notNull().default({}),
-    /** True where findings may hold the values that differ. */
+    document: jsonb('document').$type<CellDeclaration['document']>().notNull().default({}),
+    /** True if findings may contain the values that differ. */
     showsValues: boolean('shows_values').notNull().default(false),
     state: text('state').$type<CellState>().notNull().default('active'),
     /** Jobs that failed one after another. */
     failures: integer('failures').notNull().default(0),
-    /** Why the last one failed; NULL after one that did not. */
+    /** Why the last job failed; NULL after a success. */
     errorCode: text('error_code').$type<ErrorCode>(),
     error: text('error'),
     quarantinedAt: time('quarantined_at'),
@@ -126,7 +131,7 @@ export const cells = registrySchema.table(
     completeAt: time('complete_at'),
     /** Root hash of the mirror as of its newest published run, in hex. */
     root: text('root'),
-    /** The run that `records` shows; NULL where it shows none. */
+    /** The run that `records` shows; NULL if it shows none. */
     projectedRun: integer('projected_run'),
     /** Key of the newest mirror in storage, and the run that it holds. */
     storedKey: text('stored_key'),
@@ -136,14 +141,14 @@ export const cells = registrySchema.table(
     mirrorVersion: integer('mirror_version'),
     /** Current records of all kinds. */
     recordCount: number('record_count').notNull().default(0),
-    /** Open findings of drift; `findings` may hold fewer. NULL if drift was not determined. */
+    /** Open findings of drift; `findings` may have fewer. NULL if drift was not determined. */
     findingCount: integer('finding_count'),
     /** Name of the snapshot that drift is measured from, and its run, as of the newest publication; NULL without one. */
     baseline: text('baseline'),
     baselineRun: integer('baseline_run'),
-    /** What `fleet baseline` asked for and no worker has done yet; NULL for nothing. */
+    /** The baseline that `fleet baseline` asked for, until a worker has set it; NULL if none is pending. */
     baselineOrder: jsonb('baseline_order').$type<BaselineOrder>(),
-    /** Why the last of these could not be done. */
+    /** Why the last baseline that was asked for could not be set. */
     baselineError: text('baseline_error'),
     /** Person who checked it out. */
     checkoutHolder: text('checkout_holder'),
@@ -162,14 +167,6 @@ export const cells = registrySchema.table(
     index('cells_group').on(table.group),
   ],
 );
-
-/** What a cell's configuration has beside its columns. */
-export interface CellDocument {
-  readonly source?: Readonly<Record<string, unknown>>;
-  readonly schedules?: Readonly<Record<string, unknown>>;
-  readonly retention?: Readonly<Record<string, unknown>>;
-  readonly drift?: Readonly<Record<string, unknown>>;
-}
 
 export const workers = registrySchema.table('workers', {
   name: text('name').primaryKey(),
@@ -236,15 +233,15 @@ export const findings = registrySchema.table(
     name: text('name').notNull(),
     change: text('change').$type<CellChange['change']>().notNull(),
     severity: text('severity').$type<Severity>().notNull(),
-    /** When it was first published; it stays while the finding does. */
+    /** When it was first published; kept while the finding is open. */
     since: time('since')
       .notNull()
       .default(sql`now()`),
-    /** The values, only where the cell's configuration allows it. */
+    /** The values, only if the cell's configuration allows it. */
     before: jsonb('before'),
     after: jsonb('after'),
   },
-  // No key of its own: a pointer may be longer than an index takes. The one who holds the fence replaces all of a cell.
+  // No primary key: a pointer may be longer than an index allows. Each publication replaces all findings of its cell.
   (table) => [index('findings_cell').on(table.cell)],
 );
 
@@ -258,12 +255,12 @@ export const records = registrySchema.table(
     kind: text('kind').notNull(),
     /** As in `findings`. */
     scope: text('scope').notNull(),
-    /** One that is longer than 500 characters is cut and ends with its SHA-256, here and in `changes`. */
+    /** An id of more than 500 characters is cut and ends with its SHA-256, here and in `changes`. */
     id: text('remote_id').notNull(),
     name: text('name').notNull(),
-    /** Id of the organization that it belongs to; NULL where it belongs to none. */
+    /** Id of the organization that it belongs to; NULL if it belongs to none. */
     organization: text('organization_id'),
-    /** Of kinds of configuration only, without secrets. */
+    /** Without secrets. */
     body: jsonb('body'),
   },
   (table) => [
@@ -298,7 +295,7 @@ export const changes = registrySchema.table(
   ],
 );
 
-// What `fleet sql` reads: no reference to a key, no lease.
+// The views that `fleet sql` reads. They have no references to keys and no leases.
 
 export const cellsView = querySchema
   .view('cells', {

@@ -1,4 +1,4 @@
-/** JSON documents about all cells, as the commands print them and the API of `fleet serve` answers them. */
+/** JSON documents about all cells, for the commands and the API of `fleet serve`. */
 import type {
   CellOverview,
   ChangeOverview,
@@ -75,12 +75,12 @@ export function fleetRunsDocument(runs: readonly RunOverview[]): object {
   };
 }
 
-/** The cells of which changes may be missing: their newest run is not complete, or there was none. */
+/** The cells of which changes may be missing: their newest run is not complete, or they have none. */
 export function cellsNotRead(cells: readonly CellOverview[]): readonly CellOverview[] {
   return cells.filter(({ lastOutcome, state }) => lastOutcome !== 'complete' && state !== 'retired');
 }
 
-/** @param cells those that the changes were asked of */
+/** @param cells the cells that the request names */
 export function fleetChangesDocument(
   { total, rows }: Listed<ChangeOverview>,
   cells: readonly CellOverview[],
@@ -99,7 +99,7 @@ export function fleetChangesDocument(
   };
 }
 
-/** @param cells those that the findings were asked of */
+/** @param cells the cells that the request names */
 export function fleetDriftDocument(
   { total, rows }: Listed<FindingOverview>,
   cells: readonly CellOverview[],

@@ -1,4 +1,4 @@
-/** What people read about a cell: its status in words, and what is wrong. */
+/** The status of a cell in words, and what is wrong with it. */
 import { SEVERITIES } from '../../catalog/definition.ts';
 import { count, duration, plural } from '../../core/wording.ts';
 import {
@@ -22,11 +22,12 @@ export const HEALTH_TEXT: Readonly<Record<CellHealth, string>> = {
   retired: 'retired',
 };
 
+/** True for a cell that has a problem. */
 export function isWrong({ health }: CellOverview): boolean {
   return health !== 'fine' && health !== 'checked_out' && health !== 'retired';
 }
 
-/** True for a cell whose first sync runs or is about to start, as far as is known. */
+/** True for a cell whose first sync is running or about to start, as far as the registry knows. */
 export function isStarting({ health, errorCode, error, overdueMs }: CellOverview): boolean {
   return health === 'new' && errorCode === null && error === null && (overdueMs ?? 0) < LATE_MS;
 }
@@ -36,7 +37,7 @@ export function lacksWorkers(cells: readonly CellOverview[], workers: readonly W
   return cells.some(({ health }) => health !== 'retired') && !workers.some(({ isAlive }) => isAlive);
 }
 
-/** `1 critical, 3 high`: the open findings of these cells; empty without any. */
+/** The open findings of these cells: `1 critical, 3 high`; empty if there are none. */
 export function severitiesText(cells: readonly CellOverview[]): string {
   return SEVERITIES.flatMap((severity) => {
     const amount = cells.reduce((sum, cell) => sum + (cell.findingsBySeverity?.[severity] ?? 0), 0);
@@ -44,7 +45,7 @@ export function severitiesText(cells: readonly CellOverview[]): string {
   }).join(', ');
 }
 
-/** How many findings of a cell are open, with those of the highest severity: `4 (1 critical)`; empty where that is not known. */
+/** The number of open findings of a cell, with those of the highest severity: `4 (1 critical)`; empty if it is not known. */
 export function driftText(cell: CellOverview): string {
   if (cell.findings === null) return '';
   const [worst = ''] = severitiesText([cell]).split(', ', 1);
@@ -54,14 +55,14 @@ export function driftText(cell: CellOverview): string {
 /** Longest text of an error in a table. */
 const ERROR_LENGTH = 200;
 
-/** Why the last job failed or none could begin; else, where the last run is partial, why that is. */
+/** Why the last job failed, or none could begin; otherwise, why the last run is partial. */
 export function reasonOf(cell: CellOverview): Pick<CellOverview, 'errorCode' | 'error'> {
   const { errorCode, error, lastOutcome, runErrorCode, runError } = cell;
   if (errorCode !== null || error !== null || lastOutcome !== 'partial') return { errorCode, error };
   return { errorCode: runErrorCode, error: runError };
 }
 
-/** What is wrong, in one line; empty where nothing is. */
+/** What is wrong with a cell, in one line; empty if nothing is. */
 export function problemOf(cell: CellOverview, { most = ERROR_LENGTH } = {}): string {
   const { name, health, failures, overdueMs, lastOutcome } = cell;
   const { isStored, unstoredAgeMs, lastWorker, isLastWorkerAlive } = cell;
@@ -70,10 +71,10 @@ export function problemOf(cell: CellOverview, { most = ERROR_LENGTH } = {}): str
   const why = line.length > most ? `${line.slice(0, most)}…` : line;
   const unstored = isStored ? '' : ', not in storage';
   const waits = waitsMs(cell);
-  // That it waits until a time is over then, and once a worker has it.
+  // The error of a wait no longer applies when the wait is over.
   const isOver = failures === 0 && isOfLimits(errorCode) && waits === 0 && health !== 'partial';
   const cause = why === '' || isOver ? '' : `: ${why}`;
-  // Due, and a worker could not work on it: the error of a cell that is neither due nor waits is over.
+  // Due, but no worker could work on it. If the cell is neither due nor waiting, the error no longer applies.
   const isLeft = ((overdueMs ?? -1) >= 0 || waits > 0) && cause !== '';
   switch (health) {
     case 'quarantined':

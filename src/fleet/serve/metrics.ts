@@ -18,7 +18,7 @@ interface FleetMetric {
   readonly samples: (facts: FleetFacts) => readonly Sample[];
 }
 
-/** Those of the cells that a scrape is given: a retired one is not among them. */
+/** Without `retired`: scrapes do not include retired cells. */
 const STATUSES = CELL_HEALTHS.filter((health) => health !== 'retired');
 
 /** @internal */

@@ -1,4 +1,4 @@
-/** The page of all cells: a table that is searched, narrowed, and sorted by what is wrong. */
+/** The page with all cells: a table with search and filter, sorted by health. */
 import { count, plural } from '../../core/wording.ts';
 import {
   ageHtml,
@@ -17,7 +17,7 @@ import type { PageContent } from '../../daemon/dashboard/layout.ts';
 import type { CellHealth, CellOverview, WorkerOverview } from '../registry/overview.ts';
 import { driftText, HEALTH_TEXT, isWrong, lacksWorkers, problemOf } from './health.ts';
 
-/** Rows of the table; the rest is found by the search. */
+/** Most rows of the table; the search finds the others. */
 const SHOWN = 200;
 
 const TONES: Readonly<Record<CellHealth, Tone>> = {
@@ -33,11 +33,11 @@ const TONES: Readonly<Record<CellHealth, Tone>> = {
 };
 
 interface FleetPageFacts {
-  /** Those with the most wrong first. */
+  /** Sorted by health, worst first. */
   readonly cells: readonly CellOverview[];
   readonly workers: readonly WorkerOverview[];
   readonly search: string;
-  /** Narrows to these; none for all. */
+  /** Shows only these; empty for all. */
   readonly statuses: readonly CellHealth[];
   readonly now: number;
 }

@@ -29,15 +29,15 @@ import {
 import { fleetMetrics } from './metrics.ts';
 import { fleetPage } from './page.ts';
 
-/** Paths whose answers are read from the registry. */
+/** The paths that read the registry. */
 const READS_REGISTRY = /^\/($|readyz$|metrics$|api\/)/;
 const NAVIGATION = [['/', 'Cells']] as const;
 const MOST_ROWS = 1000;
-/** What changes are of, where `since` is left out. */
+/** The default of `since` for changes. */
 const USUAL_CHANGES_MS = 24 * 3_600_000;
 
 /**
- * Starts to listen. Every answer is read from the registry when it is asked for; where that is away, the answer is 503.
+ * Starts to listen. Every request reads the registry; if it cannot be reached, the answer is 503.
  * @throws TidemarkError `config_invalid` for an address that is not loopback without a token, `port_in_use`, `usage`
  */
 export async function serveFleet(registry: Registry, options: ShellOptions): Promise<RunningHttpServer> {
@@ -46,8 +46,8 @@ export async function serveFleet(registry: Registry, options: ShellOptions): Pro
   const isAway = (thrown: unknown): boolean => {
     const { code, message } = asTidemarkError(thrown);
     if (code !== 'registry_unreachable') return false;
-    const told = `${message}: it is answered with 503 until then`;
-    problems.begin('registry', new TidemarkError(code, told), 'warn');
+    const text = `${message}: it is answered with 503 until then`;
+    problems.begin('registry', new TidemarkError(code, text), 'warn');
     return true;
   };
   const shell = createShell(options, {
@@ -135,14 +135,14 @@ export async function serveFleet(registry: Registry, options: ShellOptions): Pro
   return { url: server.url, close: async () => server.close(async () => shell.settled()) };
 }
 
-/** The cells of the query; all that are not retired without. @throws Refusal 404 for a name that no cell has */
+/** The cells that the query names; without names, all that are not retired. @throws Refusal 404 for a name that no cell has */
 async function cellsIn(query: URLSearchParams, registry: Registry): Promise<readonly CellOverview[]> {
   return await orNotFound(async () =>
     chosenCells(registry, query.has('cell') ? query.getAll('cell') : undefined),
   );
 }
 
-/** @throws Refusal 404 where the query names what no cell has, or none is known to have */
+/** @throws Refusal 404 if the query names an unknown cell or organization */
 async function orNotFound<T>(find: () => Promise<T>): Promise<T> {
   try {
     return await find();
@@ -155,7 +155,7 @@ async function orNotFound<T>(find: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Undefined where the query names none: all, retired ones too. */
+/** The names of the cells; undefined if the query names none: then answers include retired cells. */
 function namesOf(query: URLSearchParams, cells: readonly CellOverview[]): string[] | undefined {
   return query.has('cell') ? cells.map(({ name }) => name) : undefined;
 }
