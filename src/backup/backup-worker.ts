@@ -1,4 +1,4 @@
-/** The process of `backUpInProcess`: makes the one backup that it is given, and exits. */
+/** The child process of `backUpInProcess`: makes one backup and exits. */
 import process from 'node:process';
 import { toErrorMessage } from '../core/child-process.ts';
 import { systemClock } from '../core/clock.ts';
@@ -6,10 +6,10 @@ import type { BackupMessage } from './process.ts';
 import { NoTargetError, toStoredMessage } from './stored-backup.ts';
 import { type BackupJob, type BackupWorkProgress, createBackup } from './work.ts';
 
-/** Without its parent nothing removes its unfinished files later: it stops at once, before a backup gets its final name. */
+/** If the parent is gone, nobody removes unfinished files later: the process stops at once, before a backup gets its final name. */
 const orphaned = (): void => void process.kill(process.pid, 'SIGKILL');
 process.once('disconnect', orphaned);
-// A terminal, or the system, sends its signals to both processes: the parent decides when to stop.
+// The terminal or the system sends signals to both processes: the parent decides when to stop.
 for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(name, () => undefined);
 
 process.once('message', (job) => {
@@ -19,7 +19,7 @@ process.once('message', (job) => {
 async function make(job: BackupJob): Promise<void> {
   let message: BackupMessage;
   try {
-    // Stopped by a signal that cannot be caught: nothing here has to be given up in order.
+    // Never aborted: the parent kills this process instead.
     const { signal } = new AbortController();
     const { manifest, stored } = await createBackup(job, {
       clock: systemClock,
@@ -36,7 +36,7 @@ async function make(job: BackupJob): Promise<void> {
   send(message);
 }
 
-/** Once a percent: a message costs more than copying a few pages. */
+/** Sends progress once for each percent: a message costs more than copying a few pages. */
 function progressSender(): (progress: BackupWorkProgress) => void {
   let last = '';
   return (progress) => {
@@ -47,6 +47,6 @@ function progressSender(): (progress: BackupWorkProgress) => void {
 }
 
 function send(message: BackupMessage): void {
-  // The callback ignores the error of sending to a parent that has ended: `disconnect` handles that.
+  // The callback ignores errors: if the parent has ended, `disconnect` handles it.
   process.send?.(message, undefined, undefined, () => undefined);
 }

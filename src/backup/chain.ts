@@ -1,7 +1,9 @@
-/** Whether a mirror has in its chain what the manifest of one of its backups says. */
-import { plural } from '../core/wording.ts';
+/** Compares the manifests of backups with the chain of the mirror. */
+import type { Clock } from '../core/clock.ts';
+import { firstWords, plural } from '../core/wording.ts';
 import type { FoundSeal } from '../mirror/verify-chain.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import { openMirror } from '../mirror/open.ts';
 import { type Backup, newestFirst } from './list.ts';
 import { type BackupManifest, lackOf } from './manifest.ts';
 import { parseBackupName } from './name.ts';
@@ -9,12 +11,13 @@ import { mirrorId } from './plain-backup.ts';
 import type { BackupTarget } from './targets/target.ts';
 
 interface InChain {
-  /** Of its root; undefined where that is not in the chain. */
+  /** The seal with the root hash; undefined if it is not in the chain. */
   readonly found: FoundSeal | undefined;
-  /** What is not in the chain: the root, or the latest entry of the audit log. Null where both are. */
+  /** What is not in the chain: the root hash, or the latest entry of the audit log; null if both are. */
   readonly lacks: 'root' | 'entry' | null;
 }
 
+/** Whether the chain of the mirror has what the manifest of a backup says. */
 export function inChain(
   mirror: Mirror,
   { run, root, audit_log: audited }: Pick<BackupManifest, 'run' | 'root' | 'audit_log'>,
@@ -27,28 +30,42 @@ export function inChain(
 }
 
 /**
- * Names of the complete backups of this mirror that its chain does not have: the mirror was altered, or an older one is in its place.
- * They may be the only copy of later runs, and the only proof.
+ * Names of the complete backups of the mirror that are not in its chain: the mirror was altered, or replaced by an
+ * older one. These backups may be the only copy of later runs, and the only proof.
  */
 export function contradicting(mirror: Mirror, backups: readonly Backup[]): string[] {
   const owner = mirrorId(mirror);
   return backups.flatMap(({ name, state, manifest }) => {
     if (state !== 'whole' || manifest?.mirror !== owner) return [];
-    // An altered manifest does not prove anything, and `verify --backups` names what it lacks.
+    // An altered manifest is reported too: `verify --backups` says what it lacks.
     return lackOf(manifest) !== null || inChain(mirror, manifest).lacks !== null ? [name] : [];
   });
 }
 
+/** `contradicting` for the mirror at `path`. @throws TidemarkError if it cannot be read */
+export function contradictingIn(
+  path: string,
+  backups: readonly Backup[],
+  { command, clock }: { readonly command: string; readonly clock: Clock },
+): string[] {
+  const mirror = openMirror(path, { mode: 'read', command, clock });
+  try {
+    return contradicting(mirror, backups);
+  } finally {
+    mirror.close();
+  }
+}
+
 /**
- * The same backups; as damaged those whose manifest names another mirror, although it has the root hash of a run of this one: they
- * would pass for backups of the other one, and so hide.
+ * The same backups, with those marked as damaged whose manifest names another mirror, but has the root hash of a run of
+ * this one: they would be taken for backups of the other mirror.
  */
 export function withMisattributed(mirror: Mirror, backups: readonly Backup[]): Backup[] {
   const owner = mirrorId(mirror);
   return backups.map((backup) => {
     const { state, manifest } = backup;
     if (state !== 'whole' || manifest === null || manifest.mirror === owner) return backup;
-    // A root hash that a move replaced may be that of the mirror before it.
+    // Only status `run`: a root hash that a move replaced may be that of the earlier mirror.
     const found = mirror.findSeal(manifest.root);
     if (found?.status !== 'run' || found.run !== manifest.run) return backup;
     const reason = `its manifest names another mirror, but has the root hash of run ${found.run} of this one`;
@@ -56,20 +73,21 @@ export function withMisattributed(mirror: Mirror, backups: readonly Backup[]): B
   });
 }
 
-/** What a mirror knows of a target: its own id, and the name of the backup that it stored there last. */
 interface LastStored {
+  /** `mirrorId` of the mirror. */
   readonly owner: string;
   readonly name: string | undefined;
 }
 
+/** The name of the backup that the mirror stored in a target last. */
 export function lastStored(mirror: Mirror, address: string): LastStored {
   return { owner: mirrorId(mirror), name: mirror.daemon.lastStoredIn(address) };
 }
 
 /**
- * The same backups of a target, with the one that a mirror stored there last as gone, if neither that nor a newer one of that
- * mirror is there: retention keeps the newest.
- * @param backups all that are there, newest first
+ * The backups of a target, with an entry `gone` for the one that the mirror stored there last, if neither it nor a
+ * newer backup of the mirror exists: retention always keeps the newest.
+ * @param backups all backups in the target, newest first
  */
 export function withMissing(
   target: BackupTarget,
@@ -80,7 +98,8 @@ export function withMissing(
   if (stored === undefined) return [...backups];
   const isOwn = (each: Backup): boolean =>
     each.isMisattributed === true || (each.manifest?.mirror ?? owner) === owner;
-  // By the times in the names: that of a manifest is more exact. A later one with an earlier run is an older one under a new name.
+  // Compares the times in the names, since manifests have more exact ones. A later time with an earlier run is a
+  // renamed older backup.
   const isThere = backups.some(
     (each) =>
       each.name === stored.name ||
@@ -105,11 +124,13 @@ const NAMED = 3;
 
 export const CONTRADICTING_HINT = '`tidemark verify --backups` says what differs';
 
-/** E.g. `1 backup (NAME) is not in the chain of this mirror, and is kept`; null without any. */
+/**
+ * A sentence about backups that are not in the chain of the mirror, e.g. `1 backup (NAME) is not in the chain …`; null
+ * for none.
+ */
 export function contradictingText(names: readonly string[]): string | null {
   const all = [...new Set(names)];
   if (all.length === 0) return null;
-  const more = all.length > NAMED ? ` and ${all.length - NAMED} more` : '';
-  const [are, may] = all.length === 1 ? ['is', 'it may'] : ['are', 'they may'];
-  return `${plural(all.length, 'backup')} (${all.slice(0, NAMED).join(', ')}${more}) ${are} not in the chain of this mirror: ${may} have later runs, and retention keeps ${all.length === 1 ? 'it' : 'them'} until you delete ${all.length === 1 ? 'it' : 'them'}`;
+  const [are, they, them] = all.length === 1 ? ['is', 'it', 'it'] : ['are', 'they', 'them'];
+  return `${plural(all.length, 'backup')} (${firstWords(all, NAMED)}) ${are} not in the chain of this mirror: ${they} may have later runs, and retention keeps ${them} until you delete ${them}`;
 }

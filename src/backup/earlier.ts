@@ -1,6 +1,6 @@
 /**
- * Backups that another mirror had of a source before the configured mirror was begun. The volume of the mirror may not have been
- * mounted then: the daemon, or a sync by hand, began an empty one in its place.
+ * Backups of a source that another mirror made before the configured mirror was begun. The mirror may have been begun
+ * by mistake: its volume was not mounted, and the daemon, or a sync by hand, began an empty one in its place.
  */
 import type { Config } from '../config/config.ts';
 import { type MirrorOwnership, placeOf } from '../config/mirrors.ts';
@@ -18,16 +18,16 @@ export interface EarlierBackup {
   readonly name: string;
   readonly madeAt: string;
   readonly run: number;
-  /** `mirrorId` of the mirror that it is of, and how many runs it has. */
+  /** `mirrorId` of its mirror, and how many runs it has. */
   readonly mirror: string;
   readonly runs: number;
 }
 
-/** What identifies the backups of a mirror, and those from before it. */
+/** What distinguishes a mirror's own backups from earlier ones. */
 export interface MirrorOrigin {
   /** `mirrorId`. */
   readonly id: string;
-  /** When its first run began, of whichever source, ISO 8601; null before that. */
+  /** When its first run of any source began, ISO 8601; null before that. */
   readonly begun: string | null;
 }
 
@@ -45,9 +45,10 @@ function begunAt(mirror: Mirror): string | null {
 }
 
 /**
- * For each source, this mirror's or not, the newest complete backup of another mirror that has one from before this one's first
- * run, or any where there was no run yet. The newest may be younger: a mirror that was begun by mistake may be found again after
- * the other one was in use. Of several such mirrors that with the most runs: others may have been begun by mistake too.
+ * For each source, this mirror's or not, the newest complete backup of another mirror that has backups from before this
+ * one's first run (any backups if there was no run yet). That backup may be younger than this mirror: a mirror that was
+ * begun by mistake may be used again after the other one. Of several other mirrors the one with the most runs: others
+ * may have been begun by mistake too.
  * @param backups newest first
  */
 export function earlierBackups(
@@ -65,16 +66,14 @@ export function earlierBackups(
   );
   const isFromBefore = ({ madeAt }: { readonly madeAt: string }): boolean =>
     begun === null || Date.parse(madeAt) < Date.parse(begun);
-  const before = new Set(all.filter(isFromBefore).map(({ key }) => key));
-  const seen = new Set<string>();
+  // A mirror and source is removed once its newest backup was seen.
+  const unseen = new Set(all.filter(isFromBefore).map(({ key }) => key));
   for (const { manifest, source, name, madeAt, run, key } of all) {
-    if (before.has(key) && !seen.has(key)) {
-      seen.add(key);
-      // A manifest is read as far as backups need it.
-      const runs = (manifest as Partial<BackupManifest>).checked?.runs ?? 0;
-      if (runs > (found.get(source)?.runs ?? -1))
-        found.set(source, { source, name, madeAt, run, mirror: manifest.mirror, runs });
-    }
+    if (!unseen.delete(key)) continue;
+    // `parseManifest` does not check this field.
+    const runs = (manifest as Partial<BackupManifest>).checked?.runs ?? 0;
+    if (runs > (found.get(source)?.runs ?? -1))
+      found.set(source, { source, name, madeAt, run, mirror: manifest.mirror, runs });
   }
   return [...found.values()];
 }
@@ -83,34 +82,25 @@ export function earlierBackups(
 export interface BegunByMistake {
   readonly message: string;
   readonly hint: string;
-  /** When its first run began, ISO 8601; null where there was none yet. */
+  /** When its first run began, ISO 8601; null before that. */
   readonly since: string | null;
   /** `mirrorId` of the mirror that has the history. */
   readonly missed: string;
 }
 
-/** What a target has of the time before a mirror. */
-interface TargetEarlier {
+/** One of the sources of a backup, with the address of the target that has it. */
+interface FoundBackup extends Omit<EarlierBackup, 'runs'> {
   readonly address: string;
-  readonly earlier: readonly EarlierBackup[];
-}
-
-/** A backup, the target that has it, and one of its sources. */
-interface FoundBackup extends Pick<Backup, 'name' | 'madeAt' | 'run'> {
-  readonly address: string;
-  readonly source: string;
-  /** `mirrorId` of the mirror that it is of. */
-  readonly mirror: string;
 }
 
 /**
- * What is to be said of a mirror that was begun although a target has earlier backups of a source that it has or that is
- * configured; null if there are none. Mirrors of other sources may share the target. A baseline in the mirror shows that a
- * person continues with it.
+ * The warning about a mirror that was begun although a target has earlier backups of one of its sources, or of a
+ * configured one; null if there are none. Mirrors of other sources may share the target. A baseline in the mirror shows
+ * that a person continues with it.
  */
 export function begunByMistake(
   config: MirrorOwnership,
-  targets: readonly TargetEarlier[],
+  targets: readonly { readonly address: string; readonly earlier: readonly EarlierBackup[] }[],
   mirror: Mirror,
 ): BegunByMistake | null {
   if (mirror.snapshots.baseline() !== undefined) return null;
@@ -119,7 +109,7 @@ export function begunByMistake(
     .flatMap(({ address, earlier }) => earlier.map((each) => ({ ...each, address })))
     .filter(({ source }) => names.has(source))
     .toSorted(newestFirst);
-  // Targets may have backups of different age of one mirror.
+  // The newest backup of each mirror, since targets may have different ones.
   const [longest] = [...Map.groupBy(found, (each) => each.mirror).values()]
     .flatMap(([newest]) => newest ?? [])
     .toSorted((a, b) => b.runs - a.runs);
@@ -145,7 +135,8 @@ function mistakeOf(
 const WAIT_MS = 2_000;
 
 /**
- * The same before a mirror is created. Looks into the directories only: a bucket would be asked before each first sync.
+ * The same warning before a mirror is created. Looks only into directories, so that a first sync sends no requests to a
+ * bucket.
  * @param config of one mirror
  */
 export async function wouldBeginByMistake(
@@ -157,8 +148,8 @@ export async function wouldBeginByMistake(
 }
 
 /**
- * What is to be said where the mirror is needed and is not in its place, although a directory has backups of one of its sources:
- * the end of a sentence, and what to do. Null if none has, or none answers.
+ * For an error about a mirror that is missing, although a directory has backups of one of its sources: the end of a
+ * sentence, and the hint. Null if no directory has any, or none answers.
  * @param config of one mirror
  */
 export async function backupsOfMissing(
@@ -175,8 +166,8 @@ export async function backupsOfMissing(
 }
 
 /**
- * The backup to restore in place of a mirror that cannot be read: name of its file, where `latest` would not say which mirror is
- * meant; null where the directories have backups of other sources only.
+ * The backup to restore in place of a mirror that cannot be read: `latest`, or its name if the directories have backups
+ * of several mirrors; null if they have only backups of other sources.
  * @param config of one mirror
  */
 export async function backupOfUnreadable(
@@ -200,8 +191,8 @@ interface DirectoryBackups {
 }
 
 /**
- * The newest complete backup of one of these sources, of whichever mirror: an older one would lose what came after it. Of several
- * of the same time, that in the first directory.
+ * The newest complete backup of one of these sources, of any mirror. Of several of the same time, the one in the first
+ * directory.
  * @internal
  */
 export function newestBackup(
@@ -224,7 +215,7 @@ export function newestBackup(
   return newest;
 }
 
-/** Those that have answered in time, in the order of the configuration. */
+/** The backups in the directories that answer in time, in the order of the configuration. */
 async function lookIntoDirectories(
   { backup }: Pick<Config, 'backup'>,
   clock: Clock,

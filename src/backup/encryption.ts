@@ -1,21 +1,22 @@
 /**
- * The one door to age (age-encryption.org/v1): files that only the holders of some keys can read, as streams. Loaded when
- * something is encrypted or decrypted: its ciphers take a quarter of the time in which a command that lists backups starts.
+ * The one door to age (age-encryption.org/v1), which encrypts and decrypts streams. The library is loaded only when it
+ * is used: loading it takes a quarter of the time in which a command that lists backups starts.
  */
 import { readFile } from 'node:fs/promises';
 import { TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
+import { REFETCH_HINT } from '../core/hints.ts';
 import { Secret } from '../core/secret.ts';
 
-/** A part of a pipeline. */
+/** A stage of a pipeline. */
 export type Stage = (source: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>;
 
-/** How every file of age begins, unless it is armored, which backups never are. */
+/** The beginning of every file of age that is not armored; backups never are. */
 export const AGE_MAGIC = 'age-encryption.org/v1\n';
 
 /**
- * Encrypts to all of these recipients.
- * @throws TidemarkError `config_invalid` for one that age does not take
+ * A stage that encrypts for all of these recipients.
+ * @throws TidemarkError `config_invalid` for an invalid recipient
  */
 export async function encryption(recipients: readonly string[]): Promise<Stage> {
   const { Encrypter } = await import('age-encryption');
@@ -27,10 +28,7 @@ export async function encryption(recipients: readonly string[]): Promise<Stage> 
       throw new TidemarkError(
         'config_invalid',
         `recipient ${index + 1} of backups is not a key that age knows`,
-        {
-          hint: 'give each as `age-keygen -y` prints it: age1…',
-          cause: error,
-        },
+        { hint: 'give each as `age-keygen -y` prints it: age1…', cause: error },
       );
     }
   }
@@ -40,9 +38,9 @@ export async function encryption(recipients: readonly string[]): Promise<Stage> 
 }
 
 /**
- * Decrypts with whichever of these identities fits. The stage throws `usage` if none does, and `mirror_corrupt` where
- * the content is not what was encrypted. `subject` names the file in both.
- * @throws TidemarkError `usage` for what is not an age identity
+ * A stage that decrypts with the identity that fits. It throws `usage` if none does, and `mirror_corrupt` if the
+ * content was damaged. `subject` names the file in errors.
+ * @throws TidemarkError `usage` for an invalid identity
  */
 export async function decryption(identities: readonly Secret[], subject: string): Promise<Stage> {
   const { Decrypter } = await import('age-encryption');
@@ -51,7 +49,7 @@ export async function decryption(identities: readonly Secret[], subject: string)
     try {
       decrypter.addIdentity(identity.reveal());
     } catch (error) {
-      // Not the library's message: it may quote the key.
+      // Without the library's message, which may quote the key.
       throw new TidemarkError('usage', `identity ${index + 1} is not a key that age knows`, {
         hint: 'give a file as `age-keygen` writes it, with lines that begin with AGE-SECRET-KEY-1',
         cause: error instanceof Error ? error.name : undefined,
@@ -59,7 +57,7 @@ export async function decryption(identities: readonly Secret[], subject: string)
     }
   }
   return async function* (source) {
-    // What the disk says while it is read is not about the key.
+    // An error of reading the file, which must not be reported as one of the key.
     let problem: Error | undefined;
     const watched = ReadableStream.from(watch(source, (error) => (problem = error)));
     let plain: AsyncIterable<Uint8Array>;
@@ -80,7 +78,7 @@ export async function decryption(identities: readonly Secret[], subject: string)
       throw (
         problem ??
         new TidemarkError('mirror_corrupt', `${subject} is damaged: it cannot be decrypted to its end`, {
-          hint: 'fetch it again from where backups are kept, or take another one (`tidemark backup list`)',
+          hint: REFETCH_HINT,
           cause: error,
         })
       );
@@ -101,14 +99,14 @@ async function* watch(
 }
 
 /**
- * The keys in a file of age: a line each, `#` begins a comment.
- * @throws TidemarkError `usage` for an empty file, or as reading it fails
+ * The keys in a file of age: one a line, without lines that begin with `#`.
+ * @throws TidemarkError `usage` for an empty file, or if it cannot be read
  */
 export async function readIdentities(path: string): Promise<Secret[]> {
   return (await readKeyLines(path, 'identity')).map((line) => new Secret(line));
 }
 
-/** @throws TidemarkError as `readIdentities` does */
+/** The recipients in a file, one a line. @throws TidemarkError as `readIdentities` */
 export async function readRecipients(path: string): Promise<string[]> {
   return await readKeyLines(path, 'recipient');
 }

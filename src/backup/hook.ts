@@ -1,6 +1,6 @@
 /**
- * The command after each backup, such as restic or rclone: a program with its arguments, never a shell. Its environment is
- * ours, so that it finds what it reads there, without anything that the configuration takes for a secret.
+ * The command after each backup, such as restic or rclone: a program with its arguments, never a shell. It inherits our
+ * environment, without the secrets of the configuration.
  */
 import type { ChildProcess } from 'node:child_process';
 import type { Config } from '../config/config.ts';
@@ -21,32 +21,33 @@ import type { Secret } from '../core/secret.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** What must not reach the command. */
+/** What the command must not inherit. */
 export interface Withheld {
-  /** Names of the variables that secrets come from. */
+  /** Names of variables with secrets. */
   readonly variables: readonly string[];
-  /** A variable with one of these values is not passed on either, whatever its name. */
+  /** Any variable whose value contains one of these is withheld too. */
   readonly secrets: readonly Secret[];
 }
 
-/** No program does without them, wherever else they are referred to. */
+/** Passed on even if the configuration refers to them: every program needs them. */
 const ALWAYS = ['PATH', 'HOME', 'USER', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR'];
+
 /** All secrets of a configuration, and the variables that they come from. */
 export function withheldBy(config: Config): Withheld {
   return { variables: config.secretVariables, secrets: config.knownSecrets };
 }
 
-/** What is handed on of an environment. Tidemark's own variables are not. */
+/** The part of an environment that the command inherits: without secrets, and without Tidemark's own variables. */
 export function hookEnvironment(env: Environment, { variables, secrets }: Withheld): Record<string, string> {
   const values = secrets.map((secret) => secret.reveal()).filter((value) => value !== '');
-  const handed: Record<string, string> = {};
+  const inherited: Record<string, string> = {};
   for (const [name, value] of Object.entries(env)) {
     if (value === undefined || name.startsWith('TIDEMARK_')) continue;
     if (variables.includes(name) && !ALWAYS.includes(name)) continue;
     if (values.some((secret) => value.includes(secret))) continue;
-    handed[name] = value;
+    inherited[name] = value;
   }
-  return handed;
+  return inherited;
 }
 
 interface HookPaths {
@@ -58,7 +59,7 @@ interface HookPaths {
 export interface HookOptions {
   readonly command: readonly string[];
   readonly paths: HookPaths;
-  /** Of this process. */
+  /** The environment of this process. */
   readonly env: Environment;
   readonly withheld: Withheld;
   readonly timeoutMs: number;
@@ -73,14 +74,14 @@ export interface HookResult {
   readonly error: TidemarkError | null;
 }
 
-/** Time between asking the program to end and killing it. */
+/** The time between asking the program to end and killing it. */
 const END_GRACE_MS = 5000;
-/** How long to wait for its last output: a background process that it started may keep it open. */
+/** How long to wait for the last output: a background process may keep it open. */
 const OUTPUT_GRACE_MS = 500;
-/** Characters of the program's last output that are kept. */
+/** How many characters of the output are kept. */
 const TAIL_CHARACTERS = 2000;
 
-/** Runs the command to its end. Never throws: a failure is part of the result, and the backup is valid anyway. */
+/** Runs the command. Never throws: a failure is part of the result, since the backup itself is valid. */
 export async function runHook(options: HookOptions): Promise<HookResult> {
   const { clock } = options;
   const begun = clock.monotonicMs();
@@ -113,7 +114,7 @@ async function failureOf(options: HookOptions): Promise<TidemarkError | null> {
     aborted(signal, over.signal).then(() => 'was ended: Tidemark is ending'),
   ]);
   if (why !== null) {
-    // Ends early once the program has ended.
+    // `over` ends it early.
     const grace = clock.sleep(END_GRACE_MS, over.signal).catch(() => undefined);
     await endProgram(child, ended, grace);
     return failed(program, why);
@@ -129,13 +130,13 @@ async function endOf(child: ChildProcess, clock: Clock): Promise<ProgramEnd> {
   const closed = new AbortController();
   child.once('close', () => closed.abort());
   const end = await programEnd(child);
-  // Ends early once its output is closed.
+  // Ends early if the output is closed.
   if (!closed.signal.aborted) await clock.sleep(OUTPUT_GRACE_MS, closed.signal).catch(() => undefined);
   closeOutput(child);
   return end;
 }
 
-/** Replaces `{file}` and the like in the arguments in one pass, so that text in a path is never taken for a placeholder. */
+/** Replaces placeholders such as `{file}` in one pass, so that text in a path is never taken for a placeholder. */
 function filled(command: readonly string[], paths: HookPaths): string[] {
   return command.map((word) =>
     word.replaceAll(/\{(file|manifest|directory)\}/g, (_all, name: keyof HookPaths) => paths[name]),
@@ -151,7 +152,7 @@ function environmentOf({ env, withheld, paths }: HookOptions): Record<string, st
   };
 }
 
-/** Its own secrets are none of ours: an address with a password, and the like, it may print. */
+/** The last line of the output, after `: `. Masked, since the program may print secrets, such as an address with a password. */
 function lastLine(tail: string, secrets: readonly Secret[]): string {
   const line = tail
     .split('\n')

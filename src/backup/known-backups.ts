@@ -1,6 +1,6 @@
 /**
- * The existing backups, for pages and health checks. Their target may be a network disk, or a service that does not
- * respond: a page waits for it a moment only, and shows what is known.
+ * The existing backups, for pages and health checks. A target may be a network disk, or a service that does not
+ * respond: a page waits for it only a moment, and shows what is known.
  */
 import { statfs } from 'node:fs/promises';
 import type { TargetConfig } from '../config/config.ts';
@@ -8,9 +8,8 @@ import { type Clock, ownTime, settlesWithin } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { LATEST_BACKUP } from '../core/hints.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { openMirror } from '../mirror/open.ts';
 import { mirrorFileState } from '../mirror/real-path.ts';
-import { contradicting, lastStored, withMissing } from './chain.ts';
+import { contradictingIn, lastStored, withMissing } from './chain.ts';
 import { type EarlierBackup, earlierBackups, originOf } from './earlier.ts';
 import { type Backup, hasStoredIn, listBackups } from './list.ts';
 import { isOnMirrorDisk } from './mirror-disk.ts';
@@ -20,34 +19,34 @@ import { addressOf } from './targets/target.ts';
 
 export interface TargetShown {
   readonly address: string;
-  /** Complete ones of this mirror, newest first. */
+  /** The complete backups of this mirror, newest first. */
   readonly whole: readonly Pick<Backup, 'name' | 'madeAt' | 'run' | 'bytes' | 'isEncrypted' | 'manifest'>[];
   /** Backups that are not what their manifests say, of this mirror or of an unknown one. */
   readonly damaged: number;
-  /** Why the target could not be read; null where it was. */
+  /** Why the target could not be read; null if it was. */
   readonly problem: string | null;
-  /** The newest of `whole` (made at, ISO 8601), as of the latest time that the target could be read; null for none. */
+  /** The newest of `whole` (made at, ISO 8601) when the target was last read; null for none. */
   readonly newest: { readonly madeAt: string; readonly bytes: number } | null;
-  /** Of a directory, if it is not the volume of the mirror; null where that is so, or the system does not report it. */
+  /** The volume of a directory; null if it is that of the mirror, or the system does not report it. */
   readonly volume: { readonly freeBytes: number; readonly sizeBytes: number } | null;
-  /** Whether it lies on the disk of the mirror. */
   readonly isOnMirrorDisk: boolean;
-  /** True for a directory that has none of the backups which were stored there: its disk may not be mounted. */
+  /** True for a directory that has none of the backups that were stored there: its disk may not be mounted. */
   readonly isEmptied: boolean;
-  /** Of each source, the newest backup of another mirror from before this one was begun. */
+  /** See `earlierBackups`. */
   readonly earlier: readonly EarlierBackup[];
-  /** Names of those of `whole` that the mirror contradicts. */
+  /** Names of those of `whole` that are not in the chain of the mirror. */
   readonly contradicting: readonly string[];
-  /** `mirrorId` of this mirror; null where that could never be read. */
+  /** `mirrorId` of this mirror; null if it could never be read. */
   readonly owner: string | null;
-  /** Of each mirror that has complete backups there, this one too, the newest, newest first. */
+  /** The newest complete backup of each mirror, including this one, newest first. */
   readonly byMirror: readonly (Pick<Backup, 'name' | 'madeAt'> & { readonly mirror: string })[];
 }
 
 /**
- * The backup to restore in place of a mirror: its name, where the targets have some of other mirrors too and `latest` may be of one
- * of those; null if all that are known are of others; `latest` if none is known, nor which mirror it was.
- * @param mirror its `mirrorId`; without it, the one that the targets were last read for
+ * The backup to restore in place of a mirror, as a command names it: `latest`, or its name if the targets also have
+ * backups of other mirrors. Null if the known backups are all of other mirrors; `latest` if no backups, or no id of the
+ * mirror, are known.
+ * @param mirror its `mirrorId`; by default, the one for which the targets were last read
  */
 export function backupToName(
   targets: readonly Pick<TargetShown, 'owner' | 'byMirror'>[],
@@ -62,24 +61,24 @@ export function backupToName(
   return isOnlyOne ? LATEST_BACKUP : (own?.name ?? null);
 }
 
-/** The targets together. */
+/** The backups of all targets. */
 export interface BackupsShown {
   /** Complete backups, each once, newest first, without those of `contradicting`. */
   readonly whole: TargetShown['whole'];
   readonly damaged: number;
-  /** Which targets could not be read, and why; empty where all were. */
+  /** The targets that could not be read, and why. */
   readonly problems: readonly string[];
-  /** Names of those that the mirror contradicts. */
+  /** Names of the backups that are not in the chain of the mirror. */
   readonly contradicting: readonly string[];
-  /** Addresses of those on the disk of the mirror. */
+  /** Addresses of the targets on the disk of the mirror. */
   readonly onMirrorDisk: readonly string[];
-  /** Addresses of those that lost their backups. */
+  /** Addresses of the targets that lost their backups. */
   readonly emptied: readonly string[];
-  /** Of each other mirror that has complete backups there, when the newest was made, newest first. */
+  /** For each other mirror, when its newest complete backup was made, newest first. */
   readonly byOthers: readonly string[];
 }
 
-/** Null where no target has answered yet. */
+/** Combines the targets; null if none has answered yet. */
 export function backupsShown(targets: readonly TargetShown[]): BackupsShown | null {
   if (targets.length === 0) return null;
   const whole = new Map(
@@ -114,7 +113,7 @@ function newestOfOthers(targets: readonly TargetShown[]): string[] {
   return [...newest.values()].toSorted((a, b) => Date.parse(b) - Date.parse(a));
 }
 
-/** Which backups the targets hold besides, in a sentence without its end; null if they hold none. */
+/** A sentence about the backups of other mirrors; null if there are none. */
 export function othersText({ byOthers }: BackupsShown): string | null {
   const [latest] = byOthers;
   if (latest === undefined) return null;
@@ -123,7 +122,7 @@ export function othersText({ byOthers }: BackupsShown): string | null {
 }
 
 const WAIT_MS = 250;
-/** For how long what is known of a target is shown: listing a directory costs nothing, requests to a service do. */
+/** How long a target is not read again: listing a directory costs nothing, requests to a service do. */
 const FRESH_MS = { directory: 30_000, s3: 15 * 60_000 } as const;
 
 interface KnownTarget {
@@ -133,7 +132,7 @@ interface KnownTarget {
   readonly job: string | null;
 }
 
-/** Whether the mirror has in its chain what those backups say; asked again once the mirror's files or the backups are not the same. */
+/** A result of `contradictingIn`, valid while the mirror's files and the backups are the same. */
 interface ComparedChain {
   readonly of: string;
   readonly contradicting: readonly string[];
@@ -150,8 +149,8 @@ export class BackupCatalog {
   }
 
   /**
-   * Waits a moment where targets have to be read. Those that have not answered yet are left out.
-   * @param mirror null where it cannot be read: what a target holds is shown then, if it is all of one mirror
+   * Reads the targets if needed, and waits for them a moment. Targets that have never answered are left out.
+   * @param mirror null if it cannot be read: then a target is shown if all of its backups are of one mirror
    */
   async look(
     targets: readonly TargetConfig[],
@@ -163,7 +162,7 @@ export class BackupCatalog {
     return this.remembered(targets);
   }
 
-  /** What is known now; starts reading again where that is outdated. */
+  /** What is known now; starts reading targets of which this is outdated. */
   known(targets: readonly TargetConfig[], mirror: Mirror): readonly TargetShown[] {
     for (const target of targets) void this.#refresh(target, mirror);
     return this.remembered(targets);
@@ -174,12 +173,12 @@ export class BackupCatalog {
     return targets.flatMap((target) => this.#known.get(JSON.stringify(target))?.shown ?? []);
   }
 
-  /** Null while what is known is fresh: not outdated, and no backup job has ended since. */
+  /** Reads a target; null if what is known is not outdated, and no backup job has ended since. */
   #refresh(target: TargetConfig, mirror: Mirror | null): Promise<void> | null {
     const key = JSON.stringify(target);
     const known = this.#known.get(key);
     const row = mirror?.daemon.jobs({ name: 'backup', limit: 1 })[0];
-    // Of one that is still running, what it stores is not there yet.
+    // With the outcome, so that the end of a running job counts as a change.
     const job = row === undefined ? null : `${row.job} ${row.outcome}`;
     const isFresh = known !== undefined && this.#clock.monotonicMs() - known.readAtMs < FRESH_MS[target.type];
     if (isFresh && known.job === job) return null;
@@ -187,7 +186,7 @@ export class BackupCatalog {
       this.#reading.get(key) ??
       readShown(target, mirror, this.#clock, (path, backups) => this.#contradicting(key, path, backups)).then(
         (read) => {
-          // What was seen there before holds until it can be read again.
+          // If it cannot be read, what was known before is still shown.
           const {
             newest = null,
             earlier = [],
@@ -214,13 +213,19 @@ export class BackupCatalog {
     const of = JSON.stringify([mirrorFileState(path), backups.map(({ name, manifest }) => [name, manifest])]);
     const known = this.#compared.get(target);
     if (known?.of === of) return known.contradicting;
-    const contradicting = contradictingIn(path, backups, this.#clock);
-    if (contradicting !== null) this.#compared.set(target, { of, contradicting });
-    return contradicting ?? [];
+    try {
+      // Not with the caller's mirror, which may be closed by the time the target has answered.
+      const contradicting = contradictingIn(path, backups, { command: 'backup', clock: this.#clock });
+      this.#compared.set(target, { of, contradicting });
+      return contradicting;
+    } catch {
+      // As in `readable`.
+      return [];
+    }
   }
 }
 
-/** @param mirror whose backups are shown; null where it cannot be read */
+/** @param mirror whose backups are shown; null if it cannot be read */
 async function readShown(
   config: TargetConfig,
   mirror: Mirror | null,
@@ -229,7 +234,7 @@ async function readShown(
 ): Promise<TargetShown> {
   const address = addressOf(config);
   try {
-    // Read before anything is waited for: the mirror may be closed then.
+    // All reads come before the first wait: after it, the mirror may be closed.
     const owner = readable(mirror, mirrorId);
     const origin = readable(mirror, originOf);
     const hadSome = readable(mirror, (each) => hasStoredIn(each, config)) ?? false;
@@ -237,7 +242,7 @@ async function readShown(
     const path = mirror?.path;
     const target = await openTarget(config, clock);
     const listed = await listBackups(target);
-    // Where all are gone, that is said of the target.
+    // If all backups of this mirror are gone, `isEmptied` says so.
     const hasOwn = listed.some(({ manifest }) => manifest?.mirror === owner);
     const all = last !== null && hasOwn ? withMissing(target, listed, last) : listed;
     const owners = new Set(all.flatMap(({ manifest }) => manifest?.mirror ?? []));
@@ -250,7 +255,8 @@ async function readShown(
       ({ manifest }) => manifest === null || owner === null || manifest.mirror === owner,
     );
     const whole = own.filter(({ state }) => state === 'whole');
-    // One of the future, made before the clock stepped back, would hide for long that none is made.
+    // Without backups of the future, made before the clock was set back: they would hide for a long time that no more
+    // are made.
     const newest = whole.find(({ madeAt }) => Date.parse(madeAt) <= clock.now()) ?? null;
     const isOnDisk = path !== undefined && (await isOnMirrorDisk(config, path));
     const volume = path === undefined || isOnDisk ? null : await volumeOf(config);
@@ -258,18 +264,20 @@ async function readShown(
     const damaged = own.length - whole.length;
     const isEmptied = hadSome && !all.some(({ manifest }) => manifest?.mirror === owner);
     const unlike = path === undefined || owner === null ? [] : contradictingOf(path, whole);
-    const shown = {
-      address,
-      contradicting: unlike,
-      whole,
-      damaged,
-      problem: null,
-      newest,
-      volume,
-      isEmptied,
-      earlier,
+    return {
+      ...{
+        address,
+        contradicting: unlike,
+        whole,
+        damaged,
+        problem: null,
+        newest,
+        volume,
+        isEmptied,
+        earlier,
+      },
+      ...{ isOnMirrorDisk: isOnDisk, owner, byMirror: newestByMirror(all) },
     };
-    return { ...shown, isOnMirrorDisk: isOnDisk, owner, byMirror: newestByMirror(all) };
   } catch (error) {
     return unreadTarget(address, asTidemarkError(error).message);
   }
@@ -282,33 +290,19 @@ function newestByMirror(all: readonly Backup[]): TargetShown['byMirror'] {
   return [...Map.groupBy(whole, ({ mirror }) => mirror).values()].flatMap(([newest]) => newest ?? []);
 }
 
-/** A target of which nothing is known, for that reason. */
+/** A target of which nothing is known because of `problem`. */
 export function unreadTarget(address: string, problem: string): TargetShown {
   const nothing = { newest: null, volume: null, isOnMirrorDisk: false, isEmptied: false, earlier: [] };
   const ofMirrors = { owner: null, byMirror: [] };
   return { ...ofMirrors, address, contradicting: [], whole: [], damaged: 0, problem, ...nothing };
 }
 
-/** By a reader of its own: that of the caller may be closed once the target has answered. Null where it cannot be read, as of `readable`. */
-function contradictingIn(path: string, backups: readonly Backup[], clock: Clock): readonly string[] | null {
-  try {
-    const mirror = openMirror(path, { mode: 'read', command: 'backup', clock });
-    try {
-      return contradicting(mirror, backups);
-    } finally {
-      mirror.close();
-    }
-  } catch {
-    return null;
-  }
-}
-
-/** Null where that cannot be read. */
+/** What `read` returns; null if there is no mirror, or it cannot be read. */
 function readable<T>(mirror: Mirror | null, read: (mirror: Mirror) => T): T | null {
   try {
     return mirror === null ? null : read(mirror);
   } catch {
-    // The damage is reported by whatever else reads the mirror; the backups are the way out of it.
+    // Other readers of the mirror report the damage; its backups are shown all the more.
     return null;
   }
 }
@@ -317,12 +311,12 @@ async function volumeOf(config: TargetConfig): Promise<TargetShown['volume']> {
   if (config.type !== 'directory') return null;
   const { path, within = path } = config;
   try {
-    // A source's own directory is made by its first backup.
+    // A source's own directory may not exist before its first backup.
     const { bavail, blocks, bsize } = await statfs(path).catch(() => statfs(within));
-    // Some file systems have no size.
+    // Some file systems report no size.
     return blocks === 0 ? null : { freeBytes: bavail * bsize, sizeBytes: blocks * bsize };
   } catch {
-    // Some file systems do not report it; that the backups could be listed is known already.
+    // Some file systems do not support it; the directory itself could be listed.
     return null;
   }
 }

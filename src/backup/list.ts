@@ -1,4 +1,4 @@
-/** Which backups a target holds, and whether each is what its manifest says, as far as that shows without reading it. */
+/** Lists the backups in a target, and compares each with its manifest, without reading the backup itself. */
 import { basename, dirname, resolve } from 'node:path';
 import type { BackupConfig, TargetConfig } from '../config/config.ts';
 import { type Clock, settlesWithin } from '../core/clock.ts';
@@ -13,9 +13,9 @@ import { openTarget } from './targets/open.ts';
 import type { BackupTarget } from './targets/target.ts';
 
 /**
- * `whole`: the file has the size of its manifest. `damaged`: it has another size, or its manifest is invalid, that of
- * another backup, or has another run or time than its name.
- * `unlisted`: it has no manifest. `gone`: there is a manifest without its file.
+ * `whole`: the file has the size that its manifest says. `damaged`: it has another size, or its manifest is invalid,
+ * belongs to another backup, or has another run or time than the name. `unlisted`: it has no manifest. `gone`: only the
+ * manifest exists.
  */
 export type BackupState = 'whole' | 'damaged' | 'unlisted' | 'gone';
 
@@ -27,29 +27,29 @@ export interface Backup {
   /** ISO 8601. */
   readonly madeAt: string;
   readonly run: number;
-  /** As in its name, which whoever can rename a file can alter. */
+  /** From the name, which anybody who can rename files can alter. */
   readonly fence: number | null;
   readonly isEncrypted: boolean;
   readonly bytes: number;
   readonly state: BackupState;
   /** Why it is not complete; null if it is. */
   readonly reason: string | null;
-  /** True if its manifest names another schema than this version of Tidemark knows: it can be restored with that version only. */
+  /** True if its manifest names a schema that this version of Tidemark does not know: only that version can restore it. */
   readonly isOfOtherVersion: boolean;
   readonly manifest: BackupManifest | null;
-  /** Given where its manifest is there and could not be read, such as with a key that may only list: then nothing is known of it. */
+  /** The error of reading its manifest, for example with a key that may only list: then nothing is known of the backup. */
   readonly unread?: TidemarkError;
-  /** True if its manifest names another mirror than the configured one, which it is of: as damaged, by `withMisattributed`. */
+  /** True if it is of the configured mirror, but its manifest names another one; set by `withMisattributed`. */
   readonly isMisattributed?: boolean;
 }
 
-/** Manifests that are read at a time. */
+/** How many manifests are read at a time. */
 const READ_AT_ONCE = 8;
 
 /**
- * The backups in a target, newest first. Nothing is read but names, sizes and manifests.
- * @param most how many of the newest, by their names; the manifests of others are not read
- * @throws TidemarkError where the target is missing or cannot be listed
+ * The backups in a target, newest first. Reads only names, sizes and manifests.
+ * @param most reads only this number of the newest, by their names
+ * @throws TidemarkError if the target is missing or cannot be listed
  */
 export async function listBackups(target: BackupTarget, most = Infinity): Promise<Backup[]> {
   const sizes = new Map((await target.list()).map(({ name, bytes }) => [name, bytes]));
@@ -72,9 +72,9 @@ export async function listBackups(target: BackupTarget, most = Infinity): Promis
 }
 
 /**
- * The newest backups of one cell of a fleet, by run, then fence, then time: the names that come last, and `known`, with their
- * manifests. Others are not read. The fence comes second: fences begin again at 1 when the registry was lost, or the cell has another key.
- * @throws TidemarkError where the target is missing or cannot be listed
+ * The newest backups of a cell of a fleet, by run, then fence, then time, and also `known`. Only their manifests are
+ * read. The fence comes second, because fences begin again at 1 if the registry was lost, or the cell has another key.
+ * @throws TidemarkError if the target is missing or cannot be listed
  */
 export async function listNewestFenced(
   target: BackupTarget,
@@ -90,7 +90,7 @@ export async function listNewestFenced(
   return await Promise.all(chosen.map((each) => describe(target, each, sizes.get(each.name) ?? null)));
 }
 
-/** One file in any directory; its name need not be that of a backup. */
+/** The backup in a file, in any directory and of any name. */
 export async function readBackup(path: string): Promise<Backup> {
   const name = basename(path);
   const named = parseBackupName(name) ?? { name, madeAt: '', run: 0, fence: null, isEncrypted: false };
@@ -102,7 +102,7 @@ export async function readBackup(path: string): Promise<Backup> {
   });
 }
 
-/** For sorting; where it is the same backup, 0. */
+/** Compares for sorting: 0 for the same backup. */
 export function newestFirst(
   a: Pick<Backup, 'madeAt' | 'run' | 'name'>,
   b: Pick<Backup, 'madeAt' | 'run' | 'name'>,
@@ -121,14 +121,14 @@ async function describe(target: BackupTarget, named: BackupName, bytes: number |
     manifest = text === null ? null : parseManifest(text, target.pathOf(name));
   } catch (error) {
     const problem = asTidemarkError(error);
-    // Nothing is known of a backup while its target does not answer.
+    // If the target does not answer, this is not an error of the backup.
     if (problem.isRetryable) throw problem;
     const unread = problem.code === 'mirror_corrupt' ? {} : { unread: problem };
     return { ...facts, state: 'damaged', reason: problem.message, manifest: null, ...unread };
   }
   if (bytes === null) return { ...facts, state: 'gone', reason: 'only its manifest is there', manifest };
   if (manifest === null) return { ...facts, state: 'unlisted', reason: 'it has no manifest', manifest };
-  // A file whose name is not that of a backup was renamed by somebody, with its manifest.
+  // If the name is not that of a backup, somebody renamed the file and its manifest.
   if (manifest.file !== named.name && parseBackupName(named.name) !== undefined)
     return { ...facts, state: 'damaged', reason: `its manifest is that of ${manifest.file}`, manifest };
   const contradiction = contradictionOf(manifest, parseBackupName(named.name));
@@ -140,13 +140,13 @@ async function describe(target: BackupTarget, named: BackupName, bytes: number |
   return { ...known, state: 'damaged', reason };
 }
 
-/** A second backup within a second is named after the next one, never after an earlier one. */
+/** A second backup within one second is named after a later second, never after an earlier one (`freeName`). */
 const NAMED_LATER_MS = 60_000;
 const SECOND_MS = 1000;
 
 /**
- * Where a manifest contradicts the name beside which it lies; null where it does not. Together, an older backup and its manifest,
- * with the name of its file altered, may lie under the name of a newer one.
+ * How a manifest contradicts the name of its file; null if it does not. An older backup may have been renamed to a
+ * newer one, with the name in its manifest altered.
  */
 function contradictionOf({ run, made_at: madeAt }: BackupManifest, named?: BackupName): string | null {
   if (named === undefined) return null;
@@ -157,33 +157,33 @@ function contradictionOf({ run, made_at: madeAt }: BackupManifest, named?: Backu
     : `made_at is ${madeAt} in its manifest, and ${named.madeAt} in its name`;
 }
 
-/** True for a complete run of all kinds: a backup follows no other. */
+/** True for a complete run of all kinds: only these are followed by a backup. */
 export function isBackedUpAfter(mirror: Mirror, number: number): boolean {
   const run = mirror.runs.get(number);
   return run?.outcome === 'complete' && run.kinds === null;
 }
 
-/** How long a target may take to say what it holds; after that the backup waits for it, and reports it. */
+/** How long a target may take to list its backups. After that, it counts as due, and the backup waits for it and reports it. */
 const DUE_WAIT_MS = 10_000;
 
 /** A target in which a backup is due. */
 export interface DueTarget {
   readonly config: TargetConfig;
   /**
-   * True for a directory that has no backup of this mirror, although the daemon stored one there: its disk may not be mounted,
-   * and a backup would go to the disk below it.
+   * True for a directory that has no backup of this mirror, although the daemon stored one there: its disk may not be
+   * mounted, and a backup would be written to the disk below it.
    */
   readonly isEmptied: boolean;
   /** True for a target that also has backups of other mirrors. */
   readonly holdsOthers: boolean;
-  /** True for a directory in which the daemon stored a backup of this mirror, whether or not it could be listed now. */
+  /** True for a directory in which the daemon stored a backup of this mirror, even if it cannot be listed now. */
   readonly hadSome: boolean;
 }
 
 /**
- * The targets whose newest complete backup of this mirror is as old as `every`. Backups of the future, made before the clock
- * stepped back, do not count: they would put off the next one for long. A target that cannot be listed, or does not answer, is due:
- * the attempt reports why, or finds that it is emptied.
+ * The targets whose newest complete backup of this mirror is as old as `every`. Backups of the future, made before the
+ * clock was set back, do not count: they would delay the next one for a long time. A target that cannot be listed, or
+ * does not answer, is due: the attempt reports why, or finds that it is emptied.
  */
 export async function dueTargets(
   mirror: Mirror,
@@ -193,7 +193,7 @@ export async function dueTargets(
   const now = clock.now();
   const dueIn = async (config: TargetConfig): Promise<DueTarget | null> => {
     let all: readonly Backup[];
-    // Before anything is waited for: the mirror may be closed then.
+    // Read before the first wait: after it, the mirror may be closed.
     const hadSome = hasStoredIn(mirror, config);
     const unread = { config, isEmptied: false, holdsOthers: false, hadSome };
     try {
@@ -201,7 +201,7 @@ export async function dueTargets(
       if (!(await settlesWithin(listing, DUE_WAIT_MS, clock))) return unread;
       all = await listing;
     } catch {
-      // The attempt to store a backup there fails with this error, and reports it.
+      // The backup will fail with this error, and report it.
       return unread;
     }
     const own = all.filter(({ manifest }) => manifest?.mirror === owner);
@@ -217,20 +217,21 @@ export async function dueTargets(
   return (await Promise.all(backup.targets.map(dueIn))).filter((each) => each !== null);
 }
 
-/** True for a directory in which the daemon stored backups of this mirror. If it has none, it lost them. */
+/** True for a directory in which the daemon stored backups of this mirror. */
 export function hasStoredIn(mirror: Mirror, target: TargetConfig): boolean {
   return target.type === 'directory' && mirror.daemon.hasStoredIn(target.path);
 }
 
-/** True if one of these files is the manifest of a backup, of whatever mirror. */
+/** True if one of these files is the manifest of a backup, of any mirror. */
 export function holdsBackups(names: ReadonlySet<string>): boolean {
   return [...names].some((name) => backupOfManifest(name) !== undefined);
 }
 
 /**
  * True if one of these files is the manifest of a backup of that mirror.
+ * @param owner `mirrorId` of the mirror
  * @param names of the files in the target
- * @throws TidemarkError where the target does not answer
+ * @throws TidemarkError if the target does not answer
  */
 export async function holdsBackupOf(
   target: BackupTarget,
@@ -238,13 +239,13 @@ export async function holdsBackupOf(
   names: ReadonlySet<string>,
 ): Promise<boolean> {
   const manifests = [...names].filter((name) => backupOfManifest(name) !== undefined);
-  // The newest first: usually it is one.
+  // Newest first: usually that is one.
   for (const name of manifests.toSorted().toReversed()) {
     try {
       const text = await target.readText(name);
       if (text !== null && parseManifest(text, target.pathOf(name)).mirror === owner) return true;
     } catch (error) {
-      // A damaged one does not tell whose it is.
+      // Other errors: a damaged manifest names no mirror.
       if (asTidemarkError(error).isRetryable) throw error;
     }
   }
@@ -252,7 +253,7 @@ export async function holdsBackupOf(
 }
 
 /**
- * The error of a directory that has none of the backups that were stored there.
+ * The error about a directory that has none of the backups that were stored there.
  * @param holdsOthers whether it has backups of other mirrors: another disk may be mounted, or this mirror was moved
  */
 export function emptiedError(path: string, holdsOthers: boolean): TidemarkError {

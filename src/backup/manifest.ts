@@ -1,4 +1,4 @@
-/** The manifest beside a backup: what it holds and how to know it again, without opening it. */
+/** The manifest beside a backup: it describes and identifies the backup without opening it. */
 import { TidemarkError } from '../core/errors.ts';
 import { migrationsDigest } from '../mirror/migrations.ts';
 import { parseBackupName } from './name.ts';
@@ -10,9 +10,9 @@ export interface BackupManifest {
   readonly file: string;
   /** ISO 8601. */
   readonly made_at: string;
-  /** The same for all backups of one mirror, also after it was restored from one. */
+  /** Id of the mirror (`mirrorId`): the same for all of its backups, also after it was restored from one. */
   readonly mirror: string;
-  /** The latest published run, and the seal of it, which binds all before it. */
+  /** The latest published run, and its root hash, which covers all earlier runs. */
   readonly run: number;
   readonly root: string;
   /** The latest entry of the audit log, and its hash; null if there is none. */
@@ -33,7 +33,7 @@ export interface BackupManifest {
   readonly compression: 'zstd';
   readonly encryption: 'age' | null;
   readonly checked: { readonly records: number; readonly revisions: number; readonly runs: number };
-  /** Of the program, and of the mirror's schema; `schema_digest` differs where two versions have as many migrations. */
+  /** Of the program, and of the mirror's schema; `schema_digest` differs if two versions have the same number of migrations. */
   readonly versions: { readonly tidemark: string; readonly schema: number; readonly schema_digest: string };
 }
 
@@ -43,30 +43,33 @@ export const MANIFEST_SCHEMA = 'tidemark.backup/1';
 const LARGEST_CHARACTERS = 1_000_000;
 
 /**
- * What every manifest has, and only the contents of its backup can confirm: without it, somebody took it out. A manifest is read
- * without these, so that it can be said which backup it is of.
+ * Fields that every manifest has, and that only the contents of the backup can confirm: if one is missing, somebody
+ * removed it. `parseManifest` accepts a manifest without them, so that errors can name its backup.
  */
 const CONFIRMED: readonly (keyof BackupManifest)[] = [
   ...(['sources', 'audit_log', 'checked'] as const),
   ...(['compression', 'encryption', 'versions'] as const),
 ];
 
-/** Why it is not a manifest as it was written, although it can be read; null where it may be. */
+/** Which fields are missing in an altered manifest, for an error; null if none are. */
 export function lackOf(manifest: BackupManifest): string | null {
-  const lacking = CONFIRMED.filter((key) => !Object.hasOwn(manifest, key));
-  return lacking.length === 0
+  const missing = CONFIRMED.filter((key) => !Object.hasOwn(manifest, key));
+  return missing.length === 0
     ? null
-    : `${lacking.join(' and ')} ${lacking.length === 1 ? 'is' : 'are'} not in it`;
+    : `${missing.join(' and ')} ${missing.length === 1 ? 'is' : 'are'} not in it`;
 }
 
-/** True if this version of Tidemark cannot read the mirror in the backup: its schema is newer, or was made with other migrations. */
+/**
+ * True if this version of Tidemark cannot read the mirror in the backup: its schema is newer, or was made with other
+ * migrations.
+ */
 export function isOtherSchema({ versions }: BackupManifest): boolean {
-  // A manifest is read as far as backups need it.
+  // `parseManifest` does not check this field.
   const { schema, schema_digest: digest } = { ...(versions as Partial<BackupManifest['versions']> | null) };
   return typeof schema === 'number' && typeof digest === 'string' && digest !== migrationsDigest(schema);
 }
 
-/** As it is written to its file. */
+/** The text of the manifest's file. */
 export function manifestText(manifest: BackupManifest): string {
   return `${JSON.stringify(manifest, null, 2)}\n`;
 }
@@ -77,21 +80,15 @@ export function manifestText(manifest: BackupManifest): string {
  * @throws TidemarkError `mirror_corrupt` for an invalid one
  */
 export function parseManifest(text: string, path: string): BackupManifest {
-  const manifest = text.length > LARGEST_CHARACTERS ? undefined : parsed(text);
-  if (manifest !== undefined) return manifest;
+  try {
+    const value = text.length > LARGEST_CHARACTERS ? null : (JSON.parse(text) as unknown);
+    if (isManifest(value)) return value;
+  } catch {
+    // A SyntaxError: not JSON.
+  }
   throw new TidemarkError('mirror_corrupt', `${path} is not a backup manifest`, {
     hint: 'fetch it again from where backups are kept, or move it away: the backup is then read without it',
   });
-}
-
-function parsed(text: string): BackupManifest | undefined {
-  try {
-    const value = JSON.parse(text) as unknown;
-    return isManifest(value) ? value : undefined;
-  } catch {
-    // SyntaxError: not JSON, so no manifest.
-    return undefined;
-  }
 }
 
 function isManifest(value: unknown): value is BackupManifest {

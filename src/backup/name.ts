@@ -1,4 +1,4 @@
-/** What files in a directory of backups are called. Other files are not ours: they are neither listed nor removed. */
+/** The names of files in a directory of backups. Files with other names are neither listed nor removed. */
 
 export interface BackupName {
   readonly name: string;
@@ -6,7 +6,7 @@ export interface BackupName {
   readonly madeAt: string;
   /** The latest published run in it. */
   readonly run: number;
-  /** The fence under which a worker of a fleet made it; null for all other backups. */
+  /** The fence under which a worker of a fleet made it; null for other backups. */
   readonly fence: number | null;
   readonly isEncrypted: boolean;
 }
@@ -16,8 +16,8 @@ const NAME =
 const MANIFEST_SUFFIX = '.json';
 
 /**
- * `tidemark-20260301T120000Z-run42.db.zst`, with `.age` where it is encrypted: sorted by name they are sorted by time. With
- * a fence, `…-run42-fence7.db.zst`: what two workers store never has one name.
+ * `tidemark-20260301T120000Z-run42.db.zst`, with `.age` if it is encrypted: the order of names is that of times. With
+ * a fence, `…-run42-fence7.db.zst`: two workers never store backups of the same name.
  */
 export function backupName(
   atMs: number,
@@ -30,7 +30,7 @@ export function backupName(
   return `tidemark-${time}-run${run}${by}.db.zst${isEncrypted ? '.age' : ''}`;
 }
 
-/** Undefined for a file that is not a backup. */
+/** The parts of a name; undefined if it is not that of a backup. */
 export function parseBackupName(name: string): BackupName | undefined {
   const match = NAME.exec(name);
   if (match === null) return undefined;
@@ -63,7 +63,7 @@ export interface PlaceBelow {
   readonly newestAt: string;
 }
 
-/** Those of these places that hold backups, by name. @param inside names of the files in each */
+/** The places with backups, by name. @param inside the names of the files in each place */
 export function placesWith(inside: ReadonlyMap<string, readonly string[]>): PlaceBelow[] {
   return [...inside.keys()].toSorted().flatMap((name) => {
     const files = inside.get(name) ?? [];
@@ -74,14 +74,14 @@ export function placesWith(inside: ReadonlyMap<string, readonly string[]>): Plac
 }
 
 /**
- * The name of a file while it is written, and while it is deleted. `owner` is its mirror, so that two mirrors may
- * share a directory.
+ * The name of a file while it is written or deleted. `owner` is the id of its mirror, so that two mirrors can share a
+ * directory.
  */
 export function partialName(name: string, owner: string): string {
   return `${name}.${owner}.partial`;
 }
 
-/** The file that an unfinished one of this owner was to become; undefined for any other. */
+/** The final name of an unfinished file of this owner; undefined for other files. */
 export function finishedName(partial: string, owner: string): string | undefined {
   const suffix = `.${owner}.partial`;
   if (!partial.endsWith(suffix)) return undefined;

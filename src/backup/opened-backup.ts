@@ -1,11 +1,12 @@
-/** Reading a backup: whether it is what was written, and putting the mirror in it back. */
+/** Verifies and restores backups. */
 import { existsSync, linkSync, readdirSync, renameSync, rmdirSync, rmSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import type { Actor } from '../core/actor.ts';
 import { type Clock, isoTime } from '../core/clock.ts';
-import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import { asTidemarkError, systemCodeOf, TidemarkError } from '../core/errors.ts';
 import { asFileError, makeDirectory } from '../core/file-errors.ts';
+import { REFETCH_HINT } from '../core/hints.ts';
 import type { Secret } from '../core/secret.ts';
 import { addToRestored } from '../mirror/backup.ts';
 import type { NoticeState } from '../mirror/daemon-store.ts';
@@ -20,9 +21,9 @@ import { type PlainFacts, checkPlainBackup } from './plain-backup.ts';
 import { syncDirectory } from './targets/directory.ts';
 
 export interface OpenedBackup {
-  /** Null where the backup is encrypted and no identity was given: then only its file was checked. */
+  /** Null if the backup is encrypted and no identity was given: then only its file was checked. */
   readonly facts: PlainFacts | null;
-  /** False where there is no manifest to compare the file with. */
+  /** False if there is no manifest to compare the file with. */
   readonly isCompared: boolean;
 }
 
@@ -34,9 +35,9 @@ export interface OpenOptions {
 }
 
 /**
- * Verifies a backup: its file against the manifest, then unpacked into `workDirectory`, opened, and every seal in it; then what
- * the manifest says against that.
- * @throws TidemarkError `mirror_corrupt` where it is not what was written, `usage` for identities that do not open it
+ * Verifies a backup: compares its file with the manifest, unpacks it into `workDirectory`, opens it and verifies every
+ * seal, then compares the contents with the manifest.
+ * @throws TidemarkError `mirror_corrupt` if it is not what was written, `usage` for identities that do not decrypt it
  */
 export async function verifyBackup(
   backup: Backup,
@@ -58,19 +59,19 @@ export async function verifyBackup(
 }
 
 /**
- * Puts the mirror of a backup at `to`, where nothing may be: neither a mirror nor the log of one. It is verified before
- * it gets that name. Directories that are missing on the way are made, for nobody else to look into.
- * @throws TidemarkError `usage` where something is there, `mirror_missing` where the mirror was moved, `mirror_locked` while somebody writes that mirror, and as
- *   `verifyBackup` does; nothing is left then of what was made
+ * Restores the mirror of a backup to `to`, where neither a mirror nor the log of one may exist. It is verified before
+ * it gets that name. Missing directories are created with mode 0700.
+ * @throws TidemarkError `usage` if `to` exists, `mirror_missing` if that mirror was moved, `mirror_locked` while
+ * somebody writes that mirror, and as `verifyBackup`; then everything that was created is removed
  */
 export async function restoreBackup(
   backup: Backup,
   to: string,
   options: OpenOptions & {
     readonly holder: LockHolder;
-    /** What to add to its states of notices, where what was reported since the backup is lost. */
+    /** States of notices to add, since those that were reported after the backup are lost. */
     readonly noticeStates?: (facts: PlainFacts) => readonly NoticeState[];
-    /** Who makes it the mirror, for its audit log; left out for a copy. */
+    /** Who makes it the mirror, for its audit log; omitted for a copy. */
     readonly actor?: Actor | undefined;
   },
 ): Promise<PlainFacts> {
@@ -82,7 +83,7 @@ export async function restoreBackup(
   let lock: WriterLock | undefined;
   try {
     lock = acquireWriterLock(to, options.holder);
-    // Left by a killed process: only the holder of the lock deletes it.
+    // A killed process may have left it; only the holder of the lock may delete it.
     clear();
     makeDirectory(work);
     const plain = join(work, 'backup.db');
@@ -113,7 +114,10 @@ function entryOf({ name, madeAt }: Backup, { run, root, sources }: PlainFacts, a
   return { actor, at: isoTime(clock.now()), backup: { name, run, root, madeAt, sources: names } };
 }
 
-/** Makes the directory for `to`. What it returns takes away what was not there before: the lock's file, directories. */
+/**
+ * Creates the directory for `to`. Returns a function that removes the file of the lock and the directories that did not
+ * exist before.
+ */
 function makePlace(to: string): () => void {
   const lock = `${to}-lock`;
   const hadLock = existsSync(lock);
@@ -122,7 +126,7 @@ function makePlace(to: string): () => void {
   return () => {
     if (!hadLock) rmSync(lock, { force: true });
     for (let made = directory; first !== undefined && made.length >= first.length; made = dirname(made)) {
-      // Not ours to remove, where somebody has put something there meanwhile.
+      // Kept if somebody has created something in it meanwhile.
       if (readdirSync(made).length > 0) return;
       rmdirSync(made);
     }
@@ -156,20 +160,17 @@ async function unpackChecked(
 const ALTERED_HINT =
   'somebody changed the manifest, or put another one there: fetch it again from where backups are kept; moved away, the backup is read without it';
 
-const REFETCH_HINT =
-  'fetch it again from where backups are kept, or take another one (`tidemark backup list`)';
-
-/** What a backup was found to be. */
+/** The actual properties of a backup. */
 interface Found {
   readonly format: Awaited<ReturnType<typeof formatOf>>;
-  /** These are null where it was not opened. */
+  /** Both are null if it was not opened. */
   readonly plain: Digests['plain'] | null;
   readonly facts: PlainFacts | null;
 }
 
 /**
- * The manifest is a file beside the backup that anybody may have written. What the mirror in the backup says of itself is compared
- * with it; `listBackups` has compared it with the name.
+ * Compares the manifest with the contents of the backup, since anybody may have altered it. `listBackups` has compared
+ * it with the name.
  * @throws TidemarkError `mirror_corrupt` that names the first field that differs
  */
 function refuseContradiction(
@@ -202,19 +203,19 @@ function refuseContradiction(
     );
   };
   differs('encryption', manifest.encryption, format === 'age' ? 'age' : null);
-  // There is no other one, and what is compressed otherwise does not unpack.
+  // The only one: other compressions would not unpack.
   differs('compression', manifest.compression, 'zstd');
   if (plain !== null) differs('plain_bytes', manifest.plain_bytes, plain.bytes);
   if (facts !== null) {
     const { audit_log: entry, sources, versions } = manifest;
-    // The mirror does not know which version of the program backed it up.
+    // The contents do not confirm the version of the program: only its form is checked.
     const {
       tidemark: said,
       schema,
       schema_digest: digest,
     }: Partial<BackupManifest['versions']> = { ...versions };
     const found = { schema: facts.schema, schema_digest: migrationsDigest(facts.schema) };
-    // A later version of the program may say more.
+    // Only these fields, since later versions of the program may add more.
     if (!isVersion(said) || schema !== found.schema || digest !== found.schema_digest) {
       const tidemark = isVersion(said) ? said : 'a version';
       differs('versions', ordered(versions), ordered({ tidemark, ...found }));
@@ -229,15 +230,15 @@ function refuseContradiction(
   refuseEarlierThanRuns({ name, path, madeAt }, facts);
 }
 
-/** As of package.json: `0.1.0`, `0.2.0-rc.1`. */
+/** True for a version such as `0.1.0` or `0.2.0-rc.1`. */
 function isVersion(value: unknown): boolean {
   return typeof value === 'string' && /^\d+\.\d+\.\d+(?:[-+][\w.+-]+)?$/.test(value);
 }
 
-/** Farther than a clock is set back. */
+/** Clocks are not set back by more than this. */
 const CLOCK_SET_BACK_MS = 24 * 60 * 60 * 1000;
 
-/** A backup is made after the runs in it: one that was given an earlier time would pass for older than it is. */
+/** Refuses a backup with a time before the end of its runs: somebody gave it an earlier time, so that it seems older. */
 function refuseEarlierThanRuns(
   { name, path, madeAt }: Pick<Backup, 'name' | 'path' | 'madeAt'>,
   facts: PlainFacts | null,
@@ -253,7 +254,7 @@ function refuseEarlierThanRuns(
   );
 }
 
-/** With the members of objects in one order. */
+/** The value with the members of objects sorted. */
 function ordered(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(ordered);
   if (typeof value !== 'object' || value === null) return value;
@@ -264,14 +265,14 @@ function ordered(value: unknown): unknown {
   );
 }
 
-/** How much larger than the backup what is in it may be: mirrors of very like records come to some 30. */
+/** Limit of the compression ratio: for mirrors of very similar records it is about 30. */
 const MOST_RATIO = 200;
-/** Small files are bounded by the ratio too late to matter, and too early for an almost empty mirror. */
+/** The limit is never lower: an almost empty mirror may have a higher ratio, and files of this size do no harm. */
 const LEAST_BOUND_BYTES = 64 * 1024 * 1024;
-/** Of the free space: the rest stays for whatever else writes there. */
+/** Of the free space; the rest is for other programs. */
 const MOST_SHARE_OF_FREE = 0.9;
 
-/** Without a manifest nobody knows how large the mirror in a backup is: by the backup's size, and never more than the disk takes. */
+/** The largest size to unpack without a manifest: estimated from the size of the backup, and limited by the free space. */
 async function mostBytesAt(to: string, packedBytes: number): Promise<number> {
   const { bavail, bsize } = await statfs(dirname(resolve(to)));
   const free = Math.floor(bavail * bsize * MOST_SHARE_OF_FREE);
@@ -283,7 +284,7 @@ function compare({ path, manifest }: Backup, { plain, packed }: Digests): void {
   if (packed.sha256 !== manifest.sha256 || plain.sha256 !== manifest.plain_sha256) throw damaged(path);
 }
 
-/** A manifest that cannot be read, or a size that is not right: no need to look further. */
+/** Refuses a backup whose listing already shows that it is damaged. */
 function refuseDamaged({ state, path, reason }: Backup): void {
   if (state !== 'damaged') return;
   throw new TidemarkError('mirror_corrupt', `${path} is damaged: ${reason ?? ''}`, { hint: REFETCH_HINT });
@@ -303,13 +304,16 @@ function refuseExisting(to: string): void {
   });
 }
 
-/** Never over a file that came meanwhile; where the file system knows no hard links, a look before has to do. */
+/**
+ * Moves the file without replacing one that was created meanwhile. Without hard links, only `refuseExisting` guards
+ * against that.
+ */
 function giveName(plain: string, to: string): void {
   try {
     linkSync(plain, to);
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-    if (!/^(EPERM|ENOTSUP|EOPNOTSUPP|ENOSYS|EMLINK|EACCES)$/.test(code)) throw asFileError(error, to, 'made');
+    if (!/^(EPERM|ENOTSUP|EOPNOTSUPP|ENOSYS|EMLINK|EACCES)$/.test(systemCodeOf(error) ?? ''))
+      throw asFileError(error, to, 'made');
     renameSync(plain, to);
   }
 }

@@ -1,4 +1,4 @@
-/** From the SQLite file to the file of a backup and back: compressed, and encrypted where that is asked. Streamed. */
+/** Packs the SQLite file into the file of a backup, and unpacks it: compressed, optionally encrypted, and streamed. */
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
@@ -7,7 +7,7 @@ import { pipeline } from 'node:stream/promises';
 import { constants, createZstdCompress, createZstdDecompress, type ZstdOptions } from 'node:zlib';
 import { TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
-import { BACKUP_DAMAGED_HINT } from '../core/hints.ts';
+import { BACKUP_DAMAGED_HINT, REFETCH_HINT } from '../core/hints.ts';
 import type { Secret } from '../core/secret.ts';
 import { AGE_MAGIC, decryption, encryption, type Stage } from './encryption.ts';
 
@@ -29,14 +29,14 @@ interface PackOptions {
   readonly signal?: AbortSignal;
 }
 
-/** Small: chunks stay in memory until the collector runs, which is when their objects, not their bytes, fill the young generation. */
+/** Small, because chunks stay in memory until the collector runs, and it counts only their objects, not their bytes. */
 const CHUNK_BYTES = 32 * 1024;
 const ZSTD_MAGIC = Buffer.from([0x28, 0xb5, 0x2f, 0xfd]);
 
 /**
- * The checksum detects a damaged file even without its manifest. Each chunk is compressed before the next one, or the end, is
- * handed over: the compressor of Node adds an empty frame where the end reaches it together with the last chunk, and a cut
- * in that frame is not detected.
+ * The checksum detects a damaged file even without its manifest. With the high-water mark, each chunk is compressed
+ * before the next one, or the end, is written: if the end arrives together with the last chunk, Node's compressor adds
+ * an empty frame, and a cut in that frame would not be detected.
  */
 const COMPRESSION: ZstdOptions & TransformOptions = {
   params: { [constants.ZSTD_c_checksumFlag]: 1 },
@@ -44,8 +44,8 @@ const COMPRESSION: ZstdOptions & TransformOptions = {
 };
 
 /**
- * Packs the file `from` into `to`, a new file of mode 0600 that is on the disk when this resolves.
- * @throws TidemarkError about `from` or `to`, or what the pipeline throws; `to` may be there in part then
+ * Packs the file `from` into `to`, a new file of mode 0600 that is flushed to disk when this resolves.
+ * @throws TidemarkError about `from` or `to`, or what the pipeline throws; then `to` may exist in part
  */
 export async function pack(
   from: string,
@@ -75,15 +75,15 @@ export async function pack(
 interface UnpackOptions extends PackOptions {
   readonly identities: readonly Secret[];
   readonly mostBytes?: number;
-  /** What errors about the backup call it, where `from` is a file that the user does not know. */
+  /** The name of the backup in errors, if `from` is a file that the user does not know. */
   readonly subject?: string;
 }
 
 /**
- * Unpacks the backup `from` into `to`, a new file of mode 0600; null reads it only. Never more than `mostBytes`: a small file
- * may unpack to more than any disk holds.
- * @throws TidemarkError `mirror_corrupt` for a damaged backup, `usage` without a fitting identity or for a file that is not a
- *   backup, or about `to`, which may be there in part then
+ * Unpacks the backup `from` into `to`, a new file of mode 0600; if `to` is null, only reads it. Never unpacks more than
+ * `mostBytes`, since a small file may unpack to more than any disk can hold.
+ * @throws TidemarkError `mirror_corrupt` for a damaged backup, `usage` without a fitting identity or for a file that is
+ * not a backup, or about `to`, which then may exist in part
  */
 export async function unpack(
   from: string,
@@ -95,9 +95,7 @@ export async function unpack(
     throw new TidemarkError(
       'usage',
       `${subject} is not a backup: it is neither compressed nor encrypted as backups are`,
-      {
-        hint: '`tidemark backup list` lists the backups',
-      },
+      { hint: '`tidemark backup list` lists the backups' },
     );
   }
   if (format === 'age' && identities.length === 0) {
@@ -135,7 +133,7 @@ export async function digestOf(path: string, options: PackOptions = {}): Promise
   }
 }
 
-/** The digest of what `source`, a response, yields. @throws what reading it throws */
+/** The digest of a response. @throws what reading it throws */
 export async function digestOfStream(source: Readable, options: PackOptions = {}): Promise<Digest> {
   const tap = new Tap(options.onBytes);
   const released = async (chunks: AsyncIterable<Uint8Array>): Promise<void> => {
@@ -146,15 +144,15 @@ export async function digestOfStream(source: Readable, options: PackOptions = {}
 }
 
 /**
- * Frees a chunk of a response that nobody needs any more, where it has its memory to itself. Left to the collector, which
- * sees a small object only, 64 MB of chunks gather before it runs.
+ * Frees a chunk of a response that is no longer needed, if it does not share its memory. The collector sees only a
+ * small object, and would let 64 MB of chunks gather before it runs.
  */
 export function release(chunk: Uint8Array): void {
   const { buffer, byteLength } = chunk;
   if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0);
 }
 
-/** By the first bytes, whatever the file is called; null for a file that no backup begins like. */
+/** The format by the first bytes, whatever the name of the file; null if it is not that of a backup. */
 export async function formatOf(path: string): Promise<'age' | 'zstd' | null> {
   let file: FileHandle | undefined;
   try {
@@ -170,7 +168,7 @@ export async function formatOf(path: string): Promise<'age' | 'zstd' | null> {
   }
 }
 
-/** The bytes of a file; what goes wrong with it names it, and not the file that they are written to. */
+/** The bytes of a file. Errors name this file, not the one to which the pipeline writes. */
 async function* fileBytes(path: string): AsyncGenerator<Uint8Array> {
   try {
     for await (const chunk of createReadStream(path, { highWaterMark: CHUNK_BYTES }))
@@ -188,14 +186,15 @@ function tooLarge(path: string, mostBytes: number): TidemarkError {
   );
 }
 
+/** The error about a backup that is not what was written. */
 export function damaged(path: string, cause?: unknown): TidemarkError {
   return new TidemarkError('mirror_corrupt', `${path} is damaged: it is not what was written`, {
-    hint: 'fetch it again from where backups are kept, or take another one (`tidemark backup list`)',
+    hint: REFETCH_HINT,
     cause,
   });
 }
 
-/** Where a backup that was just written is not what is read back: what is wrong is where it was written to, and not the mirror. */
+/** The error about a new backup that does not read back as it was written: the target is at fault, not the mirror. */
 export function readsBackOtherwise(path: string): TidemarkError {
   return new TidemarkError(
     'backup_damaged',
@@ -204,7 +203,7 @@ export function readsBackOtherwise(path: string): TidemarkError {
   );
 }
 
-/** Counts and hashes what passes. */
+/** Counts and hashes the bytes that pass. */
 class Tap {
   readonly #hash = createHash('sha256');
   readonly #onBytes: (bytes: number) => void;

@@ -1,4 +1,4 @@
-/** The SQLite file inside a backup: taken from the mirror, and checked by opening it. */
+/** The SQLite file inside a backup: copied from the mirror, and verified by opening it. */
 import { createHash } from 'node:crypto';
 import type { Clock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
@@ -27,8 +27,8 @@ interface PlainOptions {
 }
 
 /**
- * Takes a consistent backup of the mirror at `path` and verifies it: structure, hashes, history, and the chain of seals.
- * @throws TidemarkError `mirror_missing` where nothing was published yet, `mirror_corrupt` where the backup does not verify
+ * Writes a consistent copy of the mirror to `path` and verifies it: structure, hashes, history, and the chain of seals.
+ * @throws TidemarkError `mirror_missing` if nothing was published yet, `mirror_corrupt` if the copy does not verify
  */
 export async function takePlainBackup(
   mirrorPath: string,
@@ -51,8 +51,8 @@ export async function takePlainBackup(
 
 /**
  * Opens and verifies the SQLite file of a backup. `subject` names it in errors.
- * @throws TidemarkError `mirror_corrupt` where it does not verify, `mirror_missing` where no run is in it, `mirror_version`
- *   or `mirror_newer` where this version cannot read it
+ * @throws TidemarkError `mirror_corrupt` if it does not verify, `mirror_missing` if it has no run, `mirror_version`
+ *   or `mirror_newer` if this version cannot read it
  */
 export async function checkPlainBackup(
   path: string,
@@ -73,7 +73,7 @@ export async function checkPlainBackup(
   }
 }
 
-/** The error about `path`, a temporary file, in terms of what it was made of. */
+/** An error about the temporary file `path`, with the name that the user knows. */
 function named(error: unknown, path: string, subject: string): unknown {
   const { code, message } = asTidemarkError(error);
   const isOtherVersion = code === 'mirror_version' || code === 'mirror_newer';
@@ -91,13 +91,9 @@ function refuseProblems({ problems }: VerifyResult, subject: string): void {
   const [first] = problems;
   if (first === undefined) return;
   const more = problems.length === 1 ? '' : `, and ${problems.length - 1} more`;
-  const message = `${subject} does not verify: ${oneLine(first.message)}${more}`;
+  const message = `${subject} does not verify: ${first.message.trim().replaceAll('\n', ' ')}${more}`;
   if (isOfAuditLog(problems)) throw new AuditLogContradicted(message);
   throw new TidemarkError('mirror_corrupt', message, { hint: DAMAGED_HINT });
-}
-
-function oneLine(text: string): string {
-  return text.trim().split('\n').join(' ');
 }
 
 function factsOf(mirror: Mirror, { checked }: VerifyResult, subject: string): PlainFacts {
@@ -124,7 +120,7 @@ function factsOf(mirror: Mirror, { checked }: VerifyResult, subject: string): Pl
   };
 }
 
-/** Names the mirror without saying anything about it: the same in all of its backups. */
+/** Identifies a mirror without revealing anything about it: the same in all of its backups. */
 export function mirrorId(mirror: Mirror): string {
   return createHash('sha256')
     .update('tidemark.backups\0')

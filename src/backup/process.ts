@@ -1,7 +1,7 @@
 /**
- * Copying and verifying read the entire mirror, and syncing the disk may take seconds: a child process does that, so that
- * the daemon keeps answering, and the work can be stopped at any time. Not a thread: terminating one that has a SQLite
- * file open can crash the entire process (WiseLibs/better-sqlite3, issue 1476).
+ * Makes backups in a child process, so that the daemon keeps answering, and the work can be stopped at any time:
+ * copying and verifying read the entire mirror, and syncing the disk may take seconds. Not in a thread: terminating a
+ * thread that has a SQLite file open can crash the entire process (WiseLibs/better-sqlite3, issue 1476).
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import {
@@ -17,47 +17,47 @@ import type { Environment } from './hook.ts';
 import { fromStoredMessage, NoTargetError, type StoredMessage } from './stored-backup.ts';
 import type { BackupWork, BackupWorkProgress, MadeBackup } from './work.ts';
 
-/** A message of the process: its progress, and once its result. */
+/** A message of the child process: its progress, or its result. */
 export type BackupMessage =
   | { readonly progress: BackupWorkProgress }
   | { readonly made: MadeMessage }
-  /** `outcomes` where no target could take it. */
+  /** `outcomes` if no target could take the backup. */
   | { readonly error: ErrorMessage; readonly outcomes?: readonly StoredMessage[] };
 
 /** `MadeBackup` with its errors as messages carry them. */
 type MadeMessage = Omit<MadeBackup, 'stored'> & { readonly stored: readonly StoredMessage[] };
 
 interface BackupProcessOptions {
-  /** Of this process: the child gets the variables that it needs, and no key. */
+  /** The environment of this process. The child gets only the variables that it needs, and no key of the service. */
   readonly env: Environment;
-  /** Called when it was started, with its process id. */
+  /** Called with the process id of the child. */
   readonly onStart?: (pid: number | undefined) => void;
 }
 
 const WORKER = 'backup/backup-worker';
 
-/** Variables that Node, the system's loader and SQLite read. */
+/** Variables that Node, the dynamic loader and SQLite read. */
 const INHERITED = [
   ...['PATH', 'HOME', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR', 'SQLITE_TMPDIR'],
   ...['NODE_OPTIONS', 'NODE_EXTRA_CA_CERTS', 'LD_LIBRARY_PATH', 'LD_PRELOAD'],
 ];
-/** Those of the client of S3: credentials, region, endpoint. */
+/** Variables of the S3 client: credentials, region, endpoint. */
 const OF_S3 = /^AWS_/;
 
 /**
- * MB, as the program itself is started with (`main.ts`). Measured on 80,000 records, the peak of this process: with 1, whose
- * rows outlive it and gather in the old generation, 220 MB; with 4 127 MB; with 8, in which chunks of files gather, 150 MB.
+ * In MB, as for the program itself (`main.ts`). Measured peak of this process with 80,000 records: 220 MB with 1, where
+ * rows gather in the old generation; 127 MB with 4; 150 MB with 8, where chunks of files gather.
  */
 const YOUNG_GENERATION = '--max-semi-space-size=4';
 
-/** Signals by which a terminal or the system stops an entire process group, this process included. */
+/** Signals with which a terminal or the system stops an entire process group, including this process. */
 const STOPPING: readonly unknown[] = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 
 /**
- * Makes backups, each in a child process. When the signal is aborted, the child is killed at once; when this process ends,
- * the child ends too.
- * @returns a function that throws as `createBackup` does, `interrupted`, and `internal` if the child crashed; the caller
- *   removes unfinished files
+ * Makes backups, each in a child process. When the signal is aborted, the child is killed at once; when this process
+ * ends, the child ends too.
+ * @returns a function that throws as `createBackup`, `interrupted`, or `internal` if the child crashed; the caller
+ * removes unfinished files
  */
 export function backUpInProcess({ env, onStart }: BackupProcessOptions): BackupWork {
   return async (job, { signal, onProgress }) => {
@@ -118,7 +118,7 @@ function startProcess(env: Environment, isForS3: boolean): ChildProcess {
   return fork(workerFile(WORKER), [], {
     env: Object.fromEntries(inherited),
     execArgv: [...nodeOptions(), YOUNG_GENERATION],
-    // Only the system's loader and V8 write to stderr, when they end the process.
+    // Only the dynamic loader and V8 write to stderr, when they end the process.
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   });
 }

@@ -1,7 +1,7 @@
 /**
- * Where the plain SQLite file of a backup is for the time of the work: a directory of mode 0700 beside the mirror, so that
- * it is on a disk that the mirror fits on, and never in the place of the backups. A lock keeps two from sharing it; what
- * one left that was killed goes when the next one begins.
+ * A directory for the plain SQLite file of a backup during the work, of mode 0700: beside the mirror, so that it is on
+ * a disk on which the mirror fits, and never in the directory of the backups. A lock keeps two processes from sharing
+ * it. If a process was killed, the next one removes its files.
  */
 import { existsSync, mkdirSync, rmSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -12,14 +12,14 @@ import { realMirrorPath } from '../mirror/real-path.ts';
 
 interface WorkDirectory {
   readonly directory: string;
-  /** Removes all of it, and the lock. */
+  /** Removes the directory and the lock. */
   close(): void;
 }
 
-/** Making backups and reading them go side by side. */
+/** Separate directories, so that backups can be made and verified at the same time. */
 type Purpose = 'backups' | 'backup-check';
 
-/** @throws TidemarkError `mirror_locked` while another one is at it, or where the directory cannot be made */
+/** @throws TidemarkError `mirror_locked` while another process uses it, or if the directory cannot be created */
 export function openWorkDirectory(mirrorPath: string, purpose: Purpose, holder: LockHolder): WorkDirectory {
   const base = `${realMirrorPath(mirrorPath)}-${purpose}`;
   const lock = acquireOwnLock(base, holder);
@@ -45,7 +45,7 @@ export function openWorkDirectory(mirrorPath: string, purpose: Purpose, holder: 
 }
 
 /**
- * Where a backup is verified. On a machine that has backups and no mirror, that is where temporary files go.
+ * A directory for verifying a backup. If there is no mirror on this machine, it is among the temporary files.
  * @throws TidemarkError as `openWorkDirectory`
  */
 export function openCheckDirectory(mirrorPath: string, holder: LockHolder): WorkDirectory {
@@ -55,8 +55,8 @@ export function openCheckDirectory(mirrorPath: string, holder: LockHolder): Work
 }
 
 /**
- * A lock whose file is removed with it. Whoever opened the file before it was removed would hold a lock that nobody
- * else sees: so it counts only if the file is the one that was there before.
+ * A lock whose file is removed when it is released. A process that opened the file before it was removed would hold a
+ * lock that nobody else sees, so a lock counts only if the file is the same as before it was acquired.
  */
 function acquireOwnLock(base: string, holder: LockHolder): WriterLock {
   const path = `${base}-lock`;
@@ -67,7 +67,7 @@ function acquireOwnLock(base: string, holder: LockHolder): WriterLock {
     if (before !== undefined && file() === before) {
       return {
         release: () => {
-          // Windows removes no open file: there it stays, as empty as it is.
+          // Windows cannot remove open files: there the empty file stays.
           if (process.platform !== 'win32') rmSync(path, { force: true });
           lock.release();
         },

@@ -1,4 +1,4 @@
-/** The work on one backup, from the mirror to the targets. It runs in a child process (`process.ts`), except in most tests. */
+/** Makes one backup, from the mirror to the targets. Runs in a child process (`process.ts`), except for cells and in most tests. */
 import { join } from 'node:path';
 import type { TargetConfig } from '../config/config.ts';
 import { type Clock, isoTime, settlesWithin } from '../core/clock.ts';
@@ -22,20 +22,23 @@ export interface BackupJob {
   readonly workDirectory: string;
   readonly targets: readonly TargetConfig[];
   readonly recipients: readonly string[];
-  /** Whose unfinished files these are: `mirrorId`. */
+  /** `mirrorId` of the mirror: part of the names of unfinished files. */
   readonly owner: string;
-  /** Directories in which backups of this mirror were stored before: one that has none now gets nothing, its disk may not be mounted. */
+  /**
+   * Directories in which backups of this mirror were stored: if one has none now, nothing is stored there, as its disk
+   * may not be mounted.
+   */
   readonly mustHaveSome?: readonly string[];
   /** Of the worker of a fleet that makes it: part of the backup's name. */
   readonly fence?: number | null;
-  /** How long a target may take before it has answered for the first time, in milliseconds; without it, a minute. */
+  /** How long a target may take for its first answer, in milliseconds; by default `ANSWERS_MS`. */
   readonly answersWithinMs?: number;
 }
 
-/** A bucket that accepts connections and never answers, or a network disk that hangs, must not keep the other targets waiting. */
+/** The limit for the first answer of a target: a bucket or a network disk that hangs must not delay the other targets for long. */
 export const ANSWERS_MS = 60_000;
 
-/** How long a target is waited for before that is reported. */
+/** After this time, waiting for a target is reported. */
 export const QUIET_WAIT_MS = 3_000;
 
 /** `waiting`: for the first answer of a target. */
@@ -45,7 +48,7 @@ export interface BackupWorkProgress {
   readonly phase: BackupPhase;
   /** From 0 to 1. */
   readonly share: number;
-  /** Address of the target that is waited for. */
+  /** With `waiting`: address of the target. */
   readonly target?: string;
 }
 
@@ -55,29 +58,23 @@ export interface MadeBackup {
   readonly stored: readonly StoredBackup[];
 }
 
+interface WorkOptions {
+  readonly signal: AbortSignal;
+  readonly onProgress: (progress: BackupWorkProgress) => void;
+}
+
 /** Does the work of one backup: `backUpInProcess`, except in most tests. */
-export type BackupWork = (
-  job: BackupJob,
-  options: { readonly signal: AbortSignal; readonly onProgress: (progress: BackupWorkProgress) => void },
-) => Promise<MadeBackup>;
+export type BackupWork = (job: BackupJob, options: WorkOptions) => Promise<MadeBackup>;
 
 /**
- * Makes a backup: takes it, verifies it by opening it, packs it, reads what was packed back, and stores it in each target,
- * where it is read back again before it gets its name. Targets that fail do not keep the others from having it, and those
- * that have answered have it before another one is waited for.
- * @throws TidemarkError as its steps do, and `NoTargetError` if none could take it
+ * Makes a backup: copies the mirror, verifies the copy by opening it, packs it, reads the packed file back, and stores
+ * it in each target, where it is read back again before it gets its name. Targets that fail do not affect the others,
+ * and targets that have answered get the backup before it waits for another one.
+ * @throws TidemarkError of its steps, and `NoTargetError` if no target could take the backup
  */
 export async function createBackup(
   job: BackupJob,
-  {
-    clock,
-    signal,
-    onProgress,
-  }: {
-    readonly clock: Clock;
-    readonly signal: AbortSignal;
-    readonly onProgress: (progress: BackupWorkProgress) => void;
-  },
+  { clock, signal, onProgress }: WorkOptions & { readonly clock: Clock },
 ): Promise<MadeBackup> {
   const share = (phase: BackupPhase) => (done: number, of: number) =>
     onProgress({ phase, share: of === 0 ? 1 : Math.min(1, done / of) });
@@ -87,12 +84,12 @@ export async function createBackup(
     known.push(place);
     return place;
   });
-  // Each is awaited below, where its error belongs; until then it is nobody's.
+  // Each is awaited later, where its error is handled; until then, a rejection must not end the process.
   void Promise.allSettled(opening);
-  // Most answer at once, and their names are known then.
+  // Most directories answer at once: their names are needed for `freeName`.
   const directories = opening.filter((_opening, index) => job.targets[index]?.type === 'directory');
   await settlesWithin(Promise.all(directories), QUIET_WAIT_MS, clock);
-  // That no target can be used is known before the work begins; a usable one is enough to begin.
+  // The work begins only if at least one target can be used.
   if (known.every(({ error }) => error !== null)) await anyUsable(opening, { job, known, clock, onProgress });
   const plainPath = join(job.workDirectory, 'backup.db');
   const copying = share('copying');
@@ -127,13 +124,13 @@ interface Place {
   readonly target: BackupTarget;
   /** Names of the files there. */
   readonly names: ReadonlySet<string>;
-  /** Why it cannot be used; null where it can. */
+  /** Why it cannot be used; null if it can. */
   readonly error: TidemarkError | null;
   /** As in `StoredBackup`. */
   readonly isEmptied: boolean;
 }
 
-/** Waits until a target has answered that can be used. @throws NoTargetError if none can */
+/** Waits until a usable target has answered. @throws NoTargetError if none can be used */
 async function anyUsable(
   opening: readonly Promise<Place>[],
   { job, known, clock, onProgress }: Pick<Storing, 'job' | 'known' | 'clock' | 'onProgress'>,
@@ -142,26 +139,33 @@ async function anyUsable(
     const { error } = await each;
     if (error !== null) throw error;
   });
-  const first = Promise.any(usable).catch(async () => requireOne((await Promise.all(opening)).map(untried)));
+  const first = Promise.any(usable).catch(async () =>
+    requireOne(
+      (await Promise.all(opening)).map(({ target: { address }, error, isEmptied }) => ({
+        ...{ address, path: null, error, isEmptied },
+      })),
+    ),
+  );
   if (!(await settlesWithin(first, QUIET_WAIT_MS, clock))) {
-    // What has answered, and cannot be used, is not waited for.
+    // Without targets that have answered and cannot be used.
     const silent = job.targets.filter((config) => known.every((place) => place.config !== config));
     onProgress({ phase: 'waiting', share: 0, target: silent.map(addressOf).join(' or ') });
   }
   await first;
 }
 
-interface Storing {
+interface Storing extends WorkOptions {
   readonly job: BackupJob;
   readonly opening: readonly Promise<Place>[];
-  /** Those that have answered. */
+  /** The places that have answered. */
   readonly known: readonly Place[];
   readonly clock: Clock;
-  readonly signal: AbortSignal;
-  readonly onProgress: (progress: BackupWorkProgress) => void;
 }
 
-/** Stores it in the targets that have answered first, directories before buckets. Returns the outcomes in the order of the job's targets. */
+/**
+ * Stores the backup in the targets that have answered first, directories before buckets. Returns the outcomes in the
+ * order of the job's targets.
+ */
 async function storeInTurn(
   backup: LocalBackup,
   { job, opening, known, clock, signal, onProgress }: Storing,
@@ -191,7 +195,7 @@ async function storeInTurn(
   return outcomes.toSorted((a, b) => a.index - b.index).map(({ outcome }) => outcome);
 }
 
-/** It answered after the name was chosen, and another mirror's backup of the same run and second is there. */
+/** The error of a target that answered after the name was chosen, and has another mirror's backup of this name. */
 function taken(path: string): TidemarkError {
   return new TidemarkError('file_system', `${path} is there already: it belongs to another backup`, {
     hint: 'run `tidemark backup create` again',
@@ -209,12 +213,12 @@ async function openPlace(
   let isEmptied = false;
   const look = async (): Promise<Pick<Place, 'names' | 'isEmptied'>> => {
     const found = new Set((await target.sweep(owner)).map(({ name }) => name));
-    // Whoever looked before may have looked while it was away.
+    // Checked again, even if the caller has: the disk may have been mounted or unmounted since.
     const mustHave = config.type === 'directory' && mustHaveSome.includes(config.path);
     return { names: found, isEmptied: mustHave && !(await holdsBackupOf(target, owner, found)) };
   };
   const error = await failureOf(async () => {
-    // The manifests too: a disk may hang in the middle.
+    // The limit includes reading the manifests: a disk may hang in the middle.
     ({ names, isEmptied } = await answered(target, look(), answersWithinMs ?? ANSWERS_MS, clock));
     if (isEmptied) throw emptiedError(target.address, holdsBackups(names));
   });
@@ -222,8 +226,8 @@ async function openPlace(
 }
 
 /**
- * What a target answered to a first request.
- * @throws TidemarkError `timeout` where it did not within that time, and as the request does
+ * The answer of a target to a first request.
+ * @throws TidemarkError `timeout` if it takes longer than `withinMs`, or the error of the request
  */
 export async function answered<T>(
   { address }: BackupTarget,
@@ -238,11 +242,6 @@ export async function answered<T>(
   });
 }
 
-/** The outcome in a target that cannot be used. */
-function untried({ target, error, isEmptied }: Place): StoredBackup {
-  return { address: target.address, path: null, error, isEmptied };
-}
-
 async function failureOf(work: () => Promise<void>): Promise<TidemarkError | null> {
   try {
     await work();
@@ -252,7 +251,7 @@ async function failureOf(work: () => Promise<void>): Promise<TidemarkError | nul
   }
 }
 
-/** A free name: a second backup within one second is named after the next second; its manifest has the true time. */
+/** A free name. A second backup within one second is named after the next second; its manifest has the true time. */
 function freeName(
   places: readonly Place[],
   madeAt: number,
@@ -265,7 +264,7 @@ function freeName(
   }
 }
 
-/** Checks that the disk has what was written and, without encryption, that it unpacks to what was verified. */
+/** Checks that the disk has what was written and, without encryption, that it can be unpacked. */
 async function readBack(path: string, written: Digests, isEncrypted: boolean): Promise<void> {
   const read = async (): Promise<Digests['packed']> => {
     if (isEncrypted) return await digestOf(path);

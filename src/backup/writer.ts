@@ -1,4 +1,4 @@
-/** Backups of the mirror: when one is due, making it, retention in each target, and the command after it. */
+/** Makes backups of the mirror when they are due, with retention in each target and the command after the backup. */
 import { dirname } from 'node:path';
 import type { BackupConfig, RetentionPolicy, TargetConfig } from '../config/config.ts';
 import { type Clock, isoTime, settlesWithin } from '../core/clock.ts';
@@ -7,7 +7,7 @@ import type { Logger } from '../core/logger.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { openMirror } from '../mirror/open.ts';
 import { planRetention } from '../mirror/retention.ts';
-import { CONTRADICTING_HINT, contradicting, contradictingText } from './chain.ts';
+import { CONTRADICTING_HINT, contradictingIn, contradictingText } from './chain.ts';
 import { encryption, readRecipients } from './encryption.ts';
 import { type Environment, type HookResult, runHook, type Withheld } from './hook.ts';
 import { type Backup, dueTargets, emptiedError, isBackedUpAfter, listBackups } from './list.ts';
@@ -24,11 +24,11 @@ export interface BackupWriterOptions {
   readonly backup: BackupConfig;
   /** Path of the mirror. */
   readonly mirror: string;
-  /** The command by which this process holds the lock: shown to processes that wait for it. */
+  /** The command that holds the lock: shown to processes that wait for it. */
   readonly command: string;
-  /** Of this process: for the child process that does the work, and the command after each backup. */
+  /** The environment of this process, for the child process that does the work, and for the command after each backup. */
   readonly env: Environment;
-  /** Variables that the command must not inherit. */
+  /** What the command after the backup must not inherit. */
   readonly withheld: Withheld;
   readonly clock: Clock;
   readonly log: Logger;
@@ -42,11 +42,11 @@ export interface BackupWriterOptions {
 
 /** The outcome of the backup in one target. */
 export interface TargetOutcome extends StoredBackup {
-  /** Names of the backups that retention removed there. */
+  /** Names of the backups that retention removed. */
   readonly removed: readonly string[];
-  /** Names of those there that the mirror contradicts: retention leaves them. */
+  /** Names of the backups that are not in the chain of the mirror: retention keeps them. */
   readonly contradicting: readonly string[];
-  /** The error that kept retention from removing more; null without one. */
+  /** The error at which retention stopped; null if there was none. */
   readonly cleanupError: TidemarkError | null;
 }
 
@@ -55,9 +55,9 @@ export interface BackupOutcome {
   readonly path: string;
   readonly manifest: BackupManifest;
   readonly targets: readonly TargetOutcome[];
-  /** Null where no command is configured. */
+  /** Null if no command was run. */
   readonly hook: HookResult | null;
-  /** What went wrong although there is a backup, in order: targets, retention, the command. */
+  /** Errors that did not prevent the backup, in order: of targets, of retention, of the command. */
   readonly errors: readonly TidemarkError[];
   readonly seconds: number;
 }
@@ -67,30 +67,30 @@ interface RefusedTarget {
   readonly error: TidemarkError;
 }
 
-/** What came of the targets in which a backup was due. */
+/** The result of `afterCompleteRun`. */
 export interface DueOutcome {
-  /** Null where no target has one. */
+  /** Null if no target has the backup. */
   readonly made: BackupOutcome | null;
   /**
-   * The directories that have none of the backups that the daemon stored there: nothing is stored in them. One that shows this only
-   * while a backup is made is among the targets of `made`.
+   * Directories that have none of the backups that the daemon stored there: nothing is stored in them. If a directory
+   * is found to be empty only while the backup is made, it is among the targets of `made`.
    */
   readonly emptied: readonly RefusedTarget[];
-  /** If no backup was made: the other targets. */
+  /** If no backup was made, the other targets. */
   readonly failed: readonly RefusedTarget[];
-  /** True where a backup was due in some of the configured targets only: the others have a newer one. */
+  /** True if a backup was due only in some of the configured targets: the others have a recent one. */
   readonly isOfSome: boolean;
 }
 
 export interface BackupWriter {
   /**
-   * Makes a backup for the targets that need one when one of these runs was complete; null if none does.
-   * @throws TidemarkError as `make` does; but that no target could take it is a result
+   * Makes a backup in the targets where one is due, if one of these runs was complete; null if none is due.
+   * @throws TidemarkError as `make`, but if no target could take the backup, that is part of the result
    */
   afterCompleteRun(mirror: Mirror, runs: readonly number[], signal: AbortSignal): Promise<DueOutcome | null>;
   /**
-   * Makes a backup now. When it throws, existing backups are unchanged, and no file with the name of a backup was added.
-   * Errors of single targets, of retention and of the command are part of the result: the backup exists.
+   * Makes a backup now. If it throws, existing backups are unchanged, and no file with the name of a backup was added.
+   * Errors of single targets, of retention and of the command are part of the result, since the backup exists.
    * @throws TidemarkError `disk_full`, `read_only`, `file_system` about a path, `mirror_locked` while another backup is
    *   made, `mirror_missing`, `mirror_corrupt`, `config_invalid` for recipients, `interrupted`, and as the first target
    *   does if none could take it
@@ -101,6 +101,7 @@ export interface BackupWriter {
   ) => Promise<BackupOutcome>;
 }
 
+/** A writer of backups for one mirror. */
 export function createBackupWriter(options: BackupWriterOptions): BackupWriter {
   const { backup } = options;
   return {
@@ -154,9 +155,8 @@ async function makeOne(
   const holder = { command, host, pid, since: isoTime(clock.now()) };
   const workDirectory = openWorkDirectory(options.mirror, 'backups', holder);
   try {
-    const { directory } = workDirectory;
     const job = {
-      ...{ mirrorPath: options.mirror, workDirectory: directory },
+      ...{ mirrorPath: options.mirror, workDirectory: workDirectory.directory },
       ...{ targets, mustHaveSome, recipients, owner },
     };
     const report = (progress: BackupWorkProgress): void => {
@@ -226,10 +226,10 @@ function ownerOf({ mirror: path, command, clock }: BackupWriterOptions): string 
   }
 }
 
-/** How long that may take in a directory: it may be on a network disk that hangs. */
+/** The limit for removing unfinished files from a directory: a network disk may hang. */
 const SWEEP_MS = 10_000;
 
-/** Removes unfinished files after a failure. If that fails too, the first error is thrown. */
+/** Does the work, and removes unfinished files if it fails. Throws the error of the work, even if that fails too. */
 async function withSweep<T>(
   { clock }: BackupWriterOptions,
   targets: readonly TargetConfig[],
@@ -240,9 +240,9 @@ async function withSweep<T>(
     return await work();
   } catch (error) {
     for (const config of targets) {
-      // A service ends unfinished uploads itself, and the next backup looks for them.
+      // The storage ends unfinished uploads, and the next backup removes them.
       if (config.type !== 'directory') continue;
-      // The error of the work is the one to report; the next backup sweeps again.
+      // An error is ignored: the next backup sweeps again.
       const swept = openTarget(config, clock).then((target) => target.sweep(owner));
       await settlesWithin(
         swept.catch(() => undefined),
@@ -255,9 +255,10 @@ async function withSweep<T>(
 }
 
 /**
- * Removes what the target's retention does not keep, after a backup was stored there; with a fence, nothing of a higher one.
- * @param options.mirrorPath of the mirror: backups that it contradicts are kept. Null where a backup of a lower fence is replaced by
- *   whatever has the higher one
+ * After a backup was stored in a target, removes the backups that its retention does not keep.
+ * @param options.mirrorPath backups that are not in the chain of this mirror are kept. Null for a cell of a fleet,
+ * where a higher fence replaces backups of a lower one
+ * @param options.fence backups with a higher one are not removed
  */
 export async function removeOldBackups(
   config: TargetConfig,
@@ -277,7 +278,7 @@ export async function removeOldBackups(
     const listed = await listBackups(target);
     const all =
       fence === null ? listed : listed.filter(({ name }) => (parseBackupName(name)?.fence ?? 0) <= fence);
-    if (mirrorPath !== null) unlike = contradictingIn(mirrorPath, all, clock);
+    if (mirrorPath !== null) unlike = contradictingIn(mirrorPath, all, { command: 'backup create', clock });
     if (config.retention === null) return { removed, contradicting: unlike, cleanupError: null };
     const left = new Set(unlike);
     const known = all.filter(({ name }) => !left.has(name));
@@ -291,16 +292,10 @@ export async function removeOldBackups(
   }
 }
 
-function contradictingIn(path: string, backups: readonly Backup[], clock: Clock): string[] {
-  const mirror = openMirror(path, { mode: 'read', command: 'backup create', clock });
-  try {
-    return contradicting(mirror, backups);
-  } finally {
-    mirror.close();
-  }
-}
-
-/** Its placeholders are paths in the first directory that has the backup. */
+/**
+ * Runs the command after the backup, with paths in the first directory that has the backup; null if there is no command
+ * or directory.
+ */
 async function hookAfter(
   { backup, env, withheld, clock }: BackupWriterOptions,
   outcomes: readonly TargetOutcome[],
@@ -312,18 +307,16 @@ async function hookAfter(
   const file = outcomes.find(
     ({ path }, index) => path !== null && targets[index]?.type === 'directory',
   )?.path;
-  // No directory has it: that target's error is reported, and there is no file to hand to the command.
+  // If no directory has it, there is no file for the command; the targets' errors are reported.
   if (file === undefined || file === null) return null;
   const paths = { directory: dirname(file), file, manifest: manifestName(file) };
   return await runHook({ command, paths, env, withheld, timeoutMs, clock, signal });
 }
 
-// Which backups retention keeps: pure. The rules are those of runs, applied to each mirror's backups separately.
-
 /**
- * The backups of one mirror to remove, oldest last. Only complete ones count and are removed: damaged ones, and those
- * without a manifest, are left to the user. The newest complete one is always kept, and so is `justMade`, whatever the
- * times of the others.
+ * The backups of one mirror that retention removes, by the same rules as for runs. Only complete backups count and are
+ * removed: damaged ones, and those without a manifest, are left to the user. The newest complete backup is always kept,
+ * and so is `justMade`, whatever the times of the others.
  * @throws TidemarkError `usage` for a policy that keeps nothing
  */
 export function backupsToRemove(
@@ -335,7 +328,7 @@ export function backupsToRemove(
     .filter(({ state, manifest }) => state === 'whole' && manifest?.mirror === mirror)
     .toSorted((a, b) => Date.parse(a.madeAt) - Date.parse(b.madeAt) || a.run - b.run);
   const { forgotten } = planRetention({
-    // Numbered by age: a mirror that was restored from a backup uses run numbers again.
+    // Numbered by age: a mirror that was restored from a backup may use run numbers again.
     runs: own.map(({ madeAt }, index) => ({
       run: index,
       source: mirror,

@@ -112,7 +112,11 @@ export function goneHint(place: MirrorPlace, backup: string | null): string {
   return `mount the volume that it belongs to, or put the file back; if it is lost, ${restore}. A restart of the daemon, or \`tidemark sync\`, begins a new mirror instead, without history`;
 }
 
-/** What to do about a backup that is not what was written, when it is read back. */
+/** What to do about a backup that is damaged, or is not what its manifest says. */
+export const REFETCH_HINT =
+  'fetch it again from where backups are kept, or take another one (`tidemark backup list`)';
+
+/** What to do about a new backup that does not read back as it was written. */
 export const BACKUP_DAMAGED_HINT =
   'check its disk, or the bucket and a proxy before it, and the space there; the mirror and earlier backups are not affected';
 

@@ -1,6 +1,6 @@
 /**
- * A directory as a target. A backup takes its final name last, when its manifest is there already, and loses it first: so
- * what has the name of a backup is complete, whatever was killed when.
+ * A directory as a target. A backup gets its final name last, after its manifest, and loses it first when it is
+ * removed. So every file with the name of a backup is complete, even if a process was killed.
  */
 import { createReadStream, createWriteStream } from 'node:fs';
 import {
@@ -17,7 +17,7 @@ import {
 } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { TidemarkError } from '../../core/errors.ts';
+import { systemCodeOf, TidemarkError } from '../../core/errors.ts';
 import { asFileError, makeDirectory } from '../../core/file-errors.ts';
 import {
   backupOfManifest,
@@ -31,10 +31,11 @@ import { digestOf, readsBackOtherwise } from '../packing.ts';
 import type { BackupTarget, LocalBackup, StoreOptions } from './target.ts';
 
 interface DirectoryTarget extends BackupTarget {
-  /** Null if there is no such a file. */
+  /** The size of a file; null if it does not exist. */
   bytesOf(name: string): Promise<number | null>;
 }
 
+/** @param within the directory of the target, in which `directory` is a source's own one */
 export function directoryTarget(directory: string, within?: string): DirectoryTarget {
   const at = (name: string): string => join(directory, name);
   const list = async (): Promise<{ name: string; bytes: number }[]> => {
@@ -61,7 +62,7 @@ export function directoryTarget(directory: string, within?: string): DirectoryTa
     },
     list,
     placesBelow: async () => {
-      // Files, and directories that this user could not restore from, cannot be listed.
+      // Ignores files, and directories that this user cannot list, and so cannot restore from.
       const inside = (await namesSoFar(directory, within)).map(async (name) => {
         const files = await readdir(at(name)).catch(() => []);
         return [name, files] as const;
@@ -81,7 +82,7 @@ export function directoryTarget(directory: string, within?: string): DirectoryTa
       try {
         await store(directory, backup, options);
       } catch (error) {
-        // Where the disk is full, they would keep it full. If that fails too, the next backup removes them.
+        // On a full disk, they would keep it full. If that fails too, the next backup removes them.
         await removeUnfinished(directory, options.owner).catch(() => undefined);
         throw error;
       }
@@ -111,7 +112,7 @@ async function removeUnfinished(directory: string, owner: string): Promise<void>
   for (const partial of names) {
     const name = finishedName(partial, owner);
     if (name === undefined) continue;
-    // A manifest that is there without its backup was to be followed by it.
+    // The manifest may have its final name already, and the backup not yet.
     if (parseBackupName(name) !== undefined && !names.includes(name))
       await removeFile(join(directory, manifestName(name)));
     await removeFile(join(directory, partial));
@@ -169,10 +170,10 @@ async function checkWritable(directory: string): Promise<void> {
   }
 }
 
-/** A directory that may be written to takes nothing on a full disk. A file system that does not say its size passes. */
+/** Checks that the disk is not full. A file system that does not report its size passes. */
 async function checkSpace(directory: string): Promise<void> {
   const { blocks, bavail, bfree } = await statfs(directory);
-  // What is kept back for the administrator.
+  // Only the administrator can use the reserved space.
   const free = process.getuid?.() === 0 ? bfree : bavail;
   if (blocks > 0 && free <= 0)
     throw new TidemarkError('disk_full', `the disk of ${directory} is full`, {
@@ -180,14 +181,14 @@ async function checkSpace(directory: string): Promise<void> {
     });
 }
 
-/** A source's own directory is made; the one that it is in must be there, since a disk that is not mounted has none. */
+/** Creates a source's own directory. The directory above must exist: it does not if the disk is not mounted. */
 async function makeWithin(directory: string, within: string | undefined): Promise<void> {
   if (within === undefined) return;
   await namesIn(within);
   makeDirectory(directory);
 }
 
-/** Empty before the first backup of a source with a directory of its own. */
+/** The names of the files; none before the first backup of a source with a directory of its own. */
 async function namesSoFar(directory: string, within: string | undefined): Promise<string[]> {
   const isNone = within !== undefined && !(await namesIn(within)).includes(basename(directory));
   return isNone ? [] : await namesIn(directory);
@@ -209,7 +210,6 @@ function isOfBackup(name: string): boolean {
   return parseBackupName(name) !== undefined || backupOfManifest(name) !== undefined;
 }
 
-/** Null if there is no such a file. */
 async function bytesOf(path: string): Promise<number | null> {
   try {
     return (await stat(path)).size;
@@ -220,7 +220,7 @@ async function bytesOf(path: string): Promise<number | null> {
 }
 
 function isMissing(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+  return systemCodeOf(error) === 'ENOENT';
 }
 
 async function removeFile(path: string): Promise<void> {
@@ -231,18 +231,14 @@ async function removeFile(path: string): Promise<void> {
   }
 }
 
-/** So that a name survives a power cut. */
+/** Flushes a directory, so that new names in it survive a power failure. */
 export async function syncDirectory(directory: string): Promise<void> {
   const handle = await open(directory, 'r');
   try {
     await handle.sync();
   } catch (error) {
-    // Network file systems refuse it for directories; they keep names in their own way.
-    if (!(
-      error instanceof Error &&
-      'code' in error &&
-      /^(EINVAL|ENOTSUP|EPERM|EBADF)$/.test(String(error.code))
-    ))
+    // Network file systems do not support it for directories.
+    if (!/^(EINVAL|ENOTSUP|EPERM|EBADF)$/.test(systemCodeOf(error) ?? ''))
       throw asFileError(error, directory, 'written');
   } finally {
     await handle.close();

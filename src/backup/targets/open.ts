@@ -1,4 +1,4 @@
-/** The kinds of targets. */
+/** Opens targets of all kinds. */
 import type { TargetConfig } from '../../config/config.ts';
 import type { Clock } from '../../core/clock.ts';
 import { directoryTarget } from './directory.ts';
@@ -10,7 +10,7 @@ export async function openTarget(config: TargetConfig, clock: Clock): Promise<Ba
     case 'directory':
       return directoryTarget(config.path, config.within);
     case 's3':
-      // The client is loaded only where one is configured.
+      // The S3 client is loaded only if such a target is configured.
       return new (await import('./s3.ts')).S3Target(config, clock);
   }
 }

@@ -1,7 +1,7 @@
 /**
- * S3-compatible storage as a target (AWS, R2, B2, MinIO, Garage, GCS by its S3 interface). An object is visible when its
- * upload is complete; the manifest is uploaded last, after the backup was read back, and only what has a manifest counts.
- * No right to delete is needed, unless retention is to remove old backups.
+ * S3-compatible storage as a target (AWS, R2, B2, MinIO, Garage, GCS by its S3 interface). An object is visible when
+ * its upload is complete. The manifest is uploaded last, after the backup was read back, and only objects with a
+ * manifest count as backups. The right to delete is needed only for retention.
  */
 import { createHash } from 'node:crypto';
 import { type FileHandle, open } from 'node:fs/promises';
@@ -34,21 +34,21 @@ import { digestOfStream, readsBackOtherwise, release } from '../packing.ts';
 import { addressOf, type BackupTarget, type LocalBackup, type StoreOptions } from './target.ts';
 
 const MEBIBYTE = 1024 * 1024;
-/** S3 takes 10,000 parts at most, each but the last of 5 MiB or more. A part is held in memory. */
+/** S3 allows 10,000 parts, each but the last of 5 MiB or more. A part is held in memory. */
 const PART_BYTES = 8 * MEBIBYTE;
 const MOST_PARTS = 9_000;
-/** What an upload that was killed left is removed after this time: until then it may be another process's. */
-const ABANDONED_MS = 24 * 3_600_000;
 const DAY_MS = 24 * 3_600_000;
+/** Unfinished uploads are removed after this time: until then, another process may be working on them. */
+const ABANDONED_MS = DAY_MS;
 
-/** Node's own agents, which know proxies since Node.js 22.21 and 24.5; older ones connect directly. */
+/** Node's own agents, which support proxies since Node.js 22.21 and 24.5; older versions connect directly. */
 function agents({ bucket, endpoint, region, proxies = NO_PROXIES }: S3TargetConfig): {
   readonly httpAgent: HttpAgent;
   readonly httpsAgent: HttpsAgent;
 } {
   const url = new URL(endpoint ?? `https://${bucket}.s3.${region === null ? '' : `${region}.`}amazonaws.com`);
   const proxy = proxyFor(url, proxies)?.href;
-  // Without one it is said by name: NODE_USE_ENV_PROXY would have it read the environment in its own way.
+  // Always set: otherwise, with NODE_USE_ENV_PROXY, Node would read the environment in its own way.
   const proxyEnv = proxy === undefined ? {} : { HTTP_PROXY: proxy, HTTPS_PROXY: proxy };
   const options = { keepAlive: true, maxSockets: 50, proxyEnv };
   return { httpAgent: new HttpAgent(options), httpsAgent: new HttpsAgent(options) };
@@ -60,7 +60,7 @@ export class S3Target implements BackupTarget {
   readonly #config: S3TargetConfig;
   readonly #clock: Clock;
   readonly #client: S3Client;
-  /** For putting an upload together: services may send nothing until that is done, and a socket's limit is the client's. */
+  /** For completing uploads: services may send nothing until that is done, and the limit of a socket is set for a client. */
   readonly #patient: S3Client;
 
   constructor(config: S3TargetConfig, clock: Clock) {
@@ -69,7 +69,7 @@ export class S3Target implements BackupTarget {
     this.address = addressOf(config);
     const limits = {
       connectionTimeout: 10_000,
-      // Without a byte in either direction: an upload over a slow line is not idle.
+      // Without a byte in either direction, so that a slow upload does not count as idle.
       socketTimeout: 20_000,
       requestTimeout: 120_000,
       throwOnRequestTimeout: true,
@@ -79,9 +79,9 @@ export class S3Target implements BackupTarget {
       ...(config.region === null ? {} : { region: config.region }),
       ...(config.endpoint === null ? {} : { endpoint: config.endpoint }),
       forcePathStyle: config.isPathStyle,
-      // With the limits below, a service that does not answer, or falls silent, is given up after a minute.
+      // With the limits above, a service that does not answer, or stops answering, is given up after a minute.
       maxAttempts: 3,
-      // Checksums are sent as Content-MD5, which every service knows; newer headers are not understood by all.
+      // Checksums are sent as Content-MD5, which every service supports; not all support newer headers.
       requestChecksumCalculation: 'WHEN_REQUIRED',
       responseChecksumValidation: 'WHEN_REQUIRED',
     } as const;
@@ -125,7 +125,7 @@ export class S3Target implements BackupTarget {
     });
   }
 
-  /** All below the prefix. */
+  /** All objects below the prefix. */
   async *#objects() {
     const prefix = this.#key('');
     const pages = paginateListObjectsV2({ client: this.#client }, { Bucket: this.#bucket, Prefix: prefix });
@@ -154,9 +154,7 @@ export class S3Target implements BackupTarget {
     await this.#asking('read', async () => {
       const body = await this.#read(name, signal);
       try {
-        await pipeline(body, (chunks: AsyncIterable<Uint8Array>) => write(chunks, to), {
-          signal,
-        });
+        await pipeline(body, (chunks: AsyncIterable<Uint8Array>) => write(chunks, to), { signal });
       } catch (error) {
         throw asFileError(error, to, 'written');
       }
@@ -174,7 +172,7 @@ export class S3Target implements BackupTarget {
         onBytes: (read) => onBytes(bytes + read),
       });
       if (readBack.sha256 !== sha256) {
-        // Where it cannot be removed it has no manifest, and so is not a backup.
+        // If it cannot be removed: without a manifest it is not a backup.
         await this.#delete(name).catch(() => undefined);
         throw readsBackOtherwise(this.pathOf(name));
       }
@@ -195,12 +193,11 @@ export class S3Target implements BackupTarget {
     const isAbandoned = (at: number): boolean => this.#clock.now() - at > ABANDONED_MS;
     for (const { name, at } of files) {
       if (backupOfManifest(name) !== undefined || names.has(manifestName(name)) || !isAbandoned(at)) continue;
-      // The right to delete need not be given: without a manifest it is not a backup.
+      // Without the right to delete, it stays: without a manifest it is not a backup.
       await this.#delete(name).catch(() => undefined);
     }
-    await this.#abortAbandoned(isAbandoned).catch(() => {
-      // The right to list and abort uploads need not be given: a rule of the bucket can end them too.
-    });
+    // Without the right to list and abort uploads, a rule of the bucket can end them.
+    await this.#abortAbandoned(isAbandoned).catch(() => undefined);
     return files;
   }
 
@@ -246,7 +243,7 @@ export class S3Target implements BackupTarget {
         return;
       }
       await this.#uploadParts(name, bytes, signal, async (send) => {
-        // One for all parts: a new one for each would stay in memory until the collector runs.
+        // One buffer for all parts: a new one for each would stay in memory until the collector runs.
         const buffer = Buffer.allocUnsafe(partBytes);
         for (let start = 0; start < bytes; start += partBytes) {
           const part = buffer.subarray(0, Math.min(partBytes, bytes - start));
@@ -273,7 +270,7 @@ export class S3Target implements BackupTarget {
     );
   }
 
-  /** An upload in parts, each with its checksum. Aborted where it fails, so that no part of it is kept and paid for. */
+  /** An upload in parts, each with its checksum. It is aborted if it fails, so that no part of it is kept and paid for. */
   async #uploadParts(
     name: string,
     bytes: number,
@@ -303,12 +300,12 @@ export class S3Target implements BackupTarget {
       try {
         await this.#patient.send(complete, { abortSignal: signal });
       } catch (error) {
-        // Where the answer was lost it may have been done, and a second attempt finds no such upload.
+        // If the answer was lost, the upload may be complete, and a second attempt finds no such upload.
         if (signal.aborted || (await this.#bytesOf(name, signal).catch(() => null)) !== bytes) throw error;
       }
     } catch (error) {
-      // The first error is the one to report; the next backup, or a rule of the bucket, ends the upload too. A service that
-      // does not answer is not asked again.
+      // Errors of the abort are ignored: the next backup, or a rule of the bucket, ends the upload too. If the service
+      // did not answer, no further request is sent.
       if (!(error instanceof Error && error.name === 'TimeoutError'))
         await this.#client
           .send(new AbortMultipartUploadCommand({ ...target, UploadId }))
@@ -325,7 +322,7 @@ export class S3Target implements BackupTarget {
     return ContentLength;
   }
 
-  /** Nobody, not this machine's key either, may remove or replace the object before that time. */
+  /** Until this time nobody may remove or replace the object, not even with this machine's key. */
   #lock() {
     const { objectLock } = this.#config;
     if (objectLock === null) return {};
@@ -339,6 +336,7 @@ export class S3Target implements BackupTarget {
     await this.#client.send(new DeleteObjectCommand({ Bucket: this.#bucket, Key: this.#key(name) }));
   }
 
+  /** Does work with the service. @throws TidemarkError that names the address */
   async #asking<T>(operation: 'listed' | 'read' | 'written' | 'removed', work: () => Promise<T>): Promise<T> {
     try {
       await this.#client.config.region();
@@ -381,7 +379,7 @@ async function write(chunks: AsyncIterable<Uint8Array>, to: string): Promise<voi
   }
 }
 
-/** Reads as many bytes as the buffer has, from `start` on. */
+/** Fills the buffer from the file, from position `start`. */
 async function fill(buffer: Buffer, file: FileHandle, path: string, start: number): Promise<void> {
   let filled = 0;
   while (filled < buffer.length) {
@@ -391,7 +389,7 @@ async function fill(buffer: Buffer, file: FileHandle, path: string, start: numbe
   }
 }
 
-/** What the SDK throws, in Tidemark's words. Its messages may quote requests, so only its codes are used. */
+/** An error of the SDK as a `TidemarkError`. Its messages may quote requests, so only its codes are used. */
 function asTargetError(thrown: unknown, address: string, operation: string): unknown {
   if (thrown instanceof TidemarkError || !(thrown instanceof Error)) return thrown;
   const what = `${operation === 'removed' ? 'an old backup in ' : ''}${address} could not be ${operation}`;
@@ -438,14 +436,14 @@ function asTargetError(thrown: unknown, address: string, operation: string): unk
   );
 }
 
-/** The SDK names the end of a connection like a wait that was too long: they differ only in the code of the system. */
+/** The SDK reports a broken connection and a timeout under one name: they differ only in the system code. */
 function whyUnanswered(error: Error): string {
   const code = systemCodeOf(error);
   if (code === 'ECONNRESET' || code === 'EPIPE') return `the connection was broken off (${code})`;
   return error.name === 'TimeoutError' ? 'no answer in time' : `no answer (${code ?? nameOf(error)})`;
 }
 
-/** As the storage calls it; not what else it may have put there, such as a token of the request. */
+/** The name of the error, if it looks like one: it must not contain anything else, such as a token of the request. */
 function nameOf({ name }: Error): string {
   return /^\w{1,60}$/.test(name) ? name : 'an unknown error';
 }
