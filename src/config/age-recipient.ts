@@ -4,8 +4,8 @@ const LETTERS = 'qpzry9x8gf2tvdw0s3jn54khce6mua7l';
 const GENERATOR = [0x3b6a57b2, 0x26508e6d, 0x1ea119fa, 0x3d4233dd, 0x2a1462b3];
 
 /**
- * True for a recipient as `age-keygen -y` prints it: Bech32 (BIP 173) without its limit of 90 characters, which the
- * post-quantum keys of age exceed. The checksum finds a mistyped key here, and not when the first backup is due.
+ * True for a recipient as `age-keygen -y` prints it: Bech32 (BIP 173) without its limit of 90 characters, which
+ * post-quantum keys exceed. The checksum finds a mistyped key when the configuration is read, not when a backup is due.
  */
 export function isRecipient(text: string): boolean {
   const at = text.lastIndexOf('1');

@@ -1,12 +1,12 @@
 /** Addresses of backup targets: a path, or `s3://bucket/prefix?endpoint=…&region=…&path-style=…`. */
 
-/** A place in S3-compatible storage. Credentials come from where the AWS SDK looks for them. */
+/** A place in S3-compatible storage. The AWS SDK finds the credentials. */
 export interface S3Place {
   readonly type: 's3';
   readonly bucket: string;
   /** Without slashes at its ends; empty for the bucket itself. */
   readonly prefix: string;
-  /** Of a service other than AWS; null for AWS, or what AWS_ENDPOINT_URL says. */
+  /** Of a service other than AWS; null for AWS, or the value of AWS_ENDPOINT_URL. */
   readonly endpoint: string | null;
   readonly region: string | null;
   /** The bucket in the path instead of the host name. */
@@ -17,7 +17,7 @@ const SCHEME = 's3://';
 const BUCKET = /^[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]$/;
 const PARAMETERS = ['endpoint', 'region', 'path-style'];
 
-/** How an address has to look, after "expected". */
+/** The form of an address, after "expected". */
 export const TARGET_ADDRESS =
   'a path, or s3://BUCKET/PREFIX (the name of a bucket has 3 to 63 characters) with ?endpoint=URL, &region=NAME or &path-style=true|false behind it where needed';
 
@@ -25,19 +25,22 @@ export function isS3Address(address: string): boolean {
   return address.startsWith(SCHEME);
 }
 
-/** What a text with one slash for two, or without the colon, was meant as; undefined for any other. A directory of that name can be given as `./s3:…`. */
+/**
+ * The address that a text without a slash or the colon was meant to be; undefined for other texts. A directory of that
+ * name is written as `./s3:…`.
+ */
 export function meantS3Address(address: string): string | undefined {
   const [, rest] = /^\s*s3(?::\/?|\/\/)(?!\/)(.*)$/is.exec(address) ?? [];
   return rest === undefined ? undefined : `${SCHEME}${rest}`;
 }
 
-/** Whether a target can be at this address: an S3 address without a mistake, or a path. A URL of another scheme is none. */
+/** True for a valid S3 address and for a path; false for URLs of other schemes. */
 export function isTargetAddress(address: string): boolean {
   if (meantS3Address(address) !== undefined) return false;
   return hasScheme(address) ? parseS3Address(address) !== null : address.trim() !== '';
 }
 
-/** Whether it is written as a URL: such a text is never taken for a path. */
+/** True for a text that is written as a URL, and so is never taken for a path. */
 export function hasScheme(address: string): boolean {
   return /^\s*[a-z][a-z0-9+.-]*:\/\//i.test(address);
 }
@@ -61,7 +64,7 @@ export function parseS3Address(address: string): S3Place | null {
     prefix,
     endpoint,
     region: parameters.get('region') ?? (endpoint === null ? null : 'us-east-1'),
-    // Buckets are host names at AWS; most others take them in the path.
+    // At AWS, buckets are host names; most other services expect them in the path.
     isPathStyle: pathStyle === null ? endpoint !== null : pathStyle === 'true',
   };
 }

@@ -1,9 +1,9 @@
-/** The cells of a fleet as a YAML or CSV file declares them, for `tidemark fleet apply`. */
+/** Reads the cells of a fleet from a YAML or CSV file, for `tidemark fleet apply`. */
 import { basename, extname } from 'node:path';
 import { CsvError, parse as parseCsv } from 'csv-parse/sync';
 import * as z from 'zod';
 import { TidemarkError } from '../core/errors.ts';
-import { suggest } from '../core/suggest.ts';
+import { didYouMean } from '../core/suggest.ts';
 import { readTextFile } from './checking.ts';
 import { readDocument } from './document.ts';
 import { Mistakes } from './mistakes.ts';
@@ -15,7 +15,7 @@ import { inner } from './schema.ts';
 import { SOURCE } from './source-options.ts';
 import { emptyTree, isMapping, mapping, pathKey, type Tree, valueAt } from './tree.ts';
 
-/** One cell as its file declares it, with the file's defaults filled in. No key is in it. */
+/** One cell of the file, with the file's defaults filled in, and without its key. */
 export interface CellDeclaration {
   readonly name: string;
   /** Base URL of the service. */
@@ -28,9 +28,9 @@ export interface CellDeclaration {
   readonly owner: string | null;
   /** Cron expression of its syncs, in UTC. */
   readonly schedule: string;
-  /** True where findings in the registry may hold values. */
+  /** True if findings in the registry may contain values. */
   readonly showsValues: boolean;
-  /** Sections of a configuration, as they are written in the file. */
+  /** Sections of a configuration, as written in the file. */
   readonly document: {
     readonly [Name in (typeof SECTIONS)[number]]?: Readonly<Record<string, unknown>>;
   };
@@ -38,7 +38,7 @@ export interface CellDeclaration {
 
 const SECTIONS = ['source', 'schedules', 'retention', 'drift'] as const;
 
-/** Left out of `source`: what a cell has as a key of its own, and what holds secrets or names files of one machine. */
+/** Options that `source` must not have: a cell has its own keys for them, or they contain secrets or name files of one machine. */
 const NOT_OF_SOURCE = [
   'name',
   'baseUrl',
@@ -98,7 +98,7 @@ const DEFAULT_SCHEDULE = '*/30 * * * *';
 
 /**
  * The cells of a file, in its order.
- * @param path absolute; a name that ends with .csv is CSV with a line of column names, everything else YAML
+ * @param path absolute; a file whose name ends with .csv is CSV with a line of column names, any other is YAML
  * @throws TidemarkError `config_missing`, or `config_invalid` with every mistake on a line of its own
  */
 export function readCells(path: string): readonly CellDeclaration[] {
@@ -119,7 +119,7 @@ export function readCells(path: string): readonly CellDeclaration[] {
   if (mistakes.hasTextMistake) refuse();
   const { defaults = {}, cells: given } = parseTree(FILE, tree, mistakes);
   checkNames(tree, mistakes, given);
-  // What is missing may be under a key that is refused already, such as a misspelt `defaults`.
+  // Missing options may be below an unknown key, such as a misspelt `defaults`, which is reported already.
   const isMisspelt = isMapping(tree.root) && Object.keys(tree.root).some((key) => !(key in FILE.shape));
   const cells = given.map((cell, index): CellDeclaration => {
     const own = { ...defaults, ...defined(cell) };
@@ -172,7 +172,7 @@ function checkNames(
   }
 }
 
-/** As they are written: what a default would add may be another one tomorrow. */
+/** The sections as written in the file, without the program's own defaults, which may change. */
 function sectionsOf(tree: Tree, index: number): CellDeclaration['document'] {
   const sections = SECTIONS.flatMap((name): (readonly [string, object])[] => {
     const [common, own] = [['defaults'], ['cells', index]].map((at) => valueAt(tree.root, [...at, name]));
@@ -186,7 +186,7 @@ function defined<T extends object>(value: T): T {
   return Object.fromEntries(Object.entries(value).filter(([, each]) => each !== undefined)) as T;
 }
 
-// CSV: a line of column names, then a line for each cell. Organizations are separated by spaces or semicolons.
+// CSV has a line of column names, and a line for each cell. Organizations are separated by spaces or semicolons.
 
 const MESSAGES: Readonly<Record<string, string>> = {
   CSV_QUOTE_NOT_CLOSED: 'a quote that is not closed',
@@ -197,7 +197,7 @@ const MESSAGES: Readonly<Record<string, string>> = {
 
 interface CsvRow {
   readonly record: readonly string[];
-  /** `lines`: up to which line it goes. */
+  /** `lines`: number of its last line. */
   readonly info: { readonly lines: number };
 }
 
@@ -224,12 +224,11 @@ function csvTree(text: string, label: string, mistakes: Mistakes): Tree {
   const columns = head.record.map((name) => name.toLowerCase());
   for (const [index, name] of columns.entries()) {
     const isKnown = (COLUMNS as readonly string[]).includes(name);
-    const near = suggest(name, COLUMNS);
-    // The text may be a key, in a file without a line of names.
+    // Without the name: if the file has no line of names, it may be a key.
     if (!isKnown)
       mistakes.addBeside(
         tree,
-        `column ${index + 1} is none of ${COLUMNS.join(', ')}${near === undefined ? '' : `; did you mean ${near}?`}`,
+        `column ${index + 1} is none of ${COLUMNS.join(', ')}${didYouMean(name, COLUMNS)}`,
         head.info.lines,
       );
     else if (columns.indexOf(name) !== index)

@@ -1,6 +1,7 @@
 /**
- * The channels of `notices[]`, a row for each type: the keys that it has beside those of every channel, and which of them hold secrets.
- * Validation, documentation, masking and what a hook does not get follow from these rows; `daemon/notices/channels/` has a sender for each.
+ * The channels of `notices[]`: for each type, the keys that it has besides the shared ones, and which of them are
+ * secrets. Validation, documentation, masking, and what hooks do not inherit follow from these rows;
+ * `daemon/notices/channels/` has the senders.
  */
 import * as z from 'zod';
 import { SEVERITIES } from '../catalog/definition.ts';
@@ -22,7 +23,7 @@ import { mapping, type Path, type Tree, valueAt } from './tree.ts';
 const NO_SECRET = new Secret('');
 
 const webUrl = t.secretUrl('http:', 'https:');
-/** A secret URL that the channel cannot be without, and the file that it may be in. */
+/** A required secret URL, or the file with it. */
 const hook = {
   url: webUrl.default(NO_SECRET).meta({ missing: 'give url: ${VARIABLE} or urlFile' }),
   urlFile: t.path.optional(),
@@ -74,7 +75,7 @@ const template = z
     if (message !== undefined) context.addIssue({ code: 'custom', message });
   });
 
-/** A key of a service that is sent in a header or a body. */
+/** A required key of a service. */
 function serviceKey(key: string) {
   return t.secret
     .transform((value) => new Secret(value))
@@ -82,7 +83,7 @@ function serviceKey(key: string) {
     .meta({ missing: `give ${key}: \${VARIABLE} or ${key}File` });
 }
 
-/** Of incidents: what the service is reached by, for its regions and for tests. */
+/** Address of an incident service, for its regions and for tests. */
 const apiUrl = t.baseUrl.transform(({ href }) => href.replace(/\/$/, ''));
 
 /** Keys of every channel. */
@@ -96,15 +97,15 @@ const SHARED = {
     .readonly()
     .prefault(NOTICE_EVENTS.filter((event) => event !== 'test'))
     .meta({ expected: 'a list of events' }),
-  /** Null for all of them. What concerns the mirror as a whole goes to every channel. */
+  /** Null for all sources. Notices about the mirror as a whole go to every channel. */
   sources: z.array(t.text).min(1).readonly().nullable().default(null),
-  /** Least that drift must matter. */
+  /** The lowest severity of drift that is sent. */
   severity: z.enum(SEVERITIES).prefault('low'),
   /** Text with `{{ name }}` for values; null for the channel's own form. */
   template: template.nullable().default(null),
-  /** False: each event is a message of its own, however many sources have it. */
+  /** False: a separate message for each event, even if many sources have it. */
   group: z.boolean().prefault(true),
-  /** Most messages in a minute; 0 for no limit. */
+  /** Most messages a minute; 0 for no limit. */
   perMinute: t.wholeNumber(0, 10_000).prefault(20),
 };
 
@@ -156,13 +157,13 @@ const CHANNEL = z
         .default(null),
     }),
     channel('command', {
-      /** Program and arguments, which may hold secrets; no shell reads them. */
+      /** Program and arguments, which may contain secrets; run without a shell. */
       command: z.array(word).min(1).default([]).meta({
         isJson: true,
         missing: 'expected a list of the program and its arguments, such as [/usr/local/bin/page, ops]',
       }),
       timeout: timeout.prefault('30s'),
-      /** Variables that it gets beside the few that every command has. */
+      /** Variables in addition to the few that every command gets. */
       env: z
         .record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/), word)
         .prefault({})
@@ -181,17 +182,17 @@ export const NOTICES = z
 
 type ParsedChannel = z.output<typeof CHANNEL>;
 
-/** A channel as it is in force: checked, its secrets read. */
+/** A checked channel, with its secrets read. */
 export type ChannelConfig = ParsedChannel & {
-  /** Why nothing can be sent through it, such as a variable that is not set; null if it can. */
+  /** Why nothing can be sent, such as a variable that is not set; null if it can. */
   readonly problem: string | null;
-  /** Where its relative paths start, and its command runs. */
+  /** The base of its relative paths, and the directory in which its command runs. */
   readonly directory: string;
 };
 export type ChannelType = ChannelConfig['type'];
 export type ChannelOf<T extends ChannelType> = Extract<ChannelConfig, { readonly type: T }>;
 
-/** The channels with their secrets read; every mistake is added, every secret that is not there makes a `problem`. */
+/** Reads the secrets of the channels. Mistakes are added; a missing secret becomes the `problem` of its channel. */
 export function checkNotices(
   checking: Checking,
   parsed: readonly ParsedChannel[],
@@ -214,8 +215,8 @@ export function checkNotices(
 }
 
 /**
- * The channels by their positions. One that is refused as a whole, as for its type, takes the list with it: then each is
- * parsed alone, and is undefined where it is refused. What is wrong with it was said with the list.
+ * The channels by their positions. If a channel is refused entirely, for example because of its type, so is the list.
+ * Then each is parsed alone, and is undefined if it is refused; the mistake was reported with the list.
  */
 function eachChannel(tree: Tree, parsed: readonly ParsedChannel[]): readonly (ParsedChannel | undefined)[] {
   const given = valueAt(tree.root, ['notices']);
@@ -229,8 +230,8 @@ function eachChannel(tree: Tree, parsed: readonly ParsedChannel[]): readonly (Pa
 }
 
 /**
- * The parsed values with the secrets of their `…File` keys. What is missing is a mistake; a variable that is not set, or
- * a file that cannot be read, is a warning and makes a `problem`: it keeps that channel silent, and stops no backup.
+ * The parsed values with the secrets of their `…File` keys. A missing key is a mistake; a variable that is not set, or
+ * a file that cannot be read, is a warning and a `problem`: it disables the channel, but does not stop the daemon.
  */
 function withSecrets<T extends object>(
   checking: Checking,
@@ -279,15 +280,15 @@ export function secretsOf(config: ChannelConfig): Secret[] {
   });
 }
 
-// `pings[]`: URLs of a dead man's switch, which raises the alarm when they are not called.
+// `pings[]`: URLs of a dead man's switch, which raises an alarm if they are not called.
 
 const pingUrl = webUrl.nullable().default(null);
 
 const PING = z.strictObject({
-  /** Null for all of them. */
+  /** Null for all sources. */
   sources: z.array(t.text).min(1).readonly().nullable().default(null),
   method: z.enum(['POST', 'GET']).prefault('POST'),
-  /** Called when a run begins, when all of it was complete, and when it was not; null if there is none. */
+  /** Called when a run begins, when it was complete, and when it was not; each may be null. */
   start: pingUrl,
   startFile: t.path.optional(),
   success: pingUrl,
@@ -304,10 +305,10 @@ export const PINGS = z.array(PING).prefault([]).meta({
 
 type ParsedPing = z.output<typeof PING>;
 
-/** `problem`: why some of its URLs cannot be called; null if all can. */
+/** `problem`: why some of its URLs cannot be called; null if all can be. */
 export type PingConfig = ParsedPing & { readonly problem: string | null };
 
-/** The pings with their URLs read; mistakes are added, a URL that is not there makes a `problem`. */
+/** Reads the URLs of the pings. Mistakes are added; a missing URL becomes the `problem` of its ping. */
 export function checkPings(
   checking: Checking,
   parsed: readonly ParsedPing[],

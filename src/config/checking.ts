@@ -1,58 +1,59 @@
-/** What the checks of a configuration share: the tree, where mistakes go, the files that were read, and secrets from files. */
+/** Shared by the checks of a configuration: the tree, mistakes and warnings, the files that were read, and secrets from files. */
 import { createHash } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { isLoopback } from '../core/local-url.ts';
-import { suggest } from '../core/suggest.ts';
+import { systemCodeOf } from '../core/errors.ts';
+import { didYouMean } from '../core/suggest.ts';
 import { type Mistakes, place } from './mistakes.ts';
 import type { Profile } from './override-options.ts';
 import type { ProxySettings } from './proxy.ts';
 import { pathKey, valueAt, type Path, type Tree } from './tree.ts';
 
-/** A profile as it was found by its name or path. */
+/** A profile that was found by its name or path. */
 export type FoundProfile =
   | { readonly profile: Profile; readonly tree: Tree }
-  /** The name or path leads nowhere: the end of a sentence about the option. */
+  /** Why it was not found: the end of a sentence about the option. */
   | { readonly mistake: string };
 
 /**
- * `unused` for commands that only read the mirror: a missing key, variable or key file is not a mistake then, nor is having no
- * source at all. `optional` is the same, with the keys in files that can be read.
+ * `unused` for commands that only read the mirror: a missing key, variable or key file is not a mistake, nor is a
+ * configuration without sources. `optional` is the same, but keys are read from files if possible.
  */
 export type KeyNeed = 'required' | 'optional' | 'unused';
 
-/** What every check needs: the tree, where to put what is wrong or unwise, and where relative paths start. */
+/** What every check needs. */
 export interface Checking {
   readonly tree: Tree;
   readonly mistakes: Mistakes;
   readonly warnings: string[];
-  /** Files of secrets that everybody can read, with the place of their warning. */
+  /** Files of secrets that every user can read, with the position of their warning. */
   readonly openFiles: Map<string, { readonly index: number; readonly count: number; readonly first: string }>;
-  /** As `Config.unmasked`. */
+  /** See `Config.unmasked`. */
   readonly unmasked: string[];
   /** Directory of the configuration file, or the current one. */
   readonly fileDirectory: string;
   readonly cwd: string;
   readonly keys: KeyNeed;
   readonly proxies: ProxySettings;
-  /** Every file that is read is noted here. */
   readonly files: FilesRead;
-  /** By directory and name: read once however many sources have it. */
+  /** By directory and name: each is read once, even if many sources have it. */
   readonly profiles: Map<string, FoundProfile>;
 }
 
 type Surrounding = Pick<Checking, 'tree' | 'cwd' | 'fileDirectory'>;
 
-/** Where relative paths at a place start: from a variable at the current directory, else at the file's. */
+/** The base of relative paths: the current directory for a value from a variable, otherwise that of the file. */
 export function directoryOf({ tree, cwd, fileDirectory }: Surrounding, path: Path): string {
   return isFromVariable(tree, path) ? cwd : fileDirectory;
 }
 
+/** The configured path, made absolute. @param path of the option */
 export function absolutePath(checking: Surrounding, path: Path, configured: string): string {
   return resolve(directoryOf(checking, path), configured);
 }
 
-/** True for what a `TIDEMARK_…` variable set, alone or with what it is part of. */
+/** True if a `TIDEMARK_…` variable set this value, or one that contains it. */
 function isFromVariable({ variables }: Tree, path: Path): boolean {
   return path.some((_part, index) => variables.has(pathKey(path.slice(0, index + 1))));
 }
@@ -66,41 +67,36 @@ export function checkSourceNames(
 ): void {
   for (const [index, source] of given.entries()) {
     if (configured.includes(source)) continue;
-    const near = suggest(source, configured);
-    const known =
-      near !== undefined
-        ? `; did you mean ${near}?`
-        : configured.length === 0
-          ? ' (there is none)'
-          : ` (configured: ${configured.join(', ')})`;
+    const names = configured.length === 0 ? 'there is none' : `configured: ${configured.join(', ')}`;
+    const known = didYouMean(source, configured) || ` (${names})`;
     const shown = JSON.stringify(source.slice(0, 60));
     mistakes.add(tree, [...at, index], `expected the name of a source; ${shown} is none${known}`);
   }
 }
 
-/** Ends the warning of a secret that is not there. */
+/** The end of the warning about a missing secret of a channel. */
 export const NOT_SENT = 'disabled until it is set';
-/** Ends that of a value for restores. */
+/** The end of the warning about a missing value for restores. */
 export const BLOCKED = 'restores that need it stay blocked, and no report masks it';
 
-/** Variables that are not set below a path, taken from the mistakes and made warnings. */
+/** Turns mistakes about variables that are not set, below a path, into warnings. Returns their lines. */
 export function unsetLines({ tree, mistakes, warnings }: Checking, at: Path): string[] {
   const lines = mistakes.removeUnset(tree, at);
   warnings.push(...lines.map((line) => `${line}: ${NOT_SENT}`));
   return lines;
 }
 
-/** Warns of a secret that is written in the file. `instead` ends the sentence. */
+/** Warns about a secret that is written in the file. `instead` ends the sentence. */
 export function warnOfClearText({ tree, warnings }: Checking, path: Path, instead: string): void {
   if (tree.templates.has(pathKey(path)) || isFromVariable(tree, path)) return;
   if (isPlainLocalUrl(valueAt(tree.root, path))) return;
   warnings.push(`${place(tree, path)}written in clear; refer to a variable (\${NAME}) or use ${instead}`);
 }
 
-/** As long as no word of a path is: a random token. */
+/** Longer parts of a path are taken to be random tokens. */
 const LONGEST_WORD = 15;
 
-/** A URL of this machine without a password, a query, or a token in its path. */
+/** True for a URL of this machine without a password, a query, or a token in its path. */
 function isPlainLocalUrl(value: unknown): boolean {
   if (typeof value !== 'string' || !URL.canParse(value)) return false;
   const { hostname, username, password, search, pathname } = new URL(value);
@@ -109,9 +105,9 @@ function isPlainLocalUrl(value: unknown): boolean {
 }
 
 /**
- * What the file of `keyFile` holds; undefined where the secret is given as `key`, or not at all. Both together are a
- * mistake. A file that cannot be read goes to `onUnreadable`, as a line without the secret.
- * @param onUnreadable left out: it is a mistake
+ * The content of the file that `…File` names; undefined if the secret is given as `key`, or not at all. Both together
+ * are a mistake.
+ * @param onUnreadable called with a line, without the secret, if the file cannot be read; if omitted, this is a mistake
  */
 export function fileSecret(
   checking: Checking,
@@ -144,7 +140,7 @@ export function fileSecret(
   return read.value;
 }
 
-/** One warning per file, however many options name it. @param file absolute */
+/** Warns about a file that every user can read: once, even if many options name it. @param file absolute */
 export function warnOfOpenFile({ tree, warnings, openFiles }: Checking, at: Path, file: string): void {
   const known = openFiles.get(file);
   const count = (known?.count ?? 0) + 1;
@@ -155,7 +151,7 @@ export function warnOfOpenFile({ tree, warnings, openFiles }: Checking, at: Path
   warnings[index] = count === 1 ? first : `${first} (${count} options name it)`;
 }
 
-/** What a file of one secret holds that is only masked; one that cannot be read is noted in `unmasked`. */
+/** The content of a secret file, only to be masked; a file that cannot be read is added to `unmasked`. */
 export function secretInFile(checking: Checking, at: Path, file: string | undefined): string | undefined {
   if (file === undefined) return undefined;
   const read = readSecretFile(absolutePath(checking, at, file));
@@ -164,16 +160,13 @@ export function secretInFile(checking: Checking, at: Path, file: string | undefi
   return undefined;
 }
 
-/**
- * The files that a configuration was read from, to detect that it may have changed, and one hash of their contents, by which
- * two configurations are distinguished.
- */
+/** The files that a configuration was read from, to detect changes, and a hash of their contents, to tell configurations apart. */
 export class FilesRead {
   readonly #contents = new Map<string, string>();
 
   /**
    * @param path absolute
-   * @param content what was taken from it, or why nothing was; kept as a hash
+   * @param content what was read, or why it could not be; kept as a hash
    */
   note(path: string, content: string): void {
     this.#contents.set(path, createHash('sha256').update(content).digest('hex'));
@@ -183,26 +176,27 @@ export class FilesRead {
     return [...this.#contents.keys()];
   }
 
-  /** Of what was taken from one file; empty for one that was not read. */
+  /** Hash of the content of one file; empty if it was not read. */
   hashOf(path: string): string {
     return this.#contents.get(path) ?? '';
   }
 
-  /** @param variables name and value of each variable of the environment that the configuration depends on */
+  /** Hash of everything. @param variables name and value of each environment variable on which the configuration depends */
   digest(variables: readonly (readonly [string, string | undefined])[]): string {
     const all = [[...this.#contents], variables.toSorted(([one], [other]) => (one < other ? -1 : 1))];
     return createHash('sha256').update(JSON.stringify(all)).digest('hex');
   }
 }
 
-// Secrets from files, as containers mount them, and configuration files as text.
+// Reads secrets, and configuration files as text.
 
+/** `isOpen`: every user of the machine can read it. `mistake`: the end of a sentence that does not quote the content. */
 type SecretFile = { readonly value: string; readonly isOpen: boolean } | { readonly mistake: string };
 
-// A key or address has some dozens of characters: a larger file is not one.
+// A key or address has some dozens of characters: larger files are a mistake.
 const LARGEST_BYTES = 16_384;
 
-/** The content of a file of any text, such as a private key, without the line end of its last line. */
+/** A secret of any text, such as a private key: the content without the last line end. */
 export function readSecretText(path: string): SecretFile {
   return readSmallFile(path, (text) => {
     const value = text.replace(/\r?\n$/, '');
@@ -210,10 +204,7 @@ export function readSecretText(path: string): SecretFile {
   });
 }
 
-/**
- * The trimmed content of a secret file; `isOpen` says that every user of the machine can read it. A problem is
- * returned as the end of a sentence that does not quote the content.
- */
+/** A key or token: the trimmed content of the file. */
 export function readSecretFile(path: string): SecretFile {
   return readSmallFile(path, (text) => {
     const value = text.trim();
@@ -243,19 +234,18 @@ function readSmallFile(
 
 /** Why a file could not be read, as the end of a sentence. */
 function unreadable(error: unknown): string {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  const code = systemCodeOf(error);
   if (code === 'ENOENT' || code === 'ENOTDIR') return 'does not exist';
   if (code === 'EACCES' || code === 'EPERM') return 'cannot be read: permission denied';
   if (code === 'EISDIR') return 'is a directory: expected a file';
   return `cannot be read: ${error instanceof Error ? error.message : String(error)}`;
 }
 
-// An organization's list of ids fits a thousand times over.
 const LARGEST_DOCUMENT_BYTES = 4 * 1024 * 1024;
 
 type TextFile = { readonly text: string } | { readonly mistake: string; readonly isMissing: boolean };
 
-/** The text of a UTF-8 file without its byte order mark; or why it cannot be read, as the end of a sentence. */
+/** The text of a UTF-8 file without its byte order mark, or why it cannot be read, as the end of a sentence. */
 export function readTextFile(path: string): TextFile {
   let bytes: Buffer;
   try {
@@ -276,7 +266,7 @@ export function readTextFile(path: string): TextFile {
   }
 }
 
-/** The addresses of proxies, after a warning of ranges that have more than proxies in them. */
+/** Returns the addresses of proxies, after warning about ranges that contain more than proxies. */
 export function withWideNamed({ tree, warnings }: Checking, networks: readonly string[]): readonly string[] {
   const claims = 'any address and, with http.userHeader, any name';
   for (const line of wideNetworks(networks, claims))
@@ -285,8 +275,8 @@ export function withWideNamed({ tree, warnings }: Checking, networks: readonly s
 }
 
 /**
- * A line of each range that has more than proxies in it.
- * @param claims what its forwarded headers are believed for
+ * A line about each range that contains more than proxies.
+ * @param claims what forwarded headers can claim
  */
 export function wideNetworks(networks: readonly string[], claims = 'any address'): string[] {
   const wide = networks.filter((each) => {

@@ -1,4 +1,4 @@
-/** Configuration as the rest of the program sees it: parsed once, completely, and frozen. */
+/** The configuration for the rest of the program: parsed once, completely, and frozen. */
 import type { ProxySettings } from './proxy.ts';
 import type { S3Place } from './backup-target.ts';
 import type { KindRate } from '../catalog/definition.ts';
@@ -9,7 +9,7 @@ import type { ChannelConfig, PingConfig } from './channels.ts';
 import type { GitConfig } from './git.ts';
 import type { ParsedOptions, ParsedSource } from './options.ts';
 
-/** One limit, for the requests of these kinds together; the first one gives it its name. */
+/** One limit for the requests of these kinds together, named after the first. */
 export interface KindRateLimits extends KindRate {
   readonly kinds: readonly [Kind, ...Kind[]];
 }
@@ -20,22 +20,22 @@ export interface RateLimits {
   /** Requests in any 60 minutes; 0 means no limit. */
   readonly perHour: number;
   readonly concurrency: number;
-  /** Limits that kinds have of their own, beside those above. */
+  /** Limits of kinds, in addition to those above. */
   readonly kinds?: readonly KindRateLimits[];
 }
 
-/** Values for the records of a kind that hold these texts. */
+/** Secret values for the records of a kind that match. */
 export interface SecretRule {
   readonly kind: Kind;
-  /** Pointer into the body → text that must be there; empty: every record of the kind. */
+  /** Pointer into the body → text that must be there; empty for every record of the kind. */
   readonly match: Readonly<Record<string, string>>;
-  /** Pointer into the body → value; those that are not there are in `unset`. */
+  /** Pointer into the body → value; missing values are in `unset`. */
   readonly values: Readonly<Record<string, Secret>>;
-  /** Pointer into the body → why its value is not there: what is wrong with its variable or file; left out for none. */
+  /** Pointer into the body → why its value is missing: what is wrong with its variable or file. */
   readonly unset?: Readonly<Record<string, string>>;
 }
 
-/** A source with everything that its options, its profile and its secrets give. Durations are in milliseconds. */
+/** A source, from its options, its profile and its secrets. Durations are in milliseconds. */
 export interface SourceConfig extends Pick<
   ParsedSource,
   'name' | 'profile' | 'pageSize' | 'retry' | 'redact'
@@ -43,13 +43,13 @@ export interface SourceConfig extends Pick<
   /** http or https, without credentials, query or fragment; may have a path prefix. */
   readonly baseUrl: URL;
   readonly apiKey: Secret;
-  /** The option that the key came from, for errors; left out: it is not known. */
+  /** The option with the key, for errors; omitted if it is not known. */
   readonly keyOption?: 'apiKey' | 'apiKeyFile';
-  /** Where the key was given instead, for errors, where no file has it yet; left out: in an option. */
+  /** For errors: where the key was given, if not in an option. */
   readonly keyPlace?: string;
-  /** HTTP proxies of the environment; left out: none. */
+  /** HTTP proxies of the environment; omitted for none. */
   readonly proxies?: ProxySettings;
-  /** The path of the profile where any key can read what it may do. */
+  /** From the profile: the path where any key can read its permissions. */
   readonly keyPath?: string;
   readonly organizations: 'all' | readonly string[];
   readonly projects: 'all' | readonly string[];
@@ -64,21 +64,21 @@ export interface SourceConfig extends Pick<
     readonly confirmAfterMs: number;
   };
   readonly restore: {
-    /** Of a kind with at least `minRecords` no larger share is changed, or removed. */
+    /** The largest share of a kind with at least `minRecords` that is changed, or removed. */
     readonly maxShare: number;
     readonly minRecords: number;
-    /** Oldest state that `latest` may mean; 0 for no limit. */
+    /** The oldest state that `latest` may mean; 0 for no limit. */
     readonly maxAgeMs: number;
-    /** The key's own user: uuid or e-mail address; null where it is not named. */
+    /** The key's own user: uuid or e-mail address; null if it is not named. */
     readonly ownUser: string | null;
   };
-  /** In the order of the file: the first that fits a record and has the place wins. */
+  /** In the order of the file: the first rule that matches a record and has the pointer wins. */
   readonly secrets: readonly SecretRule[];
-  /** The kinds below two of its keys, whatever their rules give; left out: none. */
+  /** The kinds that the file names below these two keys. */
   readonly given?: Readonly<Record<'secrets' | 'definitions', readonly string[]>>;
-  /** Null where nothing is committed. */
+  /** Null if nothing is committed. */
   readonly git: GitConfig | null;
-  /** Every kind as this source has it: the catalog, then the profile, then the source's own overrides. */
+  /** Every kind: the catalog, with the overrides of the profile, then those of the source. */
   readonly definitions: readonly ResourceDefinition[];
 }
 
@@ -92,14 +92,14 @@ export interface Schedule {
   readonly sources: readonly string[];
 }
 
-/** How many to keep; a rule that is missing or 0 keeps nothing. */
+/** How many runs to keep; a rule that is missing or 0 keeps none. */
 export interface RetentionPolicy {
   /** The newest runs. */
   readonly last?: number;
-  /** The newest run of each of the newest hours that have one, and so on. */
+  /** The newest run of each of the newest hours that have one; the others likewise. */
   readonly hourly?: number;
   readonly daily?: number;
-  /** ISO weeks: from Monday on. */
+  /** ISO weeks, from Monday. */
   readonly weekly?: number;
   readonly monthly?: number;
   readonly yearly?: number;
@@ -107,7 +107,7 @@ export interface RetentionPolicy {
   readonly withinMs?: number;
 }
 
-/** As the configuration and the command line name them. */
+/** The same by the names of the configuration and the command line. */
 export interface KeepOptions {
   readonly keepLast?: number | undefined;
   readonly keepHourly?: number | undefined;
@@ -119,7 +119,7 @@ export interface KeepOptions {
   readonly keepWithin?: number | undefined;
 }
 
-/** The rules that were given, and no others; empty if there is none. */
+/** The rules that were given; empty if there are none. */
 export function retentionOf(options: KeepOptions): RetentionPolicy {
   const { keepLast, keepHourly, keepDaily, keepWeekly, keepMonthly, keepYearly, keepWithin } = options;
   return {
@@ -133,21 +133,20 @@ export function retentionOf(options: KeepOptions): RetentionPolicy {
   };
 }
 
-/** A directory for backups, which has to exist. */
 interface DirectoryTargetConfig {
   readonly type: 'directory';
-  /** Absolute. */
+  /** Absolute; it has to exist, if `within` is not given. */
   readonly path: string;
-  /** The directory that has to exist, where `path` is made in it for one source. */
+  /** If `path` is one source's own directory: the directory above it, which has to exist. */
   readonly within?: string;
   /** Null: nothing is removed there. */
   readonly retention: RetentionPolicy | null;
 }
 
 export interface S3TargetConfig extends S3Place {
-  /** HTTP proxies of the environment; left out: none. */
+  /** HTTP proxies of the environment; omitted for none. */
   readonly proxies?: ProxySettings;
-  /** Until when nobody may remove or replace a backup; null without. */
+  /** How long nobody may remove or replace a backup; null for no lock. */
   readonly objectLock: { readonly mode: 'governance' | 'compliance'; readonly days: number } | null;
   /** Null: nothing is removed there. */
   readonly retention: RetentionPolicy | null;
@@ -159,13 +158,13 @@ export type TargetConfig = DirectoryTargetConfig | S3TargetConfig;
 export interface BackupConfig {
   /** At least one. */
   readonly targets: readonly TargetConfig[];
-  /** Least time between two backups. */
+  /** The shortest time between two backups. */
   readonly everyMs: number;
-  /** age recipients; empty, and no file, for backups that are not encrypted. */
+  /** age recipients. Without any, and without a file, backups are not encrypted. */
   readonly recipients: readonly string[];
-  /** Absolute path of a file of further recipients. */
+  /** Absolute path of a file with more recipients. */
   readonly recipientsFile: string | null;
-  /** Program and arguments, with `{file}`, `{manifest}` and `{directory}` still in them. */
+  /** Program and arguments, with the placeholders `{file}`, `{manifest}` and `{directory}`. */
   readonly command: readonly string[] | null;
   readonly commandTimeoutMs: number;
 }
@@ -176,27 +175,27 @@ export type ScheduleName = (typeof SCHEDULE_NAMES)[number];
 export interface HttpConfig {
   readonly host: string;
   readonly port: number;
-  /** Null if none is configured, and where `tokenFile` could not be read (a warning says so). */
+  /** Null if none is configured, or `tokenFile` could not be read (a warning says so). */
   readonly token: Secret | null;
-  /** Absolute path; a daemon whose token file gave no token must not start. */
+  /** Absolute path. If no token could be read from it, the daemon must not start. */
   readonly tokenFile: string | null;
-  /** Starts a sync and opens nothing else. Null if none is configured, and where `triggerTokenFile` could not be read. */
+  /** A token that can start a sync, and nothing else. Null if none is configured, or `triggerTokenFile` could not be read. */
   readonly triggerToken: Secret | null;
-  /** True where `/mcp` serves read-only tools. */
+  /** True if `/mcp` serves read-only tools. */
   readonly mcp: boolean;
-  /** Restores may be applied in the dashboard. */
+  /** True if restores may be applied in the dashboard. */
   readonly allowRestore: boolean;
-  /** Where people reach the dashboard, without a slash at its end; null where it is not known. */
+  /** Address of the dashboard for people, without a slash at its end; null if it is not known. */
   readonly publicUrl: string | null;
-  /** IP addresses and CIDR ranges whose forwarded headers are believed. */
+  /** IP addresses and CIDR ranges whose forwarded headers are trusted. */
   readonly trustedProxies: readonly string[];
-  /** Header in which these proxies name the user; null where they do not. */
+  /** Header in which these proxies name the user; null for none. */
   readonly userHeader: string | null;
 }
 
-/** What opens the replica: never the token that opens pages and metrics, which mask what records hold. */
+/** Access to the replica: not with the token for pages and metrics, since the replica does not mask records. */
 export interface ReplicaConfig {
-  /** Null if none is configured, and where `tokenFile` could not be read (a warning says so). */
+  /** Null if none is configured, or `tokenFile` could not be read (a warning says so). */
   readonly token: Secret | null;
   /** Absolute path. */
   readonly tokenFile: string | null;
@@ -204,60 +203,63 @@ export interface ReplicaConfig {
 
 /** Many sources on several machines. */
 export interface FleetConfig {
-  /** URL of the registry's database. Null if none is configured, and where it could not be read. */
+  /** URL of the registry's database. Null if none is configured, or it could not be read. */
   readonly database: Secret | null;
-  /** Why the database that is configured is not known; null where it is, and if none is. */
+  /** Why the configured database could not be read; null otherwise. */
   readonly databaseProblem: string | null;
-  /** Where mirrors are between jobs; nothing is removed there by age. Null if none is configured. */
+  /** Where mirrors are stored between jobs; nothing is removed there by age. Null if none is configured. */
   readonly storage: TargetConfig | null;
   /** age recipients of mirrors in storage; empty for none. */
   readonly recipients: readonly string[];
-  /** Absolute path of the file with age identities; null without. */
+  /** Absolute path of the file with age identities; null for none. */
   readonly identityFile: string | null;
-  /** Absolute path of the directory in which the keys of cells are. */
+  /** Absolute path of the directory with the keys of cells. */
   readonly keyDirectory: string;
   /** Absolute path. */
   readonly cache: string;
   readonly heartbeatMs: number;
   readonly timeLimitMs: number;
   readonly stopTimeoutMs: number;
-  /** Jobs that a worker does at a time. */
+  /** How many jobs a worker does at a time. */
   readonly slots: number;
 }
 
 export interface Config {
   /** Absolute path of the configuration file; null if there is none. */
   readonly file: string | null;
-  /** Absolute path of the mirror: of one file, whatever the configuration says (`mirrorConfigs` of `mirrors.ts`). */
+  /** Absolute path of the one mirror that is meant (`mirrorConfigs` of `mirrors.ts`). */
   readonly mirror: string;
   /** Absolute path: the log of request starts is beside it, shared by all mirrors of the configuration. */
   readonly rateLogBeside: string;
-  /** Absolute paths of all files that it was read from, or looked for in: without a change of theirs it is the same. */
+  /** Absolute paths of all files that were read or looked for: the configuration changes only if one of them does. */
   readonly files: readonly string[];
-  /** Of what those files and the environment held: the same for the same configuration, secrets included. Hex. */
+  /** Hash of these files and the variables: the same for the same configuration, including its secrets. Hex. */
   readonly digest: string;
-  /** Of the configuration file alone, without what its variables and other files hold; empty if there is none. Hex. */
+  /** Hash of the configuration file alone; empty if there is none. Hex. */
   readonly fileHash: string;
   /** HTTP proxies of the environment. */
   readonly proxies: ProxySettings;
   /** The sources that this call is about. */
   readonly sources: readonly SourceConfig[];
-  /** Every configured source: what the mirror holds of the others is still known, and masked, by their definitions. */
+  /** Every configured source: with their definitions, the mirror's records of the others are masked too. */
   readonly configured: readonly SourceConfig[];
-  /** All secrets of the configuration, also of sources that have another mirror: no report shows them, and no program gets them. */
+  /**
+   * All secrets of the configuration, including those of sources with another mirror: no report shows them, no program
+   * gets them.
+   */
   readonly knownSecrets: readonly Secret[];
-  /** The key files that could not be read, where no key is needed: `FILE does not exist`. What they hold is not masked. */
+  /** Errors about key files that could not be read, if no key is needed: `FILE does not exist`. These keys are not masked. */
   readonly unmasked: readonly string[];
-  /** The catalog with what no report may show, for sources that are not configured; `definitions` of the others have it too. */
+  /** The catalog with the secrets to mask, for sources that are not configured. */
   readonly unconfigured: readonly ResourceDefinition[];
   /** Null for a schedule that is off. */
   readonly schedules: Readonly<Record<ScheduleName, Schedule | null>>;
-  /** Null where no rule is given: nothing is forgotten then. */
+  /** Null if no rule is given: then nothing is forgotten. */
   readonly retention: RetentionPolicy | null;
-  /** Null where no target is given. */
+  /** Null if no target is given. */
   readonly backup: BackupConfig | null;
   readonly daemon: ParsedOptions['daemon'];
-  /** What counts as drift. A rule that names a source is for that one only. */
+  /** What counts as drift. A rule that names a source is only for that one. */
   readonly drift: ParsedOptions['drift'];
   /** Channels for the daemon's notices. */
   readonly notices: readonly ChannelConfig[];
@@ -266,10 +268,10 @@ export interface Config {
   readonly replica: ReplicaConfig;
   readonly fleet: FleetConfig;
   readonly log: ParsedOptions['log'];
-  /** Names of all variables that the file refers to, by `${NAME}`. */
+  /** Names of all variables that the file refers to as `${NAME}`. */
   readonly variables: readonly string[];
-  /** Names of the variables that secrets come from, by `${NAME}`. */
+  /** Those of them that are used in secrets. */
   readonly secretVariables: readonly string[];
-  /** What is unwise but not wrong, one line each. */
+  /** Lines about what is valid but unwise. */
   readonly warnings: readonly string[];
 }

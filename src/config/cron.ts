@@ -10,11 +10,11 @@ export interface CronFields {
   /** 1 to 12. */
   readonly months: readonly number[];
   readonly daysOfWeek: readonly number[];
-  /** True where one of the two days is enough, else both must fit: as in crontab(5), where both are restricted. */
+  /** True if one of the two days is enough, because both are restricted (crontab(5)); otherwise both must match. */
   readonly isEitherDay: boolean;
 }
 
-/** Names and bounds, the second's first. 0 and 7 are both Sunday. */
+/** Names and bounds of the fields. 0 and 7 are both Sunday. */
 const FIELDS = [
   ['second', 0, 59],
   ['minute', 0, 59],
@@ -24,14 +24,14 @@ const FIELDS = [
   ['day of week', 0, 7],
 ] as const;
 
-/** `*`, `7`, `1-5`, `mon-fri`, each with an optional `/step`: of what node-cron reads beyond that (`L`, `#`), nothing. */
+/** `*`, `7`, `1-5`, `mon-fri`, each with an optional `/step`. Other forms of node-cron (`L`, `#`) are refused. */
 const ITEM = /^(?:\*|(\d{1,2}|[a-z]{3,9})(?:-(\d{1,2}|[a-z]{3,9}))?)(?:\/(\d{1,2}))?$/i;
 
-/** @throws Error of node-cron for an expression that it cannot read, and for a day that no month has */
+/** The fields of an expression. @throws Error of node-cron if it cannot read it, or no month has the day */
 export function cronFields(expression: string): CronFields {
   const parts = expression.trim().split(/\s+/);
   const fields = FIELDS.slice(-parts.length);
-  // node-cron does not know `5/15`, from 5 on every 15: for it that is a range to the end.
+  // `5/15` means every 15, beginning with 5. node-cron needs a range for that.
   const ranges = parts.map((part, index) =>
     part.replaceAll(/(^|,)(\w+)\//g, `$1$2-${fields[index]?.[2] ?? 59}/`),
   );
@@ -52,14 +52,14 @@ function sorted(values: readonly number[]): number[] {
   return [...new Set(values)].sort((a, b) => a - b);
 }
 
-/** What is wrong with a cron expression, as the end of a sentence; undefined when nothing is. */
+/** What is wrong with a cron expression, as the end of a sentence; undefined if nothing is. */
 export function cronMistake(expression: string): string | undefined {
   const parts = expression.trim().split(/\s+/);
   if (parts.length !== 5 && parts.length !== 6) {
     const count = expression.trim() === '' ? 'nothing' : `${parts.length}`;
     return `expected a cron expression of 5 fields, or 6 with seconds first, got ${count}`;
   }
-  // All fields at once first: node-cron takes a while for each reading, and a configuration has ten schedules.
+  // All fields together first, because node-cron is slow.
   const fields = FIELDS.slice(-parts.length);
   const areItems = (part: string, [, , max]: (typeof FIELDS)[number]): boolean =>
     part.split(',').every((item) => isItem(item, max));
@@ -68,7 +68,7 @@ export function cronMistake(expression: string): string | undefined {
   for (const [index, field] of fields.entries()) {
     const [name, min, max] = field;
     const part = parts[index] ?? '';
-    // Alone, so that the message can name the field.
+    // Each field alone, so that the message can name it.
     const alone = parts.map((_part, other) => (other === index ? part : '*'));
     if (!areItems(part, field) || !isReadable(alone.join(' ')))
       return `expected ${min} to ${max}, *, ranges or /steps for the ${name}, got ${JSON.stringify(part)}`;
@@ -76,13 +76,13 @@ export function cronMistake(expression: string): string | undefined {
   return `${JSON.stringify(expression)} never comes: no such month has such a day`;
 }
 
-/** @param max of the field: a step beyond it would only mean the first value */
+/** @param max of the field: with a larger step, only the first value would match */
 function isItem(item: string, max: number): boolean {
   const match = ITEM.exec(item);
   if (match === null) return false;
   const [, from, to, step] = match;
   if (Number(step) > max) return false;
-  // node-cron would count on from the beginning.
+  // node-cron would continue such a range at the beginning.
   return to === undefined || !(Number(from) > Number(to));
 }
 
@@ -91,7 +91,7 @@ function isReadable(expression: string): boolean {
     cronFields(expression);
     return true;
   } catch {
-    // Error of node-cron, whose text is for programmers.
+    // The texts of node-cron's errors are for programmers.
     return false;
   }
 }

@@ -1,4 +1,4 @@
-/** Reads a YAML document into a tree of plain values that knows its lines. */
+/** Reads a YAML document into a tree of plain values with their lines. */
 import {
   isAlias,
   isMap,
@@ -15,15 +15,15 @@ import { shownReference } from '../catalog/masks.ts';
 import type { Mistakes } from './mistakes.ts';
 import { emptyTree, mapping, pathKey, type Mapping, type Path, type Tree } from './tree.ts';
 
-// A configuration has hundreds of values; these bound what a hostile or broken file can cost.
+// A configuration has hundreds of values; these are limits for hostile or broken files.
 const MOST_VALUES = 100_000;
 const MOST_ALIASES = 100;
 const DEEPEST = 30;
 
 const DUPLICATE = 'DUPLICATE_KEY';
 
-/** yaml's own messages can quote the line, and with it a key: only its codes are used. */
-const SAID_BY_CODE: Readonly<Record<string, string> & Record<typeof DUPLICATE, string>> = {
+/** Our messages by the codes of yaml, whose own messages may quote a line with a key. */
+const MESSAGES: Readonly<Record<string, string> & Record<typeof DUPLICATE, string>> = {
   BAD_INDENT: 'wrong indentation, or a bracket or brace that is not closed',
   BLOCK_AS_IMPLICIT_KEY:
     'expected one "key: value" on this line; check the indentation, or quote a value with ": " in it',
@@ -56,8 +56,8 @@ interface ReadDocument {
 }
 
 /**
- * Parses YAML 1.2 text. `${VAR}` is replaced where an environment is given. An empty document is an empty mapping.
- * Mistakes of the text are added to `mistakes`; what could be read despite them is returned.
+ * Parses YAML 1.2 text. `${VAR}` is replaced if an environment is given. An empty document is an empty mapping.
+ * Mistakes of the text are added to `mistakes`; the values that could be read nevertheless are returned.
  */
 export function readDocument(
   text: string,
@@ -83,22 +83,22 @@ export function readDocument(
     return { tree, usedVariables };
   }
   const found = [...document.errors, ...document.warnings];
-  // A key that appears twice leaves the rest readable: it is reported together with whatever else is wrong.
+  // If a key appears twice, the rest can still be read: it is reported together with other mistakes.
   const doubled = found.filter(({ code }) => code === DUPLICATE);
   const problems = found.filter(({ code }) => code !== DUPLICATE);
   for (const line of new Set(doubled.map(({ pos }) => lines.linePos(pos[0]).line)))
-    mistakes.addBeside(tree, `not valid YAML: ${SAID_BY_CODE[DUPLICATE]}`, line);
-  // Only the first: what the parser complains of after it mostly follows from it.
+    mistakes.addBeside(tree, `not valid YAML: ${MESSAGES[DUPLICATE]}`, line);
+  // Only the first: later problems mostly follow from it.
   const [problem] = problems.toSorted((a, b) => a.pos[0] - b.pos[0]);
   if (problem !== undefined) {
     const opening = problem.code === 'MISSING_CHAR' ? openQuote(document, text, problem.pos[0]) : null;
     const { line } = lines.linePos(opening ?? problem.pos[0]);
-    const said =
+    const message =
       (opening === null ? null : OPEN_QUOTE) ??
       unquotedVariable(text.split('\n')[line - 1] ?? '') ??
-      SAID_BY_CODE[problem.code] ??
+      MESSAGES[problem.code] ??
       'this line cannot be read';
-    mistakes.add(tree, [], `not valid YAML: ${said}`, line);
+    mistakes.add(tree, [], `not valid YAML: ${message}`, line);
     return { tree, usedVariables };
   }
 
@@ -126,7 +126,7 @@ export function readDocument(
 
 const OPEN_QUOTE = 'a quote is opened on this line and not closed';
 
-/** Where the quoted text begins that ends at `end` without its closing quote; null if there is none. */
+/** The position of the quote that opens a text which ends at `end` without its closing quote; null if there is none. */
 function openQuote(document: Document, text: string, end: number): number | null {
   let found: number | null = null;
   visit(document, {
@@ -139,7 +139,7 @@ function openQuote(document: Document, text: string, end: number): number | null
   return found;
 }
 
-/** What to do about a `${NAME}` between braces or brackets, where its own braces have a meaning; null if the line has none. */
+/** The advice for a line with an unquoted `${NAME}` between braces or brackets, where its braces are YAML; null for other lines. */
 function unquotedVariable(line: string): string | null {
   const bare = line.replaceAll(/"(?:[^"\\]|\\.)*"|'[^']*'/g, '""');
   const name = /[[{,].*?(\$\{\w+\})/.exec(bare)?.[1];
@@ -160,7 +160,7 @@ function fill(
     const at = [...path, name];
     const offset = isScalar(key) ? key.range?.[0] : undefined;
     if (isMergeKey(key)) {
-      // What it would bring is missing then: that is not to be reported as well.
+      // A mistake of the text: otherwise the options that are missing because of it would be reported too.
       const line = reading.lines.linePos(offset ?? 0).line;
       reading.mistakes.add(reading.tree, [], MERGE_KEY, line);
       continue;
@@ -174,7 +174,7 @@ function fill(
 const MERGE_KEY =
   'merge keys (<<) are not supported: write the options out, or use an alias (*name) as a value';
 
-/** A key of YAML 1.1 that puts the options of another mapping here; in quotes it is a name like any other. */
+/** True for the merge key of YAML 1.1; in quotes it is an ordinary name. */
 function isMergeKey(key: unknown): boolean {
   return isScalar(key) && key.value === '<<' && key.type === 'PLAIN';
 }
@@ -183,7 +183,7 @@ function noteLine(reading: Reading, path: Path, offset: number): void {
   reading.tree.lines.set(pathKey(path), reading.lines.linePos(offset).line);
 }
 
-/** The plain value of a node; undefined where interpolation failed (a mistake says so). */
+/** The plain value of a node; undefined if interpolation failed, which is reported as a mistake. */
 function toPlain(reading: Reading, node: Node | null, path: Path): unknown {
   reading.values += 1;
   if (reading.values > MOST_VALUES) throw new TooMuch(`expected at most ${MOST_VALUES} values`);
@@ -211,7 +211,7 @@ function toPlain(reading: Reading, node: Node | null, path: Path): unknown {
       const at = [...path, list.length];
       if (item?.range) noteLine(reading, at, item.range[0]);
       const plain = toPlain(reading, item, at);
-      // What could not be interpolated holds its place, so that the others keep their positions in messages.
+      // A placeholder if interpolation failed, so that the others keep their positions.
       list.push(plain === undefined ? 'unset' : plain);
     }
     return list;
@@ -224,7 +224,7 @@ function toPlain(reading: Reading, node: Node | null, path: Path): unknown {
 
 function expand(reading: Reading, text: string, env: Environment, path: Path): string | undefined {
   const result = interpolate(text, env, isRestoreSecret(path));
-  // Also those that are not set: one that is advised for another record would be set for both.
+  // Also variables that are not set: advice for another record must not use the same name.
   if ('variables' in result) for (const variable of result.variables) reading.usedVariables.add(variable);
   if ('mistake' in result) {
     if (result.isUnset) {
@@ -250,13 +250,13 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 type Interpolated =
   | { readonly isPlain: true; readonly value: string }
   | { readonly isPlain: false; readonly value: string; readonly variables: readonly string[] }
-  /** `isUnset`: nothing but variables that are not set. */
+  /** `isUnset`: the only mistakes are variables that are not set. */
   | { readonly mistake: string; readonly isUnset: boolean; readonly variables: readonly string[] };
 
 /**
- * Replaces each `${VAR}` by the variable's value; `$${` stands for `${`. Values are not expanded again, so a value
- * that contains `${` stays unchanged. A variable that is not set, or an invalid name, is a mistake.
- * @param needsText true where an empty variable counts as not set: a secret that is empty, or has a hole, is none
+ * Replaces each `${VAR}` by the variable's value; `$${` stands for `${`. Values are not expanded again. A variable that
+ * is not set, or an invalid name, is a mistake.
+ * @param needsText true if an empty variable counts as not set, as in secrets
  * @internal
  */
 export function interpolate(text: string, env: Environment, needsText = false): Interpolated {

@@ -1,6 +1,6 @@
-/** The options as a flat list, each with its environment variable, and what those variables set. */
+/** The options as a flat list, each with its environment variable, and how these variables are applied. */
 import * as z from 'zod';
-import { suggest } from '../core/suggest.ts';
+import { didYouMean } from '../core/suggest.ts';
 import type { Environment } from './document.ts';
 import type { Mistakes } from './mistakes.ts';
 import { OPTIONS } from './options.ts';
@@ -9,10 +9,10 @@ import { isMapping, mapping, pathKey, setAt, valueAt, type PathPart, type Tree }
 
 const PREFIX = 'TIDEMARK_';
 
-/** Names the configuration file where `--config` does not. */
+/** Names the configuration file if `--config` is not given. */
 export const CONFIG_VARIABLE = 'TIDEMARK_CONFIG';
 
-/** Says where the mirror is, whatever the file says. */
+/** Names the mirror; takes precedence over the file. */
 export const MIRROR_VARIABLE = 'TIDEMARK_MIRROR';
 
 interface OptionRow {
@@ -22,13 +22,13 @@ interface OptionRow {
   readonly text: string;
   /** E.g. `TIDEMARK_RATE_PER_MINUTE`. */
   readonly variable: string;
-  /** True for options of a source: their variables define the only source. */
+  /** True for options of a source: their variables apply to the only source. */
   readonly isOfSource: boolean;
   readonly schema: z.core.$ZodType;
   readonly about: About;
 }
 
-/** Every option of a section in its order; what is below a list of rules or a mapping by name is one option. @internal */
+/** The options of a section in its order; a list of rules, and a mapping by name, is one option. @internal */
 export function optionRows(schema: z.core.$ZodType, keys: readonly string[] = []): OptionRow[] {
   const about = aboutOf(schema);
   const node = inner(schema);
@@ -50,30 +50,30 @@ function variableOf(keys: readonly string[]): string {
   return `${PREFIX}${keys.map((key) => key.replaceAll(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()).join('_')}`;
 }
 
-/** Variables that alone define a source where the file has none. */
+/** Variables that define a source if the file has none. */
 const DEFINING = new Set(['TIDEMARK_BASE_URL', 'TIDEMARK_API_KEY', 'TIDEMARK_API_KEY_FILE']);
 
-/** Options of which the environment's choice takes the place of the file's other one. */
-const RIVALS: Readonly<Record<string, string>> = {
-  apiKey: 'apiKeyFile',
-  apiKeyFile: 'apiKey',
-  include: 'exclude',
-  exclude: 'include',
-  token: 'tokenFile',
-  tokenFile: 'token',
-  database: 'databaseFile',
-  databaseFile: 'database',
-  triggerToken: 'triggerTokenFile',
-  triggerTokenFile: 'triggerToken',
-};
+/** Pairs of options that exclude each other: if the environment sets one, it replaces the other one in the file. */
+const RIVALS: ReadonlyMap<string, string> = new Map(
+  [
+    ['apiKey', 'apiKeyFile'],
+    ['include', 'exclude'],
+    ['token', 'tokenFile'],
+    ['database', 'databaseFile'],
+    ['triggerToken', 'triggerTokenFile'],
+  ].flatMap(([one = '', other = '']) => [
+    [one, other],
+    [other, one],
+  ]),
+);
 
 // Container platforms set these variables for a service called "tidemark": they are not options.
 const SERVICE_LINK = /^TIDEMARK_(SERVICE_(HOST|PORT)\w*|PORT(_\d+_(TCP|UDP)\w*)?)$/;
 
 /**
- * Writes every option that a `TIDEMARK_…` variable sets into the tree; an empty variable counts as unset. Options of a
- * source apply to the only one there is (made if there is none); with several they are a mistake, unless the file
- * itself refers to the variable.
+ * Writes every option that a `TIDEMARK_…` variable sets into the tree; an empty variable counts as not set. Options of
+ * a source apply to the only source, which is created if there is none. With several sources they are a mistake, unless
+ * the file refers to the variable.
  */
 export function applyEnvironment(
   tree: Tree,
@@ -101,9 +101,9 @@ export function applyEnvironment(
 function setFromVariable(tree: Tree, row: OptionRow, text: string, mistakes: Mistakes): void {
   const path: PathPart[] = row.keys.map((key) => (key === '[]' ? 0 : key));
   if (row.isOfSource && !isMapping(valueAt(tree.root, path.slice(0, 2)))) return;
-  const rival = RIVALS[row.keys.at(-1) ?? ''];
+  const rival = RIVALS.get(row.keys.at(-1) ?? '');
   const rivalPath = rival === undefined ? undefined : [...path.slice(0, -1), rival];
-  // Where both came by environment the later check names the two.
+  // If the environment sets both, a later check reports it.
   if (rivalPath !== undefined && !tree.variables.has(pathKey(rivalPath))) {
     setAt(tree.root, rivalPath, undefined);
     mistakes.remove(tree, rivalPath);
@@ -123,10 +123,8 @@ export function unknownVariables(env: Environment, usedVariables: ReadonlySet<st
     .filter((name) => !usedVariables.has(name) && !SERVICE_LINK.test(name))
     .toSorted()
     .map((name) => {
-      const near = suggest(
-        name.slice(PREFIX.length),
-        known.map((each) => each.slice(PREFIX.length)),
-      );
-      return `${name}: no option has this variable${near === undefined ? '' : `; did you mean ${PREFIX}${near}?`}`;
+      const names = known.map((each) => each.slice(PREFIX.length));
+      const near = didYouMean(name.slice(PREFIX.length), names, (each) => `${PREFIX}${each}`);
+      return `${name}: no option has this variable${near}`;
     });
 }

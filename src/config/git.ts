@@ -1,4 +1,4 @@
-/** `sources[].git`: the repository that the records of a source are committed to. */
+/** `sources[].git`: the repository to which the records of a source are committed. */
 import { existsSync } from 'node:fs';
 import * as z from 'zod';
 import { CATALOG } from '../catalog/catalog.ts';
@@ -14,7 +14,7 @@ import { valueAt, type Path } from './tree.ts';
 export interface GitConfig {
   /** Absolute path of the working clone. */
   readonly directory: string;
-  /** Cloned where the directory does not exist, and what `origin` has to be; null where only the clone is named. */
+  /** What to clone if the directory does not exist, and the required `origin`; null if only the clone is named. */
   readonly repository: string | null;
   readonly branch: string;
   /** Below the top of the repository, without slashes at its ends; empty for the top itself. */
@@ -22,36 +22,36 @@ export interface GitConfig {
   readonly push: boolean;
   /** Null: git's own `user.name` and `user.email`. */
   readonly author: { readonly name: string; readonly email: string } | null;
-  /** For an https:// repository; null where git has its credentials elsewhere. */
+  /** For an https:// repository; null if git has its credentials elsewhere. */
   readonly token: Secret | null;
-  /** Why the token that is configured is not there; null where it is, and if none is. */
+  /** Why the configured token could not be read; null otherwise. */
   readonly tokenProblem: string | null;
   /** In the order of the catalog. */
   readonly kinds: readonly Kind[];
 }
 
-/** Recordings are many and no configuration: only `include` brings them in. */
+/** Recordings are many, and not configuration: they are committed only if `include` names them. */
 const LEFT_OUT: ReadonlySet<Kind> = new Set(['session_recordings', 'recording_sharing']);
 
-/** Kinds whose id is a secret: it would be in the name of the record's file. */
+/** Kinds whose ids are secrets: they would be in the names of files. */
 const SECRET_IDS: ReadonlySet<Kind> = new Set(CATALOG.filter(isIdSecret).map(({ kind }) => kind));
 
 const AUTHOR = /^\s*([^<>\p{Cc}]*[^<>\p{Cc}\s])\s*<([^<>\p{Cc}\s]+)>\s*$/u;
 
-/** What git takes for a branch, without its rarer forms (git-check-ref-format). */
+/** A name of a branch that git accepts, without rarer forms (git-check-ref-format). */
 const BRANCH = /^(?![-/.])(?!.*(?:\.\.|\/\/|\/\.|@\{|\.lock(?:\/|$)))[^\s~^:?*[\\\p{Cc}]+(?<![/.])$/u;
 
-/** Segments that would lead out of the repository, or into git's own directory. */
+/** False for a path that leads out of the repository, or into git's own directory. */
 function isPathInside(path: string): boolean {
   if (path === '.') return true;
   const segments = path.replaceAll(/^\/+|\/+$/g, '').split('/');
   return segments.every((each) => /^[\w%~.-][\w%~ .-]*$/.test(each) && !/^(?:\.|\.\.|\.git)$/i.test(each));
 }
 
-/** Text of a URL's password would be stored by git in clear, and shown in its messages. */
+/** False for a URL with a password, too: git would store it in clear, and show it in its messages. */
 function isRepository(address: string): boolean {
   if (address.startsWith('-') || /^\w+::/.test(address) || /[\p{Cc}\s]/u.test(address)) return false;
-  return URL.parse(address)?.password !== undefined ? URL.parse(address)?.password === '' : true;
+  return (URL.parse(address)?.password ?? '') === '';
 }
 
 export const GIT = section(
@@ -117,12 +117,12 @@ export const GIT = section(
   },
 );
 
-/** A path is made absolute: git would take it from where it runs. */
+/** The address; a path is made absolute, since git runs in another directory. */
 function address(checking: Checking, at: Path, repository: string): string {
   return repository.includes(':') ? repository : absolutePath(checking, [...at, 'repository'], repository);
 }
 
-/** The section of the source at this path; null where nothing is committed. */
+/** The section of the source at this path; null if nothing is committed. */
 export function checkGit(
   checking: Checking,
   sourceAt: Path,
@@ -134,7 +134,7 @@ export function checkGit(
   const given = valueAt(tree.root, at);
   const { directory, repository, include, exclude } = parsed;
   if (directory === undefined) {
-    const isEmpty = given === undefined || given === null || Object.keys(given).length === 0;
+    const isEmpty = Object.keys(given ?? {}).length === 0;
     if (!isEmpty && !mistakes.covers(tree, at))
       mistakes.add(tree, [...at, 'directory'], 'missing; expected the directory of a clone');
     return null;
@@ -148,7 +148,7 @@ export function checkGit(
       [...at, 'include'],
       `${secret} cannot be committed: their ids are secrets, and would be in the names of files`,
     );
-  // What is missing keeps git from its remote, and nothing else.
+  // Without the token, only pushing fails: a warning.
   const problems = mistakes.removeUnset(tree, [...at, 'token']);
   const token =
     fileSecret(checking, at, 'token', parsed.tokenFile, (line) => problems.push(line)) ?? parsed.token;

@@ -21,7 +21,7 @@ function override({ zodSchema, jsonSchema }: { zodSchema: z.core.$ZodType; jsonS
     jsonSchema.description = `${description}${unit === undefined ? '' : ` Unit: ${unit}.`}`;
   if (example !== undefined) jsonSchema.examples = [example];
   if (jsonSchema.pattern !== undefined) jsonSchema.pattern = portablePattern(jsonSchema.pattern);
-  // A default that only lets the rest be checked is none for people.
+  // Only lets the rest be checked (`missing`): not a default for people.
   if (zodSchema instanceof z.ZodDefault) delete jsonSchema.default;
   if (zodSchema instanceof z.ZodObject) {
     // A key with nothing after it is an empty section.
@@ -49,17 +49,17 @@ function override({ zodSchema, jsonSchema }: { zodSchema: z.core.$ZodType; jsonS
   jsonSchema.anyOf = [own, { ...REFERENCE }];
 }
 
-/** What `\p{C}` and `\p{Cc}` stand for in a character class, as far as every validator can read it: the control characters. */
+/** Replaces `\p{C}` and `\p{Cc}` in character classes: the control characters, in a form that every validator can read. */
 const CONTROL_CHARACTERS = String.raw`\x00-\x1f\x7f-\x9f`;
 
 /**
- * The pattern without what many validators refuse or misread (JSON Schema 2020-12, 6.4): those of Python know no `\p{…}`, those of
- * Go no lookarounds either. It accepts what the given one accepts, and some more: `config check` finds the rest.
+ * The pattern without what many validators refuse or misread (JSON Schema 2020-12, 6.4): `\p{…}` in Python, and
+ * lookarounds in Go. It accepts everything that the given one accepts, and some more: `config check` finds the rest.
  */
 function portablePattern(pattern: string): string {
   const parts = pattern.replaceAll(/\\p\{Cc?\}/g, () => CONTROL_CHARACTERS).match(PATTERN_PARTS) ?? [];
   let portable = '';
-  /** Groups that are open, from a lookaround inwards; 0 outside of one. */
+  /** The number of open groups, counted from a lookaround; 0 outside of one. */
   let depth = 0;
   for (const part of parts) {
     const isLookaround = LOOKAROUND.test(part);

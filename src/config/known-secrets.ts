@@ -1,4 +1,4 @@
-/** What a configuration has of secrets: no command gets them, and no report shows them. */
+/** The secrets of a configuration: no program gets them, and no report shows them. */
 import { recordedText, shownText } from '../catalog/masks.ts';
 import { type ResourceDefinition, changedDefinition } from '../catalog/resource-definition.ts';
 import type { Actor } from '../core/actor.ts';
@@ -9,7 +9,7 @@ import type { Config, SourceConfig } from './config.ts';
 /** The parts of a configuration that have secrets. */
 type Configured = Pick<Config, 'configured' | 'http' | 'replica' | 'notices' | 'pings'>;
 
-/** All secrets of a loaded configuration: of the sources, of the daemon's own doors, of notices and pings. */
+/** All secrets of a configuration: of the sources, of the daemon's HTTP server, of notices and pings. */
 export function secretsIn({ configured, http, replica, notices, pings }: Configured): Secret[] {
   const found = [
     ...configured.flatMap(({ apiKey, secrets, git }) => [
@@ -24,7 +24,7 @@ export function secretsIn({ configured, http, replica, notices, pings }: Configu
   return found.filter((secret) => secret !== null).filter((secret) => secret.reveal() !== '');
 }
 
-/** Returns definitions that have these secrets, the same for the same: sources without definitions of their own share them. */
+/** Returns a function that adds the secrets to mask to definitions. Its results are shared by sources with the same definitions. */
 export function withholding(
   secrets: readonly Secret[],
 ): (definitions: readonly ResourceDefinition[]) => readonly ResourceDefinition[] {
@@ -40,15 +40,15 @@ export function withholding(
   };
 }
 
-/** A message that may name a record, or have what somebody typed, without what no report shows of the configuration. */
+/** A message that may contain names of records, or user input, without the secrets of the configuration. */
 export function maskedMessage(text: string, secrets: readonly Secret[]): string {
   const withheld = searchFor(secrets);
   return withheld === null ? text : shownText(text, { withheld });
 }
 
 /**
- * Nobody is called like a key: a name is recorded for good, and shown.
- * @throws TidemarkError `usage` where a name that somebody gave holds a secret of the configuration
+ * Refuses a person's name that contains a secret, since names are recorded permanently and shown.
+ * @throws TidemarkError `usage` if the given name contains a secret of the configuration
  */
 export function requireNameWithoutSecret(
   { knownSecrets }: Pick<Config, 'knownSecrets'>,
@@ -57,7 +57,7 @@ export function requireNameWithoutSecret(
   if (by !== via) recordedText(by, 'the name of a person', knownSecrets);
 }
 
-/** True for a name that is the key of a source, or has the form of a key: it was pasted into the wrong place. */
+/** True for a name that is the key of a source, or has the form of a key: it was pasted into the wrong option. */
 export function isKey(name: string, sources: readonly Pick<SourceConfig, 'apiKey'>[]): boolean {
   const isOwn = sources.some(({ apiKey }) => isLong(apiKey) && apiKey.reveal() === name);
   return isOwn || shownText(name, {}) !== name;

@@ -47,9 +47,9 @@ import { emptyTree, valueAt, type Tree, type Path } from './tree.ts';
 const DEFAULT_FILE = 'tidemark.yaml';
 
 interface LoadOptions {
-  /** From `--config`; else `TIDEMARK_CONFIG`, else `./tidemark.yaml` where it exists. */
+  /** From `--config`; otherwise `TIDEMARK_CONFIG`, otherwise `./tidemark.yaml` if it exists. */
   readonly file?: string | undefined;
-  /** What `file` is to hold; left out where it is read. */
+  /** Used instead of the content of `file`. */
   readonly text?: string;
   readonly env: Environment;
   /** Absolute path of the current directory. */
@@ -59,14 +59,13 @@ interface LoadOptions {
 }
 
 /**
- * The configuration (design.md, Configuration): YAML file, then environment variables over it, then defaults. What works
- * on a mirror takes a `Config`, which `mirrorConfigs` makes of it.
- * @throws TidemarkError `config_missing` when there is neither file nor the variables that define a source, or the
- *   named file does not exist; `config_invalid` with every mistake on a line of its own
+ * The configuration (design.md, Configuration): environment variables take precedence over the YAML file, and both over
+ * defaults. `mirrorConfigs` makes a `Config` of it for each mirror.
+ * @throws TidemarkError `config_missing` if there is neither a file nor variables that define a source, or the named
+ * file does not exist; `config_invalid` with every mistake on a line of its own
  */
 export function loadConfig(options: LoadOptions): LoadedConfig {
-  const { env, cwd } = options;
-  const { keys = 'required' } = options;
+  const { env, cwd, keys = 'required' } = options;
   const needsKeys = keys === 'required';
   const mistakes = new Mistakes();
   const files = new FilesRead();
@@ -129,12 +128,12 @@ export function loadConfig(options: LoadOptions): LoadedConfig {
   const withheldFrom = withholding(known);
   const shown = sources.map((source) => ({ ...source, definitions: withheldFrom(source.definitions) }));
   const config: LoadedConfig = {
-    ...{ ...parts, sources: shown, configured: shown },
-    ...{
-      knownSecrets: known,
-      unmasked: [...new Set(checking.unmasked)],
-      unconfigured: withheldFrom(CATALOG),
-    },
+    ...parts,
+    sources: shown,
+    configured: shown,
+    knownSecrets: known,
+    unmasked: [...new Set(checking.unmasked)],
+    unconfigured: withheldFrom(CATALOG),
   };
   if (needsKeys && parsed.sources.length === 0 && !mistakes.covers(tree, ['sources'])) {
     if (mistakes.count === 0) throw missing(file, cwd);
@@ -145,9 +144,9 @@ export function loadConfig(options: LoadOptions): LoadedConfig {
 }
 
 /**
- * The path of the mirror, whatever else is wrong with the configuration: enough to find the daemon, which works on with
- * the configuration that it had. Of a file that is not YAML, the line of the mirror counts.
- * @throws TidemarkError as `loadConfig`, where the mirror itself is what is wrong, or the file cannot be read
+ * The path of the mirror, even if the rest of the configuration is invalid: enough to find the daemon, which continues
+ * with its earlier configuration. If the file is not valid YAML, only the line of the mirror is read.
+ * @throws TidemarkError as `loadConfig`, if the option itself is invalid, or the file cannot be read
  */
 export function locateMirror(options: LoadOptions): string {
   const { env, cwd } = options;
@@ -164,12 +163,12 @@ export function locateMirror(options: LoadOptions): string {
   return absolutePath({ tree, cwd, fileDirectory: file === null ? cwd : dirname(file) }, ['mirror'], mirror);
 }
 
-/** A tree of nothing but the line that begins with `mirror:`; empty without such a line. */
+/** A tree of only the line that begins with `mirror:`; empty without such a line. */
 function mirrorLine(file: string, { env, cwd }: LoadOptions, mistakes: Mistakes): Tree {
   const text = readTextFile(file);
   const line = 'mistake' in text ? undefined : /^mirror:.*$/m.exec(text.text)?.[0];
   const label = labelOf(file, cwd);
-  // Quoted, indented or in braces, it cannot be read without the rest; and then the default is not the path.
+  // If the key is quoted, indented or in braces, it cannot be read without the rest, and the default would be wrong.
   if (line === undefined && !('mistake' in text) && /^[^#]*\bmirror\b["']?\s*:/m.test(text.text))
     mistakes.throwIfAny();
   if (line === undefined) return emptyTree(label);
@@ -191,13 +190,13 @@ function readFile(
   files: FilesRead,
 ): FileRead {
   const fromVariable = env[CONFIG_VARIABLE] === '' ? undefined : env[CONFIG_VARIABLE];
-  const wanted = named ?? fromVariable;
-  const path = resolve(cwd, wanted ?? DEFAULT_FILE);
+  const given = named ?? fromVariable;
+  const path = resolve(cwd, given ?? DEFAULT_FILE);
   const label = labelOf(path, cwd);
   const read = text === undefined ? readTextFile(path) : { text };
   files.note(path, JSON.stringify(read));
   if (!('mistake' in read)) return { file: path, ...readDocument(read.text, label, env, mistakes) };
-  if (read.isMissing && wanted === undefined) {
+  if (read.isMissing && given === undefined) {
     return { file: null, tree: emptyTree(null), usedVariables: new Set() };
   }
   if (read.isMissing) {
@@ -213,10 +212,10 @@ function readFile(
   });
 }
 
-/** The file in messages: relative to the current directory where that is shorter to read. */
+/** The name of the file in messages: relative to the current directory if it is below it. */
 function labelOf(path: string, cwd: string): string {
   const label = relative(cwd, path);
-  // In a container the current directory is often `/`: there the entire path is clearer.
+  // In a container, the current directory is often `/`: there the absolute path is clearer.
   const isClear = label !== '' && !label.startsWith('..') && !isAbsolute(label);
   return cwd === parse(cwd).root || !isClear ? path : label;
 }
@@ -241,7 +240,7 @@ function ignoreMissingKeys(tree: Tree, parsed: ParsedOptions, mistakes: Mistakes
   mistakes.remove(tree, ['replica', 'token']);
 }
 
-/** A missing secret only blocks the restore step that needs it: a sync needs none of these values. */
+/** Turns mistakes about missing values for restores into warnings: only the steps that need them are blocked. */
 function ignoreUnsetSecrets(tree: Tree, mistakes: Mistakes): string[] {
   const sources = tree.root['sources'];
   return (Array.isArray(sources) ? sources : []).flatMap((_source, index) =>
@@ -275,7 +274,7 @@ function checkNames(
   }
 }
 
-/** The names of the sources; an invalid one as it was given, so that a reference to it is not a second mistake. */
+/** The names of the sources. An invalid one is included as given, so that a reference to it is not a second mistake. */
 function sourceNames(tree: Tree, { sources }: ParsedOptions): string[] {
   return sources.map(({ name }, index) => {
     const given = valueAt(tree.root, ['sources', index, 'name']);
@@ -288,40 +287,32 @@ function checkSchedules(
   parsed: ParsedOptions,
   configured: readonly string[],
 ): Config['schedules'] {
-  const schedules: Record<ScheduleName, Schedule | null> = {
-    sync: null,
-    drift: null,
-    verify: null,
-    forget: null,
-    drill: null,
-  };
-  for (const name of SCHEDULE_NAMES) {
+  const schedules = SCHEDULE_NAMES.map((name): [ScheduleName, Schedule | null] => {
     const { cron, zone, sources } = parsed.schedules[name];
     const jitterMs = name === 'sync' ? parsed.schedules.sync.jitter : 0;
     checkSourceNames(checking, ['schedules', name, 'sources'], sources ?? [], configured);
-    if (cron === 'off') continue;
-    const asked = configured.filter((source) => sources?.includes(source) ?? true);
-    schedules[name] = { cron, zone, jitterMs, sources: asked };
-  }
-  return schedules;
+    if (cron === 'off') return [name, null];
+    const named = configured.filter((source) => sources?.includes(source) ?? true);
+    return [name, { cron, zone, jitterMs, sources: named }];
+  });
+  return Object.fromEntries(schedules) as Record<ScheduleName, Schedule | null>;
 }
 
-/** Null where no rule was given. */
+/** Null if no rule was given. */
 function rulesOf(options: KeepOptions): RetentionPolicy | null {
   const rules = retentionOf(options);
   return Object.keys(rules).length === 0 ? null : rules;
 }
 
-/** Seven days, four weeks and twelve months: two dozen files, of which each holds the entire history. */
+/** Two dozen files, each of which has the entire history. */
 const BACKUP_RETENTION: RetentionPolicy = { daily: 7, weekly: 4, monthly: 12 };
 
 function checkBackupOptions(checking: Checking, { backup }: ParsedOptions): BackupConfig | null {
   const { tree, mistakes } = checking;
   const { targets: given, command: words } = backup;
   if (given === undefined) {
-    const section = valueAt(tree.root, ['backup']);
-    const isEmpty = section === undefined || section === null || Object.keys(section).length === 0;
-    // A target that is wrong was given nevertheless.
+    const isEmpty = Object.keys(valueAt(tree.root, ['backup']) ?? {}).length === 0;
+    // An invalid target is reported already.
     const isWrong = mistakes.covers(tree, ['backup']) || mistakes.isBelow(tree, ['backup', 'targets']);
     if (!isEmpty && !isWrong) {
       mistakes.add(tree, ['backup', 'targets'], 'missing; expected where backups go');
@@ -373,10 +364,13 @@ function checkBackupOptions(checking: Checking, { backup }: ParsedOptions): Back
   };
 }
 
-/** Characters of a token that other machines may try, at least. */
+/** A shorter token causes a warning if other machines can reach the server; in characters. */
 const SHORTEST_TOKEN = 16;
 
-/** Only the daemon needs the token: other commands must not fail for users who may not read its file. */
+/**
+ * The token, from the option or the file. A file that cannot be read is only a warning: other commands than the daemon
+ * do not need it.
+ */
 function tokenAt(
   checking: Checking,
   [section, key]: readonly ['http' | 'replica', 'token' | 'triggerToken'],
@@ -388,7 +382,10 @@ function tokenAt(
   return value === undefined ? null : new Secret(value);
 }
 
-/** First parts of the daemon's own paths: below one of them, a request of which the proxy stripped the path looks like one of which it kept it. */
+/**
+ * First parts of the daemon's own paths. They cannot be the path of the proxy: a request of which the proxy stripped
+ * the path would look like one of which it did not.
+ */
 const OWN_PATHS: ReadonlySet<string> = new Set(
   'actions api audit audit.csv changes drift drill favicon.ico healthz icon.svg login logout mcp metrics organizations readyz records replica restore restores runs sources'.split(
     ' ',
@@ -445,7 +442,7 @@ function checkHttp(checking: Checking, parsed: ParsedOptions): HttpConfig {
   };
 }
 
-/** Whoever can send it is whoever they say: only proxies may, and those must be known. */
+/** Checks the header: whoever can send it can claim any name, so only known proxies may. */
 function checkedUserHeader(
   { tree, mistakes }: Checking,
   { userHeader, trustedProxies }: ParsedOptions['http'],
@@ -467,7 +464,7 @@ function checkedUserHeader(
   return userHeader;
 }
 
-/** Its token must open nothing else, and nothing else must open it. */
+/** Checks that the token of the replica is different from all others. */
 function checkReplica(
   checking: Checking,
   parsed: ParsedOptions,
@@ -492,7 +489,7 @@ function checkReplica(
 
 const LEAST_HEARTBEAT_MS = 10_000;
 
-/** Only the fleet's commands need its database: without it, they say why. */
+/** A missing database is not a mistake: only the commands of the fleet need it, and report `databaseProblem`. */
 function checkFleet(checking: Checking, { fleet }: ParsedOptions): FleetConfig {
   const { tree, mistakes } = checking;
   const problems = mistakes.removeUnset(tree, ['fleet', 'database']);
@@ -529,7 +526,7 @@ function checkFleet(checking: Checking, { fleet }: ParsedOptions): FleetConfig {
   };
 }
 
-/** Freezes plain values all the way down; except `Secret` and `URL` instances. */
+/** Freezes a value recursively, except the contents of `Secret` and `URL`. */
 function deepFrozen<T>(value: T): T {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
   Object.freeze(value);
@@ -537,9 +534,10 @@ function deepFrozen<T>(value: T): T {
   return value;
 }
 
-// The environment variables from which the configuration takes secrets: child processes must not inherit them.
-
-/** Names of the variables that secret values refer to, sorted. What `TIDEMARK_…` variables set is not among them. */
+/**
+ * Names of the variables that secret values refer to, sorted, without `TIDEMARK_…` variables. Child processes must not
+ * inherit them.
+ */
 function secretVariables(tree: Tree): string[] {
   const names = [...tree.templates].flatMap(([key, text]) => {
     const path = JSON.parse(key) as Path;
@@ -549,7 +547,7 @@ function secretVariables(tree: Tree): string[] {
   return [...new Set(names)].toSorted();
 }
 
-/** `$${` stands for a plain `${`. */
+/** Names of the variables in a text, in which `$${` stands for a plain `${`. */
 function namesIn(text: string): string[] {
   return [...text.matchAll(/(\$?)\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g)].flatMap(([, escape, name]) =>
     escape === '' && name !== undefined ? [name] : [],

@@ -1,6 +1,6 @@
 /**
- * Which kinds a source mirrors: those that its configuration leaves in, and the parents that lead to them. What only an
- * excluded parent leads to goes with it (design.md, invariant 10). Pure.
+ * Which kinds a source mirrors: those that its configuration includes, and the parents that lead to them. Kinds to
+ * which only an excluded parent leads are excluded too (design.md, invariant 10). Pure.
  */
 import { CATALOG, definitionOf } from '../catalog/catalog.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
@@ -8,22 +8,22 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { parentsOf } from '../catalog/lineage.ts';
 import type { SourceConfig } from './config.ts';
 
-/** What of a source decides which kinds it mirrors. */
+/** The options of a source that determine which kinds it mirrors. */
 export interface KindChoice extends Pick<SourceConfig, 'organizations' | 'projects' | 'kinds'> {
   readonly recordings: Pick<SourceConfig['recordings'], 'sharingPerRun'>;
 }
 
-/** What decides how the collections of a kind can be found. */
+/** How the collections of a kind can be found. */
 interface Ways {
-  /** True for a kind whose records need not be looked for: their ids are given. */
+  /** True for a kind whose ids the configuration names. */
   readonly isNamed: (kind: Kind) => boolean;
   readonly mayRead: (kind: Kind) => boolean;
 }
 
-/** Kinds whose records another kind's name too: organizations' `teams` are projects (design.md, The sync). */
+/** Kinds whose ids are also in records of another kind: `teams` of organizations are projects (design.md, The sync). */
 const ALSO_SHOWN_BY: Partial<Record<Kind, Kind>> = { projects: 'organizations' };
 
-/** The kinds to read so that the collections of this one are found; null where nothing that may be read leads to them. */
+/** The kinds to read in order to find the collections of this one; null if none that may be read leads to them. */
 export function kindsLeadingTo(kind: Kind, ways: Ways): ReadonlySet<Kind> | null {
   const { from } = definitionOf(kind).discovery;
   if (from === 'root' || ways.isNamed(from)) return new Set();
@@ -35,12 +35,12 @@ export function kindsLeadingTo(kind: Kind, ways: Ways): ReadonlySet<Kind> | null
   return null;
 }
 
-/** Kinds whose ids a source, or the call, names instead of having them looked for. */
+/** True for kinds whose ids are named. */
 export function isNamedIn(limits: Pick<KindChoice, 'organizations' | 'projects'>): Ways['isNamed'] {
   return (kind) => (kind === 'organizations' || kind === 'projects') && limits[kind] !== 'all';
 }
 
-/** The kinds that a source mirrors; those of the parents that must be read to find them included. */
+/** The kinds that a source mirrors, including the parents that must be read to find them. */
 export function mirroredKinds(choice: KindChoice): ReadonlySet<Kind> {
   const ways = waysOf(choice);
   const found = chosen(choice).map(({ kind }) => ({ kind, leading: kindsLeadingTo(kind, ways) }));
@@ -50,13 +50,13 @@ export function mirroredKinds(choice: KindChoice): ReadonlySet<Kind> {
   return new Set(CATALOG.map(({ kind }) => kind).filter((kind) => mirrored.has(kind)));
 }
 
-/** The others. */
+/** The kinds that a source does not mirror. */
 export function excludedKinds(choice: KindChoice): Kind[] {
   const mirrored = mirroredKinds(choice);
   return KINDS.filter((kind) => !mirrored.has(kind));
 }
 
-/** What an exclusion takes along: by excluded kind, the kinds that are left in and that nothing leads to without it. */
+/** By excluded kind: the kinds that are not excluded, but cannot be found without it. */
 export function takenAlong(choice: KindChoice): ReadonlyMap<Kind, readonly Kind[]> {
   const ways = waysOf(choice);
   const taken = new Map<Kind, Kind[]>();
@@ -68,7 +68,7 @@ export function takenAlong(choice: KindChoice): ReadonlyMap<Kind, readonly Kind[
   return taken;
 }
 
-/** Kinds that are found without the list of an excluded parent, since another kind's records name it: by that parent. */
+/** By excluded parent: the kinds that are found without it, because records of another kind have its ids. */
 export function foundOtherwise(choice: KindChoice): ReadonlyMap<Kind, readonly Kind[]> {
   const ways = waysOf(choice);
   const found = new Map<Kind, Kind[]>();
@@ -84,7 +84,7 @@ function waysOf(choice: KindChoice): Ways {
   return { isNamed: isNamedIn(choice), mayRead: (kind) => !choice.kinds.exclude.includes(kind) };
 }
 
-/** What is left in by name, parents not yet considered. */
+/** The kinds that `include` and `exclude` select, without regard to parents. */
 function chosen({ kinds: { include, exclude }, recordings }: KindChoice): readonly ResourceDefinition[] {
   return CATALOG.filter(
     ({ kind, reading }) =>
@@ -94,11 +94,9 @@ function chosen({ kinds: { include, exclude }, recordings }: KindChoice): readon
   );
 }
 
-/** True for kinds that a source leaves out; for none where the configuration does not name the source. */
+/** True for kinds that a source does not mirror; false for all if the configuration does not have the source. */
 export function isExcludedBy(
-  {
-    sources,
-  }: { readonly sources: readonly (Parameters<typeof mirroredKinds>[0] & { readonly name: string })[] },
+  { sources }: { readonly sources: readonly (KindChoice & { readonly name: string })[] },
   source: string,
 ): (kind: Kind) => boolean {
   const configured = sources.find(({ name }) => name === source);

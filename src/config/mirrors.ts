@@ -1,8 +1,9 @@
-/** One mirror for all sources, or one for each: a loaded configuration becomes one `Config` per mirror file. */
+/** One mirror for all sources, or one for each: makes a `Config` for each mirror file. */
 import { existsSync, readdirSync } from 'node:fs';
 import { dirname, join, sep } from 'node:path';
 import { TidemarkError } from '../core/errors.ts';
 import type { ConfiguredBackups, MirrorPlace } from '../core/hints.ts';
+import { firstWords, wordList } from '../core/wording.ts';
 import {
   type BackupConfig,
   type Config,
@@ -16,26 +17,26 @@ import * as t from './schema.ts';
 const PLACEHOLDER = '{source}';
 
 /**
- * A configuration as it was loaded, before it is known which mirror is meant. It is not a `Config`: what works on a mirror
- * cannot be given one by mistake.
+ * A loaded configuration, before it is known which mirror is meant. It cannot be passed by mistake where a `Config` of
+ * one mirror is needed.
  */
 export interface LoadedConfig extends Omit<Config, 'mirror' | 'rateLogBeside'> {
-  /** Absolute path; with `{source}` in it, each source has a mirror of its own. */
+  /** Absolute path; if it contains `{source}`, each source has a mirror of its own. */
   readonly mirrorPath: string;
 }
 
-/** True where each source has a mirror of its own. */
+/** True if each source has a mirror of its own. */
 export function hasMirrorPerSource({ mirrorPath }: Pick<LoadedConfig, 'mirrorPath'>): boolean {
   return mirrorPath.includes(PLACEHOLDER);
 }
 
-/** True where a report has to name its source: the configuration has several, or gives each a mirror of its own. */
+/** True if a report has to name its source: the configuration has several, or gives each a mirror of its own. */
 export function namesItsSource({
   configured,
   mirror,
   rateLogBeside,
 }: Pick<Config, 'configured' | 'mirror' | 'rateLogBeside'>): boolean {
-  // Sources with a mirror each share one log of requests, which is beside none of them.
+  // If each source has a mirror, they share one log of requests, which is not beside any of them.
   return configured.length > 1 || rateLogBeside !== mirror;
 }
 
@@ -45,9 +46,8 @@ export function mirrorOf({ mirrorPath }: Pick<LoadedConfig, 'mirrorPath'>, sourc
 }
 
 /**
- * One `Config` per mirror file: one for all sources, or with `{source}` in the path one for each of `sources`, which knows
- * no other source, in their order; none where there is no source. All share one log of request starts, since two sources
- * may use one key.
+ * One `Config` per mirror file: one for all sources, or, with `{source}` in the path, one for each of `sources`,
+ * without the other sources, in their order. All share one log of request starts, since two sources may use one key.
  */
 export function mirrorConfigs(loaded: LoadedConfig): readonly Config[] {
   const { mirrorPath, ...common } = loaded;
@@ -71,8 +71,8 @@ export function mirrorConfigs(loaded: LoadedConfig): readonly Config[] {
 }
 
 /**
- * The mirrors of sources that are configured no longer: files in the place of a source's own mirror. Each comes with a
- * `Config` that has no source. None where all sources share a mirror.
+ * The mirrors of sources that are no longer configured: files where a source's own mirror would be, each with a
+ * `Config` without sources. None if all sources share a mirror.
  */
 export function unconfiguredMirrors(
   loaded: LoadedConfig,
@@ -82,22 +82,16 @@ export function unconfiguredMirrors(
   const configured = new Set(loaded.configured.map(({ name }) => name));
   return sourcesWithMirror(loaded).flatMap((source) => {
     if (configured.has(source)) return [];
-    const mirror = mirrorOf(loaded, source);
+    const place = { mirror: mirrorOf(loaded, source), rateLogBeside: rateLogOf(mirrorPath) };
     const none = { sources: [], configured: [], schedules: NO_SCHEDULES, backup: null };
-    return [
-      {
-        source,
-        config: Object.freeze({ ...common, ...none, mirror, rateLogBeside: rateLogOf(mirrorPath) }),
-      },
-    ];
+    return [{ source, config: Object.freeze({ ...common, ...none, ...place }) }];
   });
 }
 
-/** Names of the sources whose own mirror exists, configured or not, where each has one. */
+/** Names of the sources whose own mirror exists, configured or not, if each has one. */
 export function sourcesWithMirror({ mirrorPath }: Pick<LoadedConfig, 'mirrorPath'>): readonly string[] {
-  const [before = ''] = mirrorPath.split(PLACEHOLDER);
-  const directory = before.endsWith(sep) ? before : dirname(before);
-  // What has the name of the source in it: the file, or a directory above it.
+  const directory = commonDirectory(mirrorPath);
+  // The part of the path that contains the name of the source: the file, or a directory above it.
   const [named = ''] = mirrorPath.slice(join(directory, sep).length).split(sep);
   return namesIn(directory, named).filter((source) => existsSync(mirrorOf({ mirrorPath }, source)));
 }
@@ -106,12 +100,11 @@ const NO_SCHEDULES = Object.freeze(
   Object.fromEntries(SCHEDULE_NAMES.map((name) => [name, null])) as Record<ScheduleName, null>,
 );
 
-/** Names that stand in a directory where the placeholder of `pattern` is. */
+/** The names at the placeholder of `pattern` in the entries of a directory. */
 function namesIn(directory: string, pattern: string): readonly string[] {
   const parts = pattern.split(PLACEHOLDER);
   const fixed = parts.reduce((sum, part) => sum + part.length, 0);
   const [prefix = ''] = parts;
-  // Without the directory there is no mirror either.
   const entries = existsSync(directory) ? readdirSync(directory) : [];
   return entries.flatMap((entry) => {
     const length = (entry.length - fixed) / (parts.length - 1);
@@ -125,7 +118,7 @@ function scheduleOf(source: string, schedule: Schedule | null): Schedule | null 
   return schedule?.sources.includes(source) === true ? { ...schedule, sources: [source] } : null;
 }
 
-/** Each mirror's backups are apart, below its source's name: retention of one never counts those of another. */
+/** The backups of each mirror are below the name of its source, so that retention never counts those of another. */
 function backupOf(source: string, backup: BackupConfig | null): BackupConfig | null {
   if (backup === null) return null;
   const targets = backup.targets.map((target) =>
@@ -136,23 +129,23 @@ function backupOf(source: string, backup: BackupConfig | null): BackupConfig | n
   return Object.freeze({ ...backup, targets: Object.freeze(targets) });
 }
 
-/** What of a `Config` says where its mirror is, and whose; and whether its backups are encrypted. */
+/** The part of a `Config` that determines where its mirror is, whose it is, and whether its backups are encrypted. */
 export type MirrorOwnership = Pick<Config, 'mirror' | 'rateLogBeside'> &
   Partial<Pick<Config, 'backup'>> & {
     readonly sources: readonly { readonly name: string }[];
   };
 
-/** Name of the source whose mirror it is alone; null for one mirror of all sources. */
+/** Name of the source to which the mirror belongs; null for one mirror of all sources. */
 export function ownerOf({ mirror, rateLogBeside, sources }: MirrorOwnership): string | null {
   return mirror === rateLogBeside ? null : (sources[0]?.name ?? null);
 }
 
-/** The mirror as hints name it. */
+/** The mirror in the form that hints need. */
 export function placeOf(config: MirrorOwnership): MirrorPlace {
   return { path: config.mirror, owner: ownerOf(config), backups: configuredBackups(config) };
 }
 
-/** How backups are configured, as hints name them; null where they have no target. */
+/** How backups are configured, in the form that hints need; null if they have no target. */
 export function configuredBackups(config: Partial<Pick<Config, 'backup'>>): ConfiguredBackups | null {
   return config.backup === null ? null : { isEncrypted: areBackupsEncrypted(config) };
 }
@@ -161,20 +154,26 @@ export function areBackupsEncrypted({ backup = null }: Partial<Pick<Config, 'bac
   return backup !== null && (backup.recipients.length > 0 || backup.recipientsFile !== null);
 }
 
-/** Absolute path beside which the log of request starts is, for this path of the mirror. */
+/** `Config.rateLogBeside` for this path of the mirror. */
 export function rateLogBesideOf({ mirrorPath }: Pick<LoadedConfig, 'mirrorPath'>): string {
   return hasMirrorPerSource({ mirrorPath }) ? rateLogOf(mirrorPath) : mirrorPath;
 }
 
-/** In the last directory that all mirrors are in; the dot keeps it apart from directories named as sources. */
-function rateLogOf(mirrorPath: string): string {
+/** The last directory that contains all mirrors, if each source has one. */
+function commonDirectory(mirrorPath: string): string {
   const [before = ''] = mirrorPath.split(PLACEHOLDER);
-  return join(before.endsWith(sep) ? before : dirname(before), 'tidemark.mirrors');
+  return before.endsWith(sep) ? before : dirname(before);
+}
+
+/** A name with a dot, which names of sources cannot have: it differs from every directory of a source. */
+function rateLogOf(mirrorPath: string): string {
+  return join(commonDirectory(mirrorPath), 'tidemark.mirrors');
 }
 
 /**
  * The `Config` of the only mirror.
- * @throws TidemarkError `usage` (`SeveralMirrors`) if there are several, `config_missing` where each source has its own and there is none
+ * @throws TidemarkError `usage` (`SeveralMirrors`) if there are several, `config_missing` if each source has its own
+ * and there is none
  */
 export function onlyMirrorConfig(loaded: LoadedConfig): Config {
   const [config, ...more] = mirrorConfigs(loaded);
@@ -182,16 +181,14 @@ export function onlyMirrorConfig(loaded: LoadedConfig): Config {
     throw new TidemarkError(
       'config_missing',
       `no source: each has a mirror of its own (${loaded.mirrorPath})`,
-      {
-        hint: 'add a source to the configuration',
-      },
+      { hint: 'add a source to the configuration' },
     );
   }
   if (more.length > 0) throw new SeveralMirrors(loaded.sources.map(({ name }) => name));
   return config;
 }
 
-/** A command for one mirror was asked about several; nothing was done. Those that can are called for each of them. */
+/** The error of a command for one mirror if there are several; nothing was done. Some commands then run for each mirror. */
 export class SeveralMirrors extends TidemarkError {
   readonly sources: readonly string[];
 
@@ -203,13 +200,9 @@ export class SeveralMirrors extends TidemarkError {
   }
 }
 
-/** Names in one line. */
 const NAMED = 20;
 
-/** `a, b and c`, or the first of many and how many there are besides. */
+/** `a, b and c`; of more than 20 names, the first, and how many others there are. */
 export function namesOf(names: readonly string[]): string {
-  const more = names.length - NAMED;
-  if (more > 0) return `${names.slice(0, NAMED).join(', ')} and ${more} more`;
-  const last = names.at(-1) ?? '';
-  return names.length < 2 ? last : `${names.slice(0, -1).join(', ')} and ${last}`;
+  return names.length > NAMED ? firstWords(names, NAMED) : wordList(names);
 }

@@ -1,17 +1,16 @@
-/** Collects what is wrong with a configuration, so that all of it is reported at once. */
+/** Collects the mistakes in a configuration, so that all are reported at once. */
 import { TidemarkError } from '../core/errors.ts';
 import { nearest, pathKey, pathText, type Path, type Tree } from './tree.ts';
 
-/** One thing that is wrong, or (as a warning) unwise. */
 interface Mistake {
   readonly tree: Tree;
   readonly path: Path;
   readonly message: string;
-  /** Line that overrides the one of `path`, for what is wrong with the text itself. */
+  /** Line in place of that of `path`, for mistakes of the text. */
   readonly line?: number;
-  /** True for a mistake of the text that leaves all of it readable. */
+  /** True for a mistake of the text in spite of which the rest could be read. */
   readonly isBeside?: boolean;
-  /** True where nothing but a variable is missing from the environment. */
+  /** True if the only problem is a variable that is not set. */
   readonly isUnset?: boolean;
 }
 
@@ -19,24 +18,24 @@ export class Mistakes {
   #found: Mistake[] = [];
   readonly #failed = new Set<string>();
 
-  /** Notes a mistake at a path and marks the path, so that nothing follows from its value. */
+  /** Adds a mistake at a path. `covers` is then true for the path, so that its value causes no further mistakes. */
   add(tree: Tree, path: Path, message: string, line?: number): void {
     this.#found.push({ tree, path, message, ...(line === undefined ? {} : { line }) });
     if (path.length > 0) this.#failed.add(failedKey(tree, path));
   }
 
-  /** Notes a mistake of the text that leaves the rest readable: what follows from the values is reported too. */
+  /** Adds a mistake of the text in spite of which the rest could be read, and is checked. */
   addBeside(tree: Tree, message: string, line: number): void {
     this.#found.push({ tree, path: [], message, line, isBeside: true });
   }
 
-  /** Notes a value whose variables are not set in the environment. */
+  /** Adds a mistake for a value whose variables are not set. */
   addUnset(tree: Tree, path: Path, message: string): void {
     this.#found.push({ tree, path, message, isUnset: true });
     this.#failed.add(failedKey(tree, path));
   }
 
-  /** True where the value at this path, or one above it, was found wrong, or its variable is not set. */
+  /** True if the value at this path, or one above it, is wrong, or its variable is not set. */
   covers(tree: Tree, path: Path): boolean {
     for (let length = path.length; length > 0; length -= 1) {
       const above = path.slice(0, length);
@@ -45,38 +44,41 @@ export class Mistakes {
     return false;
   }
 
-  /** True where a value below this path was found wrong. */
+  /** True if the value at this path, or one below it, is wrong. */
   isBelow(tree: Tree, at: Path): boolean {
     return this.#found.some(({ tree: own, path }) => own === tree && isWithin(path, at));
   }
 
-  /** True when the text of a document could not be parsed: further mistakes of its values would be misleading. */
+  /** True if the text of a document could not be parsed: then mistakes of its values would be misleading. */
   get hasTextMistake(): boolean {
     return this.#found.some(({ path, isBeside }) => path.length === 0 && isBeside !== true);
   }
 
-  /** Drops the mistakes at and below a path, for a value that is replaced or not needed. */
+  /** Removes the mistakes at and below a path, for a value that is replaced or not needed. */
   remove(tree: Tree, at: Path): void {
-    const removed = this.#found.filter((mistake) => mistake.tree === tree && isWithin(mistake.path, at));
-    this.#found = this.#found.filter((mistake) => !removed.includes(mistake));
-    for (const { path } of removed) this.#failed.delete(failedKey(tree, path));
+    this.#remove(tree, at, () => true);
   }
 
-  /** Drops the mistakes below a path that are variables not set, and returns them as lines. */
+  /** Removes the mistakes at and below a path about variables that are not set, and returns their lines. */
   removeUnset(tree: Tree, at: Path): string[] {
-    const unset = this.#found.filter(
-      (mistake) => mistake.tree === tree && mistake.isUnset === true && isWithin(mistake.path, at),
-    );
-    this.#found = this.#found.filter((mistake) => !unset.includes(mistake));
-    for (const { path } of unset) this.#failed.delete(failedKey(tree, path));
+    const unset = this.#remove(tree, at, ({ isUnset }) => isUnset === true);
     return unset.map(({ path, message }) => `${place(tree, path)}${message}`);
+  }
+
+  #remove(tree: Tree, at: Path, isMeant: (mistake: Mistake) => boolean): readonly Mistake[] {
+    const removed = this.#found.filter(
+      (mistake) => mistake.tree === tree && isWithin(mistake.path, at) && isMeant(mistake),
+    );
+    this.#found = this.#found.filter((mistake) => !removed.includes(mistake));
+    for (const { path } of removed) this.#failed.delete(failedKey(tree, path));
+    return removed;
   }
 
   get count(): number {
     return this.#found.length;
   }
 
-  /** A line each, in the order of the files' lines; what came by environment last. */
+  /** A line for each mistake, in the order of the lines of files; those of the environment last. */
   lines(): string[] {
     const order = (mistake: Mistake): number =>
       mistake.line ?? lineOf(mistake.tree, mistake.path) ?? Infinity;
@@ -88,10 +90,7 @@ export class Mistakes {
       .map(({ tree, path, message, line }) => `${place(tree, path, line)}${message}`);
   }
 
-  /**
-   * Ends the reading when anything was wrong.
-   * @throws TidemarkError `config_invalid` whose message lists every mistake on a line of its own
-   */
+  /** @throws TidemarkError `config_invalid` with every mistake on a line of its own, if there are any */
   throwIfAny({
     what = 'the configuration',
     hint = '`tidemark config check` reads it again; docs/configuration.md describes every option',

@@ -1,5 +1,5 @@
-/** The events of notices, and the templates of their messages. An event is a transition: an unchanged state is not reported again. */
-import { suggest } from '../core/suggest.ts';
+/** The events of notices, and the templates of messages. An event is a transition: an unchanged state is not reported again. */
+import { didYouMean } from '../core/suggest.ts';
 
 /** Each event with its description, in the order of the documentation. @internal */
 export const EVENT_MEANINGS = {
@@ -64,17 +64,17 @@ const ENDS = {
   job_failed: 'job_recovered',
 } as const satisfies Partial<Record<NoticeEvent, NoticeEvent>>;
 
-/** What ends the matter that an event reports; those that are left out report nothing that lasts. */
+/** The event that ends the problem which an event reports; other events report nothing that lasts. */
 export const ENDED_BY: Readonly<Record<string, NoticeEvent | undefined>> = ENDS;
 
-/** The events by which something is better than before, or no longer of interest. */
+/** The events that report an improvement, or that something is no longer of interest. */
 export const IMPROVEMENTS: ReadonlySet<string> = new Set([...Object.values(ENDS), 'source_removed']);
 
 export const NOTICE_EVENTS = Object.keys(EVENT_MEANINGS) as readonly NoticeEvent[];
 
-// Templates of notices: text in which `{{ name }}` stands for a value. No code, no conditions, no nesting.
+// Templates: texts in which `{{ name }}` stands for a value. No code, no conditions, no nesting.
 
-/** Every value that a template may name, with what it is. One that a notice does not have is empty. @internal */
+/** The values that a template may name, with their descriptions. Values that a notice does not have are empty. @internal */
 export const TEMPLATE_VALUES = {
   id: 'Unique per notice, and the same for every delivery attempt.',
   event: 'As in `on`, e.g. `run_failed`.',
@@ -101,22 +101,21 @@ export type TemplateValues = Readonly<Record<TemplateValue, string>>;
 
 const PLACE = /\{\{([^{}]*)\}\}/g;
 
-/** What is wrong with a template, as a message of the configuration; undefined where nothing is. */
+/** What is wrong with a template; undefined if nothing is. */
 export function templateMistake(template: string): string | undefined {
   for (const [, inside = ''] of template.matchAll(PLACE)) {
     const name = inside.trim();
     if (Object.hasOwn(TEMPLATE_VALUES, name)) continue;
-    const near = suggest(name, Object.keys(TEMPLATE_VALUES));
-    const known =
-      near === undefined ? `known are ${Object.keys(TEMPLATE_VALUES).join(', ')}` : `did you mean ${near}?`;
-    return `there is no value {{ ${name.slice(0, 40)} }}; ${known}`;
+    const names = Object.keys(TEMPLATE_VALUES);
+    const known = didYouMean(name, names) || `; known are ${names.join(', ')}`;
+    return `there is no value {{ ${name.slice(0, 40)} }}${known}`;
   }
   return template.replace(PLACE, '').includes('{{')
     ? 'expected }} behind every {{, and nothing but a name between them'
     : undefined;
 }
 
-/** The same for a template that has to give JSON: its places must be within quotes. */
+/** The same for a template of JSON, whose places must be within quotes. */
 export function jsonTemplateMistake(template: string): string | undefined {
   const mistake = templateMistake(template);
   if (mistake !== undefined) return mistake;
@@ -129,7 +128,7 @@ export function jsonTemplateMistake(template: string): string | undefined {
   }
 }
 
-/** The template with every place filled. What is put in is not looked at again. */
+/** The template with every place filled. Inserted values are not expanded again. */
 export function renderTemplate(template: string, valueOf: (name: TemplateValue) => string): string {
   return template.replace(PLACE, (_place, inside: string) => valueOf(inside.trim() as TemplateValue));
 }

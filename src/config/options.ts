@@ -31,7 +31,7 @@ const JITTER = t.duration.prefault('60s').meta({
   example: '60s',
 });
 
-/** What is kept of a growing number of things, by age: history, backups. */
+/** The options of retention, for history and backups. */
 function retentionRules(one: 'run' | 'backup') {
   const unit = `${one}s`;
   const kept = (periods: string) =>
@@ -81,7 +81,7 @@ const address = z
 
 const keep = t.wholeNumber(1, 100_000).optional();
 
-/** A target with what applies to it only. */
+/** A target with options of its own. */
 const targetMap = z.strictObject({
   address,
   objectLock: z
@@ -102,7 +102,7 @@ const backupTarget = z
     typeof target === 'string' ? { address: target } : target,
   );
 
-/** A JSON pointer in which `*` and `**` stand for segments, and `[id=…]` for the element of that id. */
+/** A JSON pointer in which `*` and `**` stand for segments, and `[id=…]` for the element with that id. */
 const pattern = z
   .string()
   .regex(/^\/./)
@@ -139,7 +139,7 @@ const SEVERITY_RULE = z.strictObject({
   severity: z.enum(SEVERITIES),
 });
 
-/** What the daemon, and a worker of a fleet, does when. */
+/** The schedules of the daemon, and of workers of a fleet. */
 export const SCHEDULES = section('When the daemon does what.', {
   sync: schedule('Sync the sources.', '*/30 * * * *', { jitter: JITTER }),
   drift: schedule(

@@ -1,4 +1,4 @@
-/** What a profile, and a source's `definitions`, may change about each kind: the schema of `definitions.KIND`, and of a profile file. */
+/** The schema of a profile file, and of a source's `definitions`: what they may change about each kind. */
 import * as z from 'zod';
 import { type FieldType, SEVERITIES } from '../catalog/definition.ts';
 import { KINDS } from '../catalog/kinds.ts';
@@ -93,7 +93,7 @@ const FIELD = t.section('One field of the records.', {
     }),
 });
 
-/** The rates of a source, for which a profile gives defaults. */
+/** The rates of a source; a profile may have defaults. */
 export const RATE = {
   perMinute: t.wholeNumber(0, 1_000_000),
   perHour: t.wholeNumber(0, 10_000_000),
@@ -193,7 +193,7 @@ export const KIND_OVERRIDES = z
     example: { roles: { fields: { name: { type: 'string', writable: true } } } },
   });
 
-/** A profile file (config/profiles): what is known about one kind of deployment. */
+/** A profile file (config/profiles), about one kind of deployment. */
 export const PROFILE_OPTIONS = t.section('Profile of a deployment', {
   description: t.text
     .optional()
@@ -214,7 +214,6 @@ export type FieldOverride = z.output<typeof FIELD>;
 export type KindOverride = Partial<z.output<typeof KIND>>;
 /** Overrides by kind; every part may be missing. */
 export type KindOverrides = Readonly<Record<string, KindOverride | undefined>>;
-/** What is known about one kind of deployment. */
 export type Profile = Omit<z.output<typeof PROFILE_OPTIONS>, 'description' | 'kinds'> & {
   readonly name: string;
   readonly kinds: KindOverrides;

@@ -1,7 +1,7 @@
-/** Parses a tree by a schema: zod checks all of it, and each issue becomes a mistake that names what was expected. */
+/** Parses a tree with a schema of zod. Each issue becomes a mistake that says what was expected. */
 import * as z from 'zod';
 import { shownText } from '../catalog/masks.ts';
-import { suggest } from '../core/suggest.ts';
+import { didYouMean } from '../core/suggest.ts';
 import { type Mistakes, shown } from './mistakes.ts';
 import { aboutOf, formOf, fromText, hasKeys, inner, schemasAlong, shapeOf } from './schema.ts';
 import {
@@ -18,14 +18,14 @@ import {
 } from './tree.ts';
 
 /**
- * The values of a tree by its schema, defaults filled in. Every mistake is added to `mistakes`; a value that is wrong
- * counts as not given, so that the rest can still be looked at.
+ * The values of a tree, with defaults. Every mistake is added to `mistakes`; a wrong value is treated as missing, so
+ * that the rest can still be checked.
  */
 export function parseTree<S extends z.ZodType>(schema: S, tree: Tree, mistakes: Mistakes): z.output<S> {
   let given: Mapping = tree.root;
-  /** What the rounds before took out: what follows from that is not a mistake of its own. */
+  /** What earlier rounds removed: issues that follow from that are not mistakes. */
   const cut = new Set<string>();
-  // Each round takes out what the one before refused; the rounds end because the tree gets smaller.
+  // Each round removes what the previous one refused; the rounds end because the tree gets smaller.
   for (;;) {
     const result = schema.safeParse(given);
     if (result.success) return result.data;
@@ -34,22 +34,22 @@ export function parseTree<S extends z.ZodType>(schema: S, tree: Tree, mistakes: 
     const refused = issues.flatMap((issue) => pathsOf(issue).map((path) => ({ issue, path })));
     for (const { issue, path } of refused) {
       const isFollowUp = path.some((_part, index) => cut.has(pathKey(path.slice(0, index + 1))));
-      // zod reports a number that is too large and no safe integer twice; and what is wrong with a part may be wrong with the rule.
-      // Likewise what lacks a part that was taken out.
+      // zod reports a number twice if it is too large and not a safe integer, and may report a rule because of its
+      // parts: also because a part was removed.
       const isKnown =
         mistakes.covers(tree, path) ||
         ((issue.code === 'custom' || (issue.code === 'invalid_union' && cut.size > 0)) &&
           mistakes.isBelow(tree, path));
       if (!isFollowUp && !isKnown) mistakes.add(tree, path, messageFor(schema, tree, issue, path));
     }
-    // Deepest first, so that what is above is still there; each once.
+    // Each once, and the deepest first, so that what is above it still exists.
     const paths = new Map(refused.map(({ path }) => [pathKey(path), path]));
     for (const path of [...paths.values()].toSorted((a, b) => b.length - a.length))
       cut.add(pathKey(cutOut(given, path)));
   }
 }
 
-/** A copy of plain values that keeps the mappings free of a prototype. */
+/** A copy of plain values, with mappings that have no prototype. */
 function copyOf<T>(value: T): T {
   if (Array.isArray(value)) return value.map((item: unknown) => copyOf(item)) as T;
   if (!isMapping(value)) return value;
@@ -58,7 +58,7 @@ function copyOf<T>(value: T): T {
   return copy as T;
 }
 
-/** Of a mapping where a text may stand as well, such as a backup's target: what is wrong in the mapping. */
+/** If the value may be a text or a mapping, such as a backup's target, and is a mapping: the issues of the mapping. */
 function inForm(root: Mapping, issue: z.core.$ZodIssue): readonly z.core.$ZodIssue[] {
   if (issue.code !== 'invalid_union' || !isMapping(valueAt(root, pathOf(issue)))) return [issue];
   const isInside = ({ code, path }: z.core.$ZodIssue): boolean =>
@@ -77,8 +77,8 @@ function pathsOf(issue: z.core.$ZodIssue): Path[] {
 }
 
 /**
- * Takes a refused value out: its key, or where it is missing what it is missing from. An element of a list is emptied,
- * so that the others keep their positions, and the list goes where that is refused too. Returns what was taken out.
+ * Removes a refused value; if it is missing, what contains it. An element of a list is emptied, so that the others keep
+ * their positions; if that is refused too, the list is removed. Returns the path that was removed.
  */
 function cutOut(root: Mapping, path: Path): Path {
   const value = valueAt(root, path);
@@ -99,9 +99,9 @@ function messageFor(schema: z.core.$ZodType, tree: Tree, issue: z.core.$ZodIssue
   const words = wordsOf(issue);
   const isType = issue.code === 'invalid_union' && words.length > 0;
   const expected = `expected ${isType ? `one of ${words.join(', ')}` : expectation(along, path)}`;
-  const near = typeof value === 'string' ? didYouMean(suggest(value, words), JSON.stringify) : '';
+  const near = typeof value === 'string' ? didYouMean(value, words, JSON.stringify) : '';
   if (along.some((each) => aboutOf(each).isSecret === true)) return `${expected}${near}`;
-  // A key that was pasted into the wrong place.
+  // A key may have been pasted into the wrong place.
   if (typeof value === 'string' && shownText(value, {}) !== value) return `${expected}, got a secret`;
   if (path[0] === 'sources' && path.at(-1) === 'name' && mayBeKey(value))
     return `${expected}, got ${value.length} characters that are not shown: they may be a key`;
@@ -117,7 +117,7 @@ function mayBeKey(value: unknown): value is string {
   return typeof value === 'string' && value.length >= LEAST_KEY && /[a-z]/i.test(value) && /\d/.test(value);
 }
 
-/** By the schema at the path, or the nearest above it that says something. */
+/** What was expected, from the schema at the path, or the nearest one above it. */
 function expectation(along: readonly z.core.$ZodType[], path: Path): string {
   const isExact = along.length > path.length;
   for (const [index, schema] of along.toReversed().entries()) {
@@ -139,7 +139,7 @@ function derived(schema: z.core.$ZodType): string | undefined {
   return undefined;
 }
 
-/** The words of which one was expected; for a union those of its `type`. */
+/** The words that were allowed; for a union, those of its `type`. */
 function wordsOf(issue: z.core.$ZodIssue): string[] {
   if (issue.code === 'invalid_value') return issue.values.map(String);
   const isUnion = issue.code === 'invalid_union' && 'options' in issue && Array.isArray(issue.options);
@@ -155,7 +155,7 @@ function unknownKey(root: z.core.$ZodType, tree: Tree, path: Path): string {
   const node = inner(schema);
   if (node instanceof z.ZodRecord) {
     const names = node.keyType instanceof z.ZodEnum ? node.keyType.options.map(String) : [];
-    return `unknown ${aboutOf(schema).keyTitle ?? 'name'}${didYouMean(suggest(key, names))}`;
+    return `unknown ${aboutOf(schema).keyTitle ?? 'name'}${didYouMean(key, names)}`;
   }
   if (node instanceof z.ZodDiscriminatedUnion) {
     const value = valueAt(tree.root, above);
@@ -164,20 +164,17 @@ function unknownKey(root: z.core.$ZodType, tree: Tree, path: Path): string {
     const special = own.filter((each) => !node.options.every((option) => each in shapeOf(option)));
     if (key in shapeOf(node))
       return `not for a ${aboutOf(schema).keyTitle ?? 'mapping'} of type ${type}, which has ${special.join(', ')}`;
-    return `unknown key ${JSON.stringify(key)}${didYouMean(suggest(key, own))}`;
+    return `unknown key ${JSON.stringify(key)}${didYouMean(key, own)}`;
   }
   const siblings = Object.keys(shapeOf(schema));
-  const near = suggest(key, siblings);
+  const near = didYouMean(key, siblings);
   if (aboutOf(schema).description === undefined)
-    return `unknown key ${JSON.stringify(key)}; expected ${siblings.join(', ')}${didYouMean(near)}`;
-  if (near !== undefined || above.length === 0)
-    return `unknown option${didYouMean(near ?? elsewhere(root, key))}`;
-  // An option of that name in another section is hardly what is meant here: a schedule has no `every`, backups have.
-  return `unknown option; expected ${siblings.join(', ')}`;
-}
-
-function didYouMean(near: string | undefined, quote: (text: string) => string = String): string {
-  return near === undefined ? '' : `; did you mean ${quote(near)}?`;
+    return `unknown key ${JSON.stringify(key)}; expected ${siblings.join(', ')}${near}`;
+  if (near !== '') return `unknown option${near}`;
+  // Only at the top: in a section, an option of this name in another one is hardly meant.
+  if (above.length > 0) return `unknown option; expected ${siblings.join(', ')}`;
+  const other = elsewhere(root, key);
+  return `unknown option${other === undefined ? '' : `; did you mean ${other}?`}`;
 }
 
 /** The path of an option of exactly this name in another section. */
@@ -194,7 +191,7 @@ function elsewhere(schema: z.core.$ZodType, key: string, path = ''): string | un
   return undefined;
 }
 
-/** Values that interpolation produced as text are read as their option's type: `perMinute: ${RATE}` is a number. */
+/** Converts texts from interpolation to the type of their option: `perMinute: ${RATE}` is a number. */
 export function typeInterpolations(schema: z.core.$ZodType, tree: Tree): void {
   for (const key of tree.templates.keys()) {
     const path = JSON.parse(key) as PathPart[];

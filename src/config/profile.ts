@@ -1,4 +1,4 @@
-/** Applies what a profile and a user say about the kinds to the catalog. Pure. */
+/** Reads profiles, and applies their overrides and those of a user to the catalog. */
 import { readdirSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import type { FieldDefinition, RestoreRules } from '../catalog/definition.ts';
@@ -6,7 +6,7 @@ import type { Kind, KindRow } from '../catalog/kinds.ts';
 import { type ResourceDefinition, compileDefinition } from '../catalog/resource-definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { packageFile } from '../core/package-root.ts';
-import { suggest } from '../core/suggest.ts';
+import { didYouMean } from '../core/suggest.ts';
 import { FilesRead, type FoundProfile, readTextFile } from './checking.ts';
 import { readDocument } from './document.ts';
 import { Mistakes } from './mistakes.ts';
@@ -24,8 +24,8 @@ type OverrideLayer = 'profile' | 'user';
 type ReportOverrideMistake = (layer: OverrideLayer, path: Path, message: string) => void;
 
 /**
- * The effective catalog: every kind with the profile's overrides and then the user's. Rows are copies; the catalog is
- * not touched. An override that fits nothing goes to `report`, which by default throws.
+ * The effective catalog: every kind with the profile's overrides and then the user's. The catalog itself is not
+ * changed. An override of something unknown goes to `report`, which by default throws.
  * @throws TidemarkError `config_invalid` for an unknown kind or field, when no `report` is given
  */
 export function applyProfile(
@@ -61,11 +61,6 @@ function refuse(layer: OverrideLayer, path: Path, message: string): never {
   throw new TidemarkError('config_invalid', `${layer} overrides: ${pathText(path)}: ${message}`);
 }
 
-function didYouMean(word: string, candidates: Iterable<string>): string {
-  const near = suggest(word, candidates);
-  return near === undefined ? '' : `; did you mean ${near}?`;
-}
-
 type Report = (path: Path, message: string) => void;
 
 function overridden(definition: KindRow, override: KindOverride, report: Report): KindRow {
@@ -73,28 +68,20 @@ function overridden(definition: KindRow, override: KindOverride, report: Report)
   let renamed: KindRow = definition;
   for (const [name, change] of Object.entries(override.fields ?? {})) {
     const was = change.was ?? name;
+    const known = fields.map((field) => field.name);
     const current = fields.find((field) => field.name === was);
     if (change.was !== undefined && current === undefined) {
-      const near = didYouMean(
-        was,
-        fields.map((field) => field.name),
-      );
+      const near = didYouMean(was, known);
       report(['fields', name, 'was'], `${definition.kind} has no field ${JSON.stringify(was)}${near}`);
       continue;
     }
-    if (was !== name && fields.some((field) => field.name === name)) {
+    if (was !== name && known.includes(name)) {
       report(['fields', name], `${definition.kind} already has a field of this name`);
       continue;
     }
     if (current === undefined && change.type === undefined) {
-      const near = didYouMean(
-        name,
-        fields.map((field) => field.name),
-      );
-      report(
-        ['fields', name],
-        `unknown field of ${definition.kind}${near === '' ? '; to add it, give its type' : near}`,
-      );
+      const near = didYouMean(name, known) || '; to add it, give its type';
+      report(['fields', name], `unknown field of ${definition.kind}${near}`);
       continue;
     }
     if (change.writable === true && !isWritableKind(definition)) {
@@ -152,7 +139,7 @@ function overridden(definition: KindRow, override: KindOverride, report: Report)
   };
 }
 
-/** True where something is known that may be written. */
+/** True if a field can be written. */
 function isOpen({ fields }: KindRow): boolean {
   return fields.some(({ isWritable, isVolatile }) => isWritable && !isVolatile);
 }
@@ -167,6 +154,7 @@ function overriddenField(
   change: FieldOverride,
 ): FieldDefinition {
   const isWritable = change.writable ?? current?.isWritable ?? false;
+  const shownAt = change.shownAt ?? current?.shownAt;
   return {
     name,
     type: change.type ?? current?.type ?? 'any',
@@ -179,8 +167,8 @@ function overriddenField(
     isMerged: change.merged ?? current?.isMerged ?? false,
     requires: change.requires ?? current?.requires ?? null,
     isUnordered: change.unordered ?? current?.isUnordered ?? false,
-    ...shownAtOf(change.shownAt ?? current?.shownAt),
-    // As the catalog's own rows: what somebody can set matters more than what the service derives.
+    ...(shownAt === undefined ? {} : { shownAt }),
+    // As in the catalog: fields that can be set matter more than derived ones.
     severity: change.severity ?? current?.severity ?? (isWritable ? 'medium' : 'low'),
     values:
       change.values === undefined
@@ -192,11 +180,7 @@ function overriddenField(
   };
 }
 
-function shownAtOf(pointer: string | undefined): Pick<FieldDefinition, 'shownAt'> {
-  return pointer === undefined ? {} : { shownAt: pointer };
-}
-
-/** The rules of restore that name a field or point into the body. */
+/** The rules of restore, with the new name of a field, and pointers into it. */
 function followed(
   restore: RestoreRules<Kind>,
   was: string,
@@ -235,7 +219,7 @@ function followed(
   };
 }
 
-/** Pointers into the body follow a renamed field. */
+/** The definition with pointers into a renamed field changed. */
 function withRenamedPointers(definition: KindRow, was: string, name: string): KindRow {
   const follow = (pointer: string): string =>
     pointer === `/${was}` || pointer.startsWith(`/${was}/`)
@@ -257,8 +241,6 @@ function withRenamedPointers(definition: KindRow, was: string, name: string): Ki
   };
 }
 
-// Finds and reads profiles: those that ship with the package by name, a user's own by path.
-
 /** Names of the profiles that ship with the package. */
 export function profileNames(): string[] {
   return readdirSync(packageFile('config', 'profiles'))
@@ -267,12 +249,12 @@ export function profileNames(): string[] {
     .toSorted();
 }
 
-/** Those that ship with the package, as they were read last without a mistake, by name: many configurations have the same one. */
+/** Profiles of the package that were read without a mistake, by name: many configurations use the same one. */
 const readBefore = new Map<string, { readonly text: string; readonly found: FoundProfile }>();
 
 /**
- * Reads a profile. A word is one of `profileNames`; anything with a slash or ending in .yaml or .yml is a path, relative
- * to `directory`. Mistakes in the file are added to `mistakes`.
+ * Reads a profile. A word is one of `profileNames`; anything with a slash or ending in .yaml or .yml is a path,
+ * relative to `directory`. Mistakes in the file are added to `mistakes`.
  */
 export function findProfile(
   nameOrPath: string,
@@ -283,10 +265,9 @@ export function findProfile(
   const isPath = /[/\\]|\.ya?ml$/.test(nameOrPath);
   const names = profileNames();
   if (!isPath && !names.includes(nameOrPath)) {
-    const near = suggest(nameOrPath, names);
-    const hint = near === undefined ? '' : `; did you mean ${JSON.stringify(near)}?`;
+    const near = didYouMean(nameOrPath, names, JSON.stringify);
     return {
-      mistake: `expected one of ${names.join(', ')} or the path of a file, got ${JSON.stringify(nameOrPath)}${hint}`,
+      mistake: `expected one of ${names.join(', ')} or the path of a file, got ${JSON.stringify(nameOrPath)}${near}`,
     };
   }
   const path = isPath

@@ -1,22 +1,23 @@
 /**
- * HTTP proxies from the environment, as curl and others read them: `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`, in lower case
- * first. What stays on this machine never takes one.
+ * HTTP proxies from the environment, as curl and others read them: `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`; names in
+ * lower case take precedence. Requests to this machine never use one.
  */
 import { BlockList, isIP } from 'node:net';
 import { TidemarkError } from '../core/errors.ts';
 import { isLoopback } from '../core/local-url.ts';
 
-/** Plain text, since it is handed to other processes. It may hold credentials: it is printed by `shownProxy` only. */
+/** Texts, since they are passed to other processes. They may contain credentials: only `shownProxy` may print them. */
 export interface ProxySettings {
-  /** For `https:` and for `http:`; null for none. */
+  /** Null for none. */
   readonly https: string | null;
   readonly http: string | null;
-  /** Hosts without a proxy, as `NO_PROXY` names them, in lower case. */
+  /** Hosts without a proxy, from `NO_PROXY`, in lower case. */
   readonly exceptions: readonly string[];
 }
 
 export const NO_PROXIES: ProxySettings = { https: null, http: null, exceptions: [] };
 
+/** The settings in an environment. */
 export function proxySettings(env: Readonly<Record<string, string | undefined>>): ProxySettings {
   const read = (name: string): string => (env[name.toLowerCase()] ?? env[name] ?? '').trim();
   const proxy = (name: string): string | null => (read(name) === '' ? null : read(name));
@@ -31,14 +32,14 @@ export function proxySettings(env: Readonly<Record<string, string | undefined>>)
 }
 
 /**
- * The proxy for requests to that URL; null where they go directly.
- * @throws TidemarkError `config_invalid` for a proxy that is not reached by HTTP
+ * The proxy for requests to a URL; null if they are sent directly.
+ * @throws TidemarkError `config_invalid` for the URL of a proxy that does not use HTTP
  */
 export function proxyFor(url: URL, settings: ProxySettings): URL | null {
   const isSecure = url.protocol === 'https:';
   const text = isSecure ? settings.https : settings.http;
   if (text === null || isLoopback(url.hostname) || isException(url, settings.exceptions)) return null;
-  // As curl takes it: `proxy.example:3128` is an HTTP proxy.
+  // As in curl, `proxy.example:3128` is an HTTP proxy.
   const whole = text.includes('://') ? text : `http://${text}`;
   const proxy = URL.parse(whole);
   if (proxy !== null && (proxy.protocol === 'http:' || proxy.protocol === 'https:')) return proxy;
@@ -49,7 +50,7 @@ export function proxyFor(url: URL, settings: ProxySettings): URL | null {
   );
 }
 
-/** A proxy in messages: without its credentials. */
+/** A proxy for messages, without its credentials. */
 export function shownProxy(proxy: URL): string {
   return proxy.origin;
 }

@@ -1,6 +1,6 @@
 /**
- * What the configuration's schema is made of: zod types whose metadata hold what documentation, messages and environment variables need,
- * and how to look a schema up by path.
+ * The parts of the configuration's schema: types of zod with metadata for documentation, messages and environment
+ * variables, and functions that find a schema by its path.
  */
 import { isIP } from 'node:net';
 import * as z from 'zod';
@@ -8,47 +8,47 @@ import { Secret } from '../core/secret.ts';
 import { cronMistake } from './cron.ts';
 import { type Path, isMapping } from './tree.ts';
 
-// A configuration is parsed once: compiling a parser for each of its sections would cost more than it saves.
+// A configuration is parsed once: compiling parsers would cost more time than it saves.
 z.config({ jitless: true });
 
 /** A schema of any value. */
 export type OptionType = z.ZodType;
 
-/** The metadata of a schema. An option has an `example`; what has a description only is a section, or a list of sections. */
+/** The metadata of a schema. An option has an `example`; without one, it is a section, or a list of sections. */
 export interface About {
   readonly description?: string | undefined;
-  /** As it would be written in YAML. */
+  /** The value that is written as YAML. */
   readonly example?: unknown;
   readonly unit?: string | undefined;
-  /** For the reference, where the default is not sufficient. */
+  /** For the reference, instead of the default. */
   readonly defaultNote?: string | undefined;
-  /** Follows "expected" in a message; where it is missing, the schema gives it. */
+  /** Follows "expected" in a message; by default derived from the schema. */
   readonly expected?: string | undefined;
-  /** Short name of the type for the reference; where it is missing, the schema gives it. */
+  /** Short name of the type for the reference; by default derived from the schema. */
   readonly type?: string | undefined;
-  /** Of a mapping: what its keys are, e.g. `kind`; of a union: what its forms are. */
+  /** For a mapping: what its keys are, e.g. `kind`; for a union: what its forms are. */
   readonly keyTitle?: string | undefined;
-  /** Holds a secret, or something below it does: no message quotes it. */
+  /** True if it, or something below it, is a secret: no message quotes it. */
   readonly isSecret?: boolean;
-  /** Of a list: a variable gives it as JSON only, since its elements hold commas. */
+  /** For a list: a variable must give it as JSON, since its elements may contain commas. */
   readonly isJson?: boolean;
-  /** What to say where it is missing, although a default lets the rest be checked. */
+  /** The message if it is missing, although a default lets the rest be checked. */
   readonly missing?: string | undefined;
 }
 
-/** A mapping with these keys and no others; absent, or a key with nothing after it, is an empty one. */
+/** A mapping with exactly these keys; a missing or empty value is an empty mapping. */
 export function section<S extends z.core.$ZodShape>(description: string, shape: S) {
   return z.preprocess((given) => given ?? {}, z.strictObject(shape)).meta({ description });
 }
 
-/** A list of sections of one form. */
+/** A list of sections of one type. */
 export function listOf<T extends z.ZodType>(description: string, of: T) {
   return z.preprocess((given) => given ?? [], z.array(of)).meta({ description });
 }
 
 type Wrapper = z.ZodOptional | z.ZodNullable | z.ZodPrefault | z.ZodDefault | z.ZodReadonly;
 
-/** True for what makes a value optional, or gives it a default. */
+/** True for a schema that makes a value optional, or gives it a default. */
 export function isWrapper(schema: z.core.$ZodType): schema is Wrapper {
   return (
     schema instanceof z.ZodOptional ||
@@ -59,7 +59,7 @@ export function isWrapper(schema: z.core.$ZodType): schema is Wrapper {
   );
 }
 
-/** What a schema checks, without the defaults and transformations around it. */
+/** The schema without the defaults and transformations around it. */
 export function inner(schema: z.core.$ZodType): z.core.$ZodType {
   if (isWrapper(schema)) return inner(schema.unwrap());
   if (schema instanceof z.ZodPipe) return inner(schema.in instanceof z.ZodTransform ? schema.out : schema.in);
@@ -75,7 +75,7 @@ export function aboutOf(schema: z.core.$ZodType): About {
   return own ?? {};
 }
 
-/** The default as it would be written in YAML; undefined if there is none. */
+/** The default, before transformations; undefined if there is none. */
 export function defaultOf(schema: z.core.$ZodType): unknown {
   return schema instanceof z.ZodPrefault ? schema._zod.def.defaultValue : undefined;
 }
@@ -105,7 +105,7 @@ function below(schema: z.core.$ZodType, part: string | number, value: unknown): 
     .find((found) => found !== undefined);
 }
 
-/** The form of a union that a value has by its `type`; all of them where that does not decide. */
+/** The form of a union that a value has according to its `type`; all forms if that does not decide. */
 export function formOf(union: z.ZodUnion, value: unknown): readonly z.core.$ZodType[] {
   const type = isMapping(value) ? value['type'] : undefined;
   if (typeof type !== 'string') return union.options;
@@ -115,7 +115,7 @@ export function formOf(union: z.ZodUnion, value: unknown): readonly z.core.$ZodT
   return fitting.length > 0 ? fitting : union.options;
 }
 
-/** The schemas along a path, the root's first, as far as there are any. `root` is the value that decides between forms. */
+/** The schemas along a path, from that of the root, as far as there are any. `root` is the value, which decides between forms. */
 export function schemasAlong(schema: z.core.$ZodType, path: Path, root: unknown): z.core.$ZodType[] {
   const along = [schema];
   let [node, value]: [z.core.$ZodType | undefined, unknown] = [schema, root];
@@ -128,7 +128,10 @@ export function schemasAlong(schema: z.core.$ZodType, path: Path, root: unknown)
   return along;
 }
 
-/** What text means for a schema: `4` is a number, `a,b` a list. What cannot be one stays text, for the schema to refuse. */
+/**
+ * Converts a text for a schema: `4` to a number, `a,b` to a list. A text that cannot be converted is returned, so that
+ * the schema refuses it.
+ */
 export function fromText(schema: z.core.$ZodType, text: string): unknown {
   const node = inner(schema);
   if (node instanceof z.ZodNumber) return /^\s*-?\d+(\.\d+)?\s*$/.test(text) ? Number(text) : text;
@@ -150,12 +153,12 @@ function jsonOr(text: string, otherwise: unknown): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {
-    // Not JSON: the schema says what it expected.
+    // Not JSON: the schema will refuse it.
     return otherwise;
   }
 }
 
-// The types that options have. A message given to a check is reported as it is; otherwise `expected` says what is wanted.
+// The types of options. A message of a check is reported unchanged; without one, `expected` is reported.
 
 export const text = z.string().min(1);
 
@@ -166,8 +169,8 @@ export const path = z
   .meta({ type: 'path', expected: 'a path' });
 
 /**
- * Path of the mirror, or of one mirror per source where it has `{source}`. A dot or slash follows, which no source's name
- * has: so no file of one source (with `-wal`, `-lock` and so on at its end) can be the file of another.
+ * Path of the mirror, or of one mirror per source if it contains `{source}`. A dot or slash must follow, which no name
+ * of a source has: so no file of one source (which may end with `-wal`, `-lock` and so on) can be that of another.
  */
 export const mirrorPath = path
   .regex(/^(?:[^{}]|\{source\}(?=(?:[^{}]|\{source\})*[./][^{}]*$))*$/)
@@ -186,7 +189,7 @@ export const secret = z
 /** Text that is kept as a secret. */
 export const secretText = text.transform((value) => new Secret(value)).meta({ isSecret: true });
 
-/** A URL that may hold a secret, with one of these schemes. */
+/** A URL that may contain a secret, with one of these schemes. */
 export function secretUrl(...schemes: readonly string[]) {
   return z
     .string()
@@ -220,7 +223,7 @@ export function wholeNumber(min: number, max: number) {
 /** A part of something, from 0 to 1. */
 export const share = z.number().min(0).max(1).meta({ type: 'number', expected: 'a number from 0 to 1' });
 
-/** A list of words out of a closed set; repetitions are dropped. */
+/** A list of words of a closed set, without duplicates. */
 export function choices<const T extends string>(values: readonly T[], one: string) {
   return z
     .array(z.enum(values).meta({ expected: one }))
@@ -233,7 +236,7 @@ export function choices<const T extends string>(values: readonly T[], one: strin
 
 export const texts = z.array(text).meta({ type: 'list of strings', expected: 'a list of strings' });
 
-/** YAML reads an id of digits as a number, which is taken as its text. */
+/** An id. YAML reads one of digits as a number, which is converted to text. */
 export const id = z.union([text, z.int().transform(String)]).meta({ expected: 'an id' });
 
 /** The word `all`, or ids. */
@@ -254,10 +257,10 @@ export const pointers = z
 
 const UNIT_MS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 
-// Ten years: beyond it somebody mistook the unit, and sums with epoch milliseconds stay exact.
+// Ten years: longer durations are mistakes, and sums with epoch milliseconds stay exact.
 const LONGEST_MS = 3650 * UNIT_MS.d;
 
-/** Milliseconds of a duration as people write it (`500ms`, `1.5h`, `7d`); undefined for anything else and more than ten years. */
+/** Milliseconds of a duration such as `500ms`, `1.5h` or `7d`; undefined for other texts, and for more than ten years. */
 export function parseDuration(text: string): number | undefined {
   const match = /^(\d{1,12}(?:\.\d{1,3})?)(ms|s|m|h|d)$/.exec(text);
   if (match === null) return undefined;
@@ -286,13 +289,13 @@ export const cronOrOff = z
 export const zone = z
   .string()
   .refine((value) => {
-    // The default; asking for it would load everything that Node knows of languages, 10 ms of every command.
+    // The default. Checking it would load Node's data about languages, which takes 10 ms in every command.
     if (value === 'UTC') return true;
     try {
       new Intl.DateTimeFormat('en', { timeZone: value });
       return true;
     } catch {
-      // RangeError: not a zone that this Node knows.
+      // RangeError: not a zone that Node knows.
       return false;
     }
   })
@@ -323,13 +326,13 @@ export const networks = z
     expected: 'a list of IP addresses and CIDR ranges, e.g. [127.0.0.1, "10.0.0.0/24"]',
   });
 
-/** The name of a header that a proxy sets. */
+/** The name of a header set by a proxy. */
 export const headerName = z
   .string()
   .regex(/^(?!(authorization|cookie|host|origin)$)[a-z0-9][a-z0-9-]*$/i)
   .meta({ type: 'header', expected: 'the name of a header of its own, e.g. X-Forwarded-User' });
 
-/** The address of a service: http or https, no credentials, no query, no fragment; a path prefix is fine. */
+/** The address of a service: http or https, without credentials, query and fragment; it may have a path prefix. */
 export const baseUrl = z
   .string()
   .transform((value, context) => {
@@ -341,7 +344,7 @@ export const baseUrl = z
   })
   .meta({ type: 'URL', expected: 'an http:// or https:// URL' });
 
-/** What is wrong with a base URL, null for what the type's expectation says best. */
+/** What is wrong with a base URL; null if `expected` says it best, undefined if nothing is. */
 function baseUrlMistake(url: URL): string | null | undefined {
   if (url.protocol !== 'http:' && url.protocol !== 'https:') return null;
   if (url.username !== '' || url.password !== '')

@@ -8,10 +8,10 @@ import { section } from './schema.ts';
 
 const FROM_PROFILE = 'from the profile';
 
-/** YAML reads an id of digits as a number, and `true` as a boolean: both are meant as the text that is there. */
+/** YAML reads an id of digits as a number, and `true` as a boolean: both are converted to text. */
 const MATCHED = z.union([t.text, z.int().transform(String), z.boolean().transform(String)]);
 
-/** What is empty or not set is reported by its place (`secretRules`): it must not make all the other secrets unreadable. */
+/** Missing and empty values are accepted here: `secretRules` reports them, and the other secrets stay valid. */
 const SECRET_VALUE = z
   .union([z.string(), z.strictObject({ file: z.string().optional() })])
   .meta({ isSecret: true, expected: '${VARIABLE} or {file: PATH}' });

@@ -1,4 +1,4 @@
-/** One source of the configuration, checked as a whole: key, profile, kinds, address. */
+/** Checks one source of the configuration: key, address, kinds, profile, secrets. */
 import { createHash } from 'node:crypto';
 import { CATALOG, definitionOf } from '../catalog/catalog.ts';
 import type { KindRate } from '../catalog/definition.ts';
@@ -27,10 +27,10 @@ import type { KindOverrides } from './override-options.ts';
 import { findProfile, applyProfile } from './profile.ts';
 import { valueAt, type Path, type Tree, pathKey } from './tree.ts';
 
-/** Of a profile alone, shared by the sources without `definitions` of their own: frozen with the configuration. */
+/** The definitions of a profile, shared by the sources without `definitions` of their own. */
 const definitionsOf = new WeakMap<FoundProfile, readonly ResourceDefinition[]>();
 
-/** Read once for all sources that name it. */
+/** The profile, which is read once for all sources that name it. */
 function profileOf(checking: Checking, name: string, directory: string): FoundProfile {
   const key = JSON.stringify([directory, name]);
   const known = checking.profiles.get(key);
@@ -40,7 +40,7 @@ function profileOf(checking: Checking, name: string, directory: string): FoundPr
   return found;
 }
 
-/** The source at a position of the list; null when something that it cannot be without is missing or wrong. */
+/** The source at a position of the list; null if its address or profile is missing or wrong. */
 export function checkSource(checking: Checking, parsed: ParsedSource, index: number): SourceConfig | null {
   const { tree, mistakes, warnings, keys } = checking;
   const needsKeys = keys === 'required';
@@ -53,7 +53,7 @@ export function checkSource(checking: Checking, parsed: ParsedSource, index: num
   const apiKey =
     fileSecret(checking, at, 'apiKey', file, onUnreadable) ??
     parsed.apiKey ??
-    // Nobody sends it then, but no text may show it.
+    // Not sent, but masked.
     secretInFile(checking, [...at, 'apiKeyFile'], parsed.apiKeyFile);
   if (apiKey === undefined && needsKeys && !isWrong('apiKey') && !isWrong('apiKeyFile')) {
     mistakes.add(
@@ -142,15 +142,16 @@ export function checkSource(checking: Checking, parsed: ParsedSource, index: num
   };
 }
 
-/** The user's rate where one was given, else the profile's, else the table's default. */
+/** The rate of the user; if none was given, that of the profile, otherwise the default. */
 function chosen(tree: Tree, at: Path, key: string, parsed: number, ofProfile: number | undefined): number {
   return valueAt(tree.root, [...at, 'rate', key]) === undefined ? (ofProfile ?? parsed) : parsed;
 }
 
 /**
- * The limits by kind. What is read one by one per parent counts with the parent's kind, unless it has a limit of its
- * own. Where the source's own limit is lifted by name (`rate.perMinute: 0`), so is what the profile assumes of kinds.
- * @param own the source's `definitions`: what is there holds in any case
+ * The limits of kinds. A kind that is read one by one for each parent counts with the kind of the parent, unless it has
+ * a limit of its own. If the source lifts its limit (`rate.perMinute: 0`), the limits of the profile for kinds are
+ * lifted too.
+ * @param own the source's `definitions`, whose limits are not lifted
  */
 function kindRates(
   definitions: readonly ResourceDefinition[],
@@ -173,9 +174,10 @@ function kindRates(
   });
 }
 
-// Which kinds of a source are mirrored: contradictions are mistakes, and what an exclusion takes along is said.
-
-/** The kinds of the source at this path. Nothing left to mirror is a mistake; less than it seems is a warning. */
+/**
+ * The kinds of the source at this path. If none is left to mirror, this is a mistake; if an exclusion excludes others
+ * too, there is a warning.
+ */
 function checkKinds(checking: Checking, parsed: ParsedSource, at: Path): SourceConfig['kinds'] {
   const { tree, mistakes, warnings } = checking;
   const { include, exclude } = parsed.kinds;
@@ -188,7 +190,6 @@ function checkKinds(checking: Checking, parsed: ParsedSource, at: Path): SourceC
     mistakes.add(tree, [...at, 'kinds'], 'leaves no kind to mirror');
     return kinds;
   }
-  // From a value that is wrong itself nothing follows.
   const isWrong = ['kinds', 'organizations', 'projects', 'recordings'].some((key) =>
     mistakes.covers(tree, [...at, key]),
   );
@@ -201,13 +202,13 @@ function checkKinds(checking: Checking, parsed: ParsedSource, at: Path): SourceC
 }
 
 function nothingLeft(choice: KindChoice): string {
-  const said = 'leaves no kind to mirror';
+  const message = 'leaves no kind to mirror';
   if (choice.kinds.include !== null)
-    return `${said}: ${switchedOff(choice).join(', ')} is off (${SWITCH}: 0)`;
+    return `${message}: ${switchedOff(choice).join(', ')} is off (${SWITCH}: 0)`;
   const parents = [...takenAlong(choice).keys()];
-  if (parents.length === 0) return said;
+  if (parents.length === 0) return message;
   const names = parents.join(' and ');
-  return `${said}: without ${names} nothing else is found; take ${names} out, or name the ids of those to mirror (organizations: [ID])`;
+  return `${message}: without ${names} nothing else is found; take ${names} out, or name the ids of those to mirror (organizations: [ID])`;
 }
 
 function notes(choice: KindChoice): string[] {
@@ -227,7 +228,7 @@ function notes(choice: KindChoice): string[] {
 
 const SWITCH = 'recordings.sharingPerRun';
 
-/** Kinds that are asked for by name and switched off elsewhere. */
+/** Kinds that `include` names, but that another option switches off. */
 function switchedOff({ kinds, recordings }: KindChoice): string[] {
   if (recordings.sharingPerRun !== 0) return [];
   return CATALOG.filter(
@@ -235,12 +236,7 @@ function switchedOff({ kinds, recordings }: KindChoice): string[] {
   ).map(({ kind }) => kind);
 }
 
-// The catalog as one source has it: profile and overrides applied.
-
-/**
- * The definitions for a source, with what no report may show of the configuration; the catalog's own for a source that is no longer
- * configured.
- */
+/** The definitions of a source, with the secrets to mask; those of the catalog for a source that is no longer configured. */
 export function definitionsFor(config: Config, source: string): (kind: Kind) => ResourceDefinition {
   const definitions = config.configured.find(({ name }) => name === source)?.definitions;
   const byKind = new Map(
@@ -249,26 +245,25 @@ export function definitionsFor(config: Config, source: string): (kind: Kind) => 
   return (kind) => byKind.get(kind) ?? definitionOf(kind);
 }
 
-/** What the configuration has already, where lines for the source are advised. */
+/** What the configuration has already, for advice about lines to add. */
 export interface Present {
   readonly variables: readonly string[];
   readonly given: NonNullable<SourceConfig['given']>;
 }
 
+/** What the configuration has already for a source. */
 export function presentIn({ variables, configured }: Config, source: string): Present {
   const given = configured.find(({ name }) => name === source)?.given;
   return { variables, given: given ?? { secrets: [], definitions: [] } };
 }
-
-// `sources[].secrets`: values for what the service never shows, for records that a restore has to create again.
 
 const POINTER = /^\/./;
 
 type SecretValue = string | { readonly file?: string | undefined };
 
 /**
- * The rules with their values read; a value that is not there is left out, and a warning says so. So is a rule whose
- * `match` is not completely known: it would give their secrets to others.
+ * Reads the values of `sources[].secrets`. Missing values are left out with a warning. So are rules whose
+ * `match` is not completely known: they could match other records.
  */
 function secretRules(checking: Checking, at: Path, given: ParsedSource['secrets']): SecretRule[] {
   const unset = [...checking.tree.unset].map(([key, what]) => ({ path: JSON.parse(key) as Path, what }));
@@ -297,7 +292,7 @@ function secretRules(checking: Checking, at: Path, given: ParsedSource['secrets'
   );
 }
 
-/** The secret; what is wrong with it, also in a warning; or null where a warning or a mistake reports it already. */
+/** The secret; or what is wrong with it, after a warning; or null if a warning or a mistake already reports it. */
 function valueOf(checking: Checking, path: Path, value: SecretValue): Secret | { lacks: string } | null {
   const { tree, mistakes, warnings } = checking;
   const filePath = [...path, 'file'];
@@ -325,7 +320,7 @@ function valueOf(checking: Checking, path: Path, value: SecretValue): Secret | {
   return new Secret(read.value);
 }
 
-/** Names a key at an origin without telling the key: in the log of requests, and to find sources that share a limit. */
+/** Identifies a key at an origin without revealing it: for the log of requests, and to find sources that share a limit. */
 export function keyFingerprint({ baseUrl, apiKey }: Pick<SourceConfig, 'baseUrl' | 'apiKey'>): string {
   return createHash('sha256').update(`${baseUrl.origin}\0${apiKey.reveal()}`).digest('hex').slice(0, 32);
 }

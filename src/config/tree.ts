@@ -1,21 +1,21 @@
-/** Raw configuration as a tree of plain values, with where each value came from. */
+/** The raw configuration as a tree of plain values, with the origin of each value. */
 
 export type PathPart = string | number;
 export type Path = readonly PathPart[];
 export type Mapping = Record<string, unknown>;
 
-/** Raw values before the schema sees them. Mappings have no prototype, so `__proto__` is a key like any other. */
+/** Values before they are parsed with the schema. Mappings have no prototype, so `__proto__` is an ordinary key. */
 export interface Tree {
   readonly root: Mapping;
   /** Name of the document in messages, e.g. `tidemark.yaml`; null when there is no file. */
   readonly label: string | null;
   /** Line of each value (its key's line in a mapping), by `pathKey`. */
   readonly lines: Map<string, number>;
-  /** The text with its `${VAR}` for values that were interpolated, by `pathKey`: shown instead of the value. */
+  /** The texts with `${VAR}` of interpolated values, by `pathKey`: shown instead of the values. */
   readonly templates: Map<string, string>;
   /** The variable that set a value, by `pathKey`. */
   readonly variables: Map<string, string>;
-  /** Texts with a variable that is not set, which have no value: what is said of it, by `pathKey`. */
+  /** The messages about values that are missing because a variable is not set, by `pathKey`. */
   readonly unset: Map<string, string>;
 }
 
@@ -38,7 +38,7 @@ export function isMapping(value: unknown): value is Mapping {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** A path as a key that is equal for equal paths. */
+/** A path as a key of maps. */
 export function pathKey(path: Path): string {
   return JSON.stringify(path);
 }
@@ -65,8 +65,8 @@ export function valueAt(root: unknown, path: Path): unknown {
 }
 
 /**
- * Sets the value at a path, making mappings on the way; `undefined` takes the key away. False where something that is
- * neither mapping nor list is in the way.
+ * Sets the value at a path, and creates mappings on the way; `undefined` removes the key. Returns false if something
+ * other than a mapping or list is in the way.
  */
 export function setAt(root: Mapping, path: Path, value: unknown): boolean {
   let holder: unknown = root;
