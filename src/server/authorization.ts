@@ -1,4 +1,4 @@
-/** Bearer keys and what they may do (interface.md, Authentication; wire-notes.md, Errors). */
+/** Bearer keys and their permissions (interface.md, Authentication; wire-notes.md, Errors). */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Operation, Scope } from '../catalog/definition.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -23,30 +23,30 @@ interface Credentials {
   readonly host: string | undefined;
 }
 
-/** Finds who a request comes from. @throws WireError 401, 403 */
+/** Finds the key of a request. @throws WireError 401, 403 */
 export type Authenticate = (credentials: Credentials) => AccessKey;
 
-/** All keys are compared, by digest: the time that it takes says nothing of a key, nor of which one it was. */
+/** Compares digests, and always all of them, so that the time reveals nothing about the keys. */
 export function createAuthenticator(keys: readonly AccessKey[]): Authenticate {
   const digestOf = (key: string): Buffer => createHash('sha256').update(key).digest();
   const known = keys.map((each) => ({ each, digest: digestOf(each.key) }));
   return ({ authorization }) => {
     const match = /^Bearer +(\S+)\s*$/i.exec(authorization ?? '');
     if (match?.[1] === undefined) throw keyMissing();
-    const asked = digestOf(match[1]);
-    const [found] = known.filter(({ digest }) => timingSafeEqual(digest, asked));
+    const given = digestOf(match[1]);
+    const [found] = known.filter(({ digest }) => timingSafeEqual(digest, given));
     if (found === undefined) throw keyInvalid();
     return found.each;
   };
 }
 
-/** The permission an operation asks for; where interface.md lists none, the kind's own (wire-notes.md, Errors). */
+/** The permission that an operation needs; if interface.md lists none, that of the kind (wire-notes.md, Errors). */
 export function permissionFor(definition: ResourceDefinition, operation: Operation): string {
   if (operation.permission !== null) return operation.permission;
   return operation.method === 'GET' ? definition.permission.read : definition.permission.write;
 }
 
-/** @throws WireError 403 that names the permission. Write implies read. */
+/** Write implies read. @throws WireError 403 that names the permission */
 export function checkPermission(key: AccessKey, permission: string): void {
   if (key.permissions === 'all' || key.permissions.includes(permission)) return;
   if (permission.endsWith(':read') && key.permissions.includes(permission.replace(/:read$/, ':write')))
@@ -54,7 +54,7 @@ export function checkPermission(key: AccessKey, permission: string): void {
   throw permissionMissing(permission);
 }
 
-/** @throws WireError 403 where the key is limited to other organizations than the one that the path leads to. */
+/** @throws WireError 403 if the key is limited to organizations other than that of the path */
 export function checkOrganization(
   key: AccessKey,
   target: { readonly scope: Scope; readonly organizationId: string | null },
@@ -73,6 +73,7 @@ export function checkOrganization(
   }
 }
 
+/** The viewer to whom the key belongs. */
 export function viewerOf(key: AccessKey): Viewer {
   return { userUuid: key.userUuid ?? null, organizations: key.organizations ?? null };
 }

@@ -1,21 +1,21 @@
-/** Where a request comes from: by its connection, and by the forwarded headers of proxies that the operator has named. */
+/** Where a request comes from, by its connection, and by the forwarded headers of trusted proxies. */
 import type { IncomingMessage } from 'node:http';
 import { BlockList, isIP, isIPv6 } from 'node:net';
 import { actorName, nameProblem } from '../core/actor.ts';
 
-/** A host as a `Host` header gives it: a name, an IPv4 address or an IPv6 address in brackets, perhaps a port. */
+/** The value of a `Host` header: a name, an IPv4 address or an IPv6 address in brackets, optionally with a port. */
 const HOST = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?$/i;
 
-/** False for what is not a host, such as `1.2.3.4.5.6`, of which no URL can be made. */
+/** False for texts that are not hosts in a URL, such as `1.2.3.4.5.6`. */
 export function isHost(text: string): boolean {
   return HOST.test(text) && URL.canParse(`http://${text}/`);
 }
 
-/** Whom a proxy names; without a name, `problem` says what is the matter with the header, after its name. */
+/** The user whom a proxy names. Without a name, `problem` is the end of a sentence about the header. */
 type ProxyUser =
   { readonly name: string; readonly problem?: undefined } | { readonly name: null; readonly problem: string };
 
-/** The text of a header, which Node.js gives a character for each byte; null where the bytes are not UTF-8. */
+/** The text of a header, which Node.js decodes as Latin-1; null if the bytes are not UTF-8. */
 function utf8Of(header: string): string | null {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Buffer.from(header, 'latin1'));
@@ -25,13 +25,13 @@ function utf8Of(header: string): string | null {
   }
 }
 
-/** Whose forwarded headers are believed. */
+/** The proxies whose forwarded headers are trusted. */
 export class TrustedProxies {
   readonly #list = new BlockList();
   readonly #path: string;
 
   /**
-   * Takes addresses and CIDR ranges, e.g. `10.0.0.0/8` or `::1`.
+   * @param addresses addresses and CIDR ranges, e.g. `10.0.0.0/8` or `::1`
    * @param path below which clients see this server; empty at the root
    */
   constructor(addresses: readonly string[], path = '') {
@@ -44,12 +44,13 @@ export class TrustedProxies {
     }
   }
 
-  /** The address of the client: of the connection, or, where that is a proxy's, the one for which the proxy asks. */
+  /** The address of the client: that of the connection, or, if this is a proxy, the client that the proxy names. */
   clientOf(incoming: IncomingMessage): string {
     const remote = plain(incoming.socket.remoteAddress ?? '');
     if (!this.#includes(remote)) return remote;
     const forwarded = [incoming.headers['x-forwarded-for'] ?? []].flat().join(',').split(',');
-    // Each proxy adds whom it was asked by at the end: what is before the first stranger is that one's own word.
+    // Each proxy adds its client at the end, so the last address that is not a proxy counts: that client may have
+    // invented those before.
     const stranger = forwarded
       .map((each) => plain(each.trim()))
       .reverse()
@@ -70,10 +71,13 @@ export class TrustedProxies {
     return forwarded !== undefined && isHost(forwarded) ? forwarded : incoming.headers.host;
   }
 
-  /** The user whom a trusted proxy names in a header, or why that is nobody; null from anybody else, and without a name. */
+  /**
+   * The user whom a trusted proxy names in a header, or what is wrong with the header; null without a name, or from any
+   * other address.
+   */
   userOf(incoming: IncomingMessage, header: string): ProxyUser | null {
     if (!this.#includes(plain(incoming.socket.remoteAddress ?? ''))) return null;
-    // A proxy that adds its own to the client's would give two: neither is believed.
+    // If a proxy adds the header although the client sent one, neither is trusted.
     const [value, ...others] = incoming.headersDistinct[header.toLowerCase()] ?? [];
     if (value === undefined) return null;
     if (others.length > 0) return { name: null, problem: 'came more than once' };
@@ -85,7 +89,7 @@ export class TrustedProxies {
     return name === undefined ? null : { name };
   }
 
-  /** The first value of a forwarded header; undefined where it is missing, or not from a proxy that is trusted. */
+  /** The first value of a forwarded header; undefined if it is missing, or not from a trusted proxy. */
   #forwarded(incoming: IncomingMessage, name: string): string | undefined {
     if (!this.#includes(plain(incoming.socket.remoteAddress ?? ''))) return undefined;
     return [incoming.headers[name] ?? []].flat()[0]?.split(',')[0]?.trim();
@@ -96,7 +100,7 @@ export class TrustedProxies {
   }
 }
 
-/** What counts as one caller: an IPv4 address, and of IPv6 the /64 that a single customer has. */
+/** Addresses that count as one caller: an IPv4 address, or a /64 of IPv6, which a single customer has. */
 export function addressGroup(address: string): string {
   const own = plain(address);
   if (!isIPv6(own)) return own;
@@ -113,7 +117,7 @@ export function addressGroup(address: string): string {
     .join(':')}::/64`;
 }
 
-/** An IPv4 address that came over an IPv6 socket is the same address. */
+/** The address, with one of IPv4 on an IPv6 socket in the form of IPv4. */
 function plain(address: string): string {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address);
   return mapped?.[1] ?? address;

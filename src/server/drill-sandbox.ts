@@ -1,6 +1,6 @@
 /**
- * A sandbox to practise in: on loopback, in memory, with a store that takes the fields of a profile too, since what a
- * deployment accepts beyond the documentation would otherwise look lost.
+ * The sandbox of a restore drill: on loopback, in memory, with a store that also accepts the fields of a profile.
+ * Otherwise, fields that a deployment accepts beyond the documentation would seem to be lost.
  */
 import { definitionOf, CATALOG } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
@@ -22,9 +22,9 @@ import type { SeedUser, SeedRecord } from './seed/seed.ts';
 import type { Viewer } from './store.ts';
 
 interface DrillSandboxOptions {
-  /** The user whose key is the only one. */
+  /** The user to whom the only key belongs. */
   readonly userUuid: string;
-  /** The effective definitions: fields that are not documented are accepted as well. */
+  /** The effective definitions, with fields that are not documented. */
   readonly definitions: (kind: Kind) => ResourceDefinition;
   readonly clock: Clock;
   readonly log: Logger;
@@ -33,16 +33,16 @@ interface DrillSandboxOptions {
 export interface DrillSandbox {
   readonly baseUrl: URL;
   readonly apiKey: Secret;
-  /** Puts users and records in as they are, past every rule. */
+  /** Inserts users and records unchanged, without rules. */
   insert(users: readonly SeedUser[], records: readonly AnsweredRecord[]): void;
-  /** Counts on above the numbers of these records, so that a new record never gets the id of a lost one. */
+  /** Reserves the numbers of these records, so that a new record never gets the id of a lost one. */
   reserve(records: readonly AnsweredRecord[]): void;
-  /** Founds an organization of that name with the key's user as owner, as a sign-up does; returns its id. */
+  /** Creates an organization of that name with the key's user as owner, as a sign-up does; returns its id. */
   found(name: string): string;
   close(): Promise<void>;
 }
 
-/** Starts to listen on a free port of 127.0.0.1. The key is new each time. */
+/** Starts a sandbox on a free port of 127.0.0.1, with a new key. */
 export async function openDrillSandbox(options: DrillSandboxOptions): Promise<DrillSandbox> {
   const { userUuid, definitions, clock, log } = options;
   const store = new ProfiledStore({ clock, random: secureRandom, file: null }, definitions);
@@ -69,7 +69,7 @@ export async function openDrillSandbox(options: DrillSandboxOptions): Promise<Dr
         if (definitionOf(kind).idType !== 'integer') continue;
         const id = idOf(kind, body);
         if (id === undefined) continue;
-        // The store counts on from what it has seen, also where it is gone.
+        // The store continues its numbers after every record that it ever had.
         store.write(kind, scope, body);
         store.discard(kind, scope, id);
       }
@@ -83,7 +83,7 @@ export async function openDrillSandbox(options: DrillSandboxOptions): Promise<Dr
   };
 }
 
-/** A record as a list answered it. */
+/** A record from a list of the service. */
 interface AnsweredRecord {
   readonly kind: Kind;
   readonly scope: Scope;
@@ -92,9 +92,8 @@ interface AnsweredRecord {
 }
 
 /**
- * The records in catalog order, parents before children, and the views of a shared table after the family that names a
- * record (pipeline families before plugins, as the catalog lists them). Bodies that are not objects are left out: no
- * service can hold them.
+ * The records in the order of the catalog: parents before children, and pipeline families before plugins, so that the
+ * note with the family of a component is kept. Bodies that are not objects are left out: no service can have them.
  */
 function seedRecords(records: readonly AnsweredRecord[]): SeedRecord[] {
   const rank = new Map(CATALOG.map(({ kind }, index) => [kind, index]));
@@ -102,7 +101,7 @@ function seedRecords(records: readonly AnsweredRecord[]): SeedRecord[] {
     .toSorted((a, b) => (rank.get(a.kind) ?? 0) - (rank.get(b.kind) ?? 0))
     .flatMap(({ kind, scope, id, body }): SeedRecord[] => {
       if (!isJsonObject(body)) return [];
-      // The id comes from the body if it has one: new numbers then continue after it.
+      // Without `id` if the body has it: then new numbers continue after it.
       return [idOf(kind, body) === id ? { kind, scope, body } : { kind, scope, body, id }];
     });
 }

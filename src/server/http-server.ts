@@ -1,35 +1,33 @@
 /**
- * The HTTP server under the daemon, `serve` and `sandbox`: Node's, with limits that keep one caller from taking it away from
- * the others. What waits for its client (an incomplete head, a body that does not arrive, an idle connection) gives way to
- * newcomers, the oldest first; what is being answered does not.
+ * The HTTP server of the daemon, `serve` and `sandbox`: that of Node, with limits that keep one caller from blocking
+ * the others. Connections that wait for their client (an incomplete head, a body that does not arrive, an idle
+ * connection) are closed for new ones, the oldest first; those with a request that is being answered are not.
  */
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http';
 import type { Socket } from 'node:net';
 import { addressGroup } from './client-address.ts';
 
-/** Answers a request. `isCrowded`: as many as may be are being answered already, so a refusal is due. */
+/** Answers a request. `isCrowded`: the limit of simultaneous answers is reached, so it has to refuse. */
 type HttpHandler = (incoming: IncomingMessage, outgoing: ServerResponse, isCrowded: boolean) => void;
 
-/** A cookie, a token and a search: no request has more. */
+/** Enough for a cookie, a token and a search. */
 const MAX_HEADER_BYTES = 16 * 1024;
 /**
- * Until all headers are there, and until all of the request is. Longer than this process may stand still on a busy machine: Node
- * answers 408 for the time that passed, before it reads what arrived meanwhile. Slow clients keep nobody out (`Connections`).
+ * The limits for receiving the headers, and the entire request. Longer than this process may be suspended on a busy
+ * machine: Node answers 408 after that time, before it reads what arrived meanwhile. Slow clients block nobody
+ * (`Connections`).
  */
 const HEADERS_TIMEOUT_MS = 60_000;
 const REQUEST_TIMEOUT_MS = 120_000;
-/** A connection on which nothing moves, a reader that stopped reading among them. */
+/** For a connection without any traffic, including one whose client stopped reading. */
 const IDLE_TIMEOUT_MS = 30_000;
-/** As long as an idle one: a client that reuses a connection just as it is closed gets an error, after any pause of the process. */
+/** Not shorter than for other idle connections: a client that reuses a connection just as it is closed gets an error. */
 const KEEP_ALIVE_MS = IDLE_TIMEOUT_MS;
-/** How often connections are looked at for these limits. */
+/** How often connections are checked for these limits. */
 const LIMITS_CHECKED_MS = 1_000;
-/** Requests that are being answered at once: each may hold an answer in memory. */
+/** Requests that are answered at the same time: each may have an answer in memory. */
 const MAX_ANSWERS = 200;
-/**
- * Connections of one address, and of all together. One that waits costs some 10 kB, less than dropping it and taking in the
- * one that comes in its place.
- */
+/** Connections of one address, and of all. A waiting connection takes about 10 kB, less than closing it and opening another. */
 const MAX_CONNECTIONS_PER_ADDRESS = 1_000;
 const MAX_CONNECTIONS = 2_000;
 
@@ -48,7 +46,7 @@ export function createBoundedServer(handle: HttpHandler): Server {
     (incoming, outgoing) => {
       answers += 1;
       connections.begin(incoming);
-      // What still waits for its body is not an answer yet, and must not keep others from theirs.
+      // Requests that wait for their body do not count, so that they cannot block others.
       const isCrowded = answers > MAX_ANSWERS && connections.countAnswered() > MAX_ANSWERS;
       outgoing.once('close', () => {
         answers -= 1;
@@ -64,11 +62,11 @@ export function createBoundedServer(handle: HttpHandler): Server {
 
 interface Connection {
   readonly address: string;
-  /** The request that is being read or answered; null before the first one and between two. */
+  /** The request that is being read or answered; null between requests. */
   request: IncomingMessage | null;
 }
 
-/** True while a body that was announced is not complete. */
+/** True while the body of a request is not complete. */
 function isAwaited({ complete, headers }: IncomingMessage): boolean {
   const isAnnounced =
     headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
@@ -90,8 +88,8 @@ class Connections {
     if (count <= MAX_CONNECTIONS_PER_ADDRESS && this.#known.size <= MAX_CONNECTIONS) return;
     if (this.#isReviewDue) return;
     this.#isReviewDue = true;
-    // Many may be taken in at once, before anything is read from any of them: the heads that are already here are read in
-    // the turn of the loop after this one, and only then is it known which connections are without.
+    // Many connections may be accepted at once, before anything is read from them. Heads that have arrived are read in
+    // the next turn of the event loop: only then is it known which connections wait.
     setImmediate(() => setImmediate(() => this.#review()));
   }
 
@@ -100,7 +98,7 @@ class Connections {
     if (connection !== undefined) connection.request = incoming;
   }
 
-  /** Requests that arrived completely and are not answered yet. */
+  /** The number of requests that arrived completely and are not answered yet. */
   countAnswered(): number {
     let count = 0;
     for (const { request } of this.#known.values()) if (request !== null && !isAwaited(request)) count += 1;
@@ -115,7 +113,7 @@ class Connections {
     this.#known.set(socket, connection);
   }
 
-  /** Drops what is over the limits: of each address its oldest waiting ones, in all those of the address with most. */
+  /** Closes connections over the limits, the oldest waiting ones first: of each address, then of the address with the most. */
   #review(): void {
     this.#isReviewDue = false;
     for (const [address, count] of this.#countByAddress)
@@ -129,7 +127,7 @@ class Connections {
   #drop(address: string, surplus: number): void {
     if (surplus <= 0) return;
     let left = surplus;
-    // Those in use only if no other one is left.
+    // Connections in use only if there are no others.
     for (const isBeingAnswered of [false, true]) {
       for (const [socket, connection] of this.#known) {
         if (left === 0) return;

@@ -1,4 +1,4 @@
-/** The entire interface over a store: request in, answer out. Knows HTTP's rules, not sockets. */
+/** The API over a store: a function from requests to answers, without sockets. */
 import { CATALOG } from '../catalog/catalog.ts';
 import type { Operation, Scope, ScopeKey } from '../catalog/definition.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -27,15 +27,15 @@ import {
 
 interface WireRequest {
   readonly method: string;
-  /** Path and query exactly as received: nothing decoded, nothing resolved. */
+  /** Path and query exactly as received, neither decoded nor resolved. */
   readonly target: string;
-  /** Scheme and authority under which the client believes to have called, e.g. `http://127.0.0.1:8123`. */
+  /** Scheme and authority that the client used, e.g. `http://127.0.0.1:8123`. */
   readonly origin: string;
   /** The `Host` header as received. */
   readonly host: string | undefined;
   readonly authorization: string | undefined;
   readonly contentType: string | undefined;
-  /** The body's bytes; read only once the key was accepted. Rejects with `WireError` when they are too many. */
+  /** Reads the body; called only after the key was accepted. Rejects with `WireError` if it is too large. */
   readonly body: () => Promise<Uint8Array>;
 }
 
@@ -44,11 +44,11 @@ export interface WireAnswer {
   readonly headers: Readonly<Record<string, string>>;
   /** JSON text, as a string or in pieces of UTF-8; null for no body. */
   readonly body: string | readonly Uint8Array[] | null;
-  /** Called when all of the body was handed to the system, and not at all where it was not; does not throw. */
+  /** Called when the entire body was passed to the system; does not throw. */
   readonly whenSent?: (() => void) | undefined;
 }
 
-/** What a request reads from, with headers that say so. */
+/** The store from which a request reads, and headers that describe its state. */
 export interface StoreView {
   readonly store: ReadableStore;
   readonly headers: Readonly<Record<string, string>>;
@@ -59,13 +59,13 @@ interface InterfaceOptions {
   readonly mount: string;
   readonly authenticate: Authenticate;
   /**
-   * Reads from what the query chooses, e.g. by `as_of`, all of it in one moment. Throws `WireError` where it names
-   * nothing, or nothing can be read.
+   * Does work with the store that the query chooses, e.g. by `as_of`, in one consistent state. Throws `WireError` if
+   * the query is wrong, or nothing can be read.
    */
   readonly read: <T>(query: URLSearchParams, work: (view: StoreView) => T) => T;
   /**
-   * JSON text that a GET operation beside list and retrieve answers for a record or collection that exists; null for an
-   * empty answer. Throws `WireError` if there is none to give.
+   * The JSON text of the answer to a GET operation other than list and retrieve, for a record or collection that
+   * exists; null for an empty answer. Throws `WireError` if it cannot be answered.
    */
   readonly readingAction: (operation: Operation) => string | null;
   /** Null for a read-only server: everything but GET answers 405. */
@@ -86,7 +86,7 @@ interface Call {
 }
 
 /**
- * Serves every operation of the catalog. Checks go in this order: path (404), key (401), method (405), rate (429),
+ * Serves every operation of the catalog. The order of the checks: path (404), key (401), method (405), rate (429),
  * permission and organization (403), parents and record (404), body (400, 413, 415).
  */
 export function createInterface(options: InterfaceOptions): Interface {
@@ -177,7 +177,7 @@ async function write(store: WritableStore, request: WireRequest, call: Call): Pr
   return okAnswer(store.act(definition.kind, scope, id, operation.action ?? '', body, viewer));
 }
 
-/** An organization's own path carries its id as the record's, every other path as part of the scope. */
+/** The organization of a path: in the path of an organization, its id is that of the record; in others, it is part of the scope. */
 function organizationTarget(call: Call): { scope: RouteMatch['scope']; organizationId: string | null } {
   const isRoot = call.route.definition.discovery.from === 'root';
   return { scope: call.match.scope, organizationId: isRoot ? call.match.id : null };
@@ -190,7 +190,7 @@ function allowedMethods(match: RouteMatch, isWritable: boolean): string[] {
 
 /** Path and query of a request line, nothing decoded. */
 export function splitTarget(target: string): { path: string; query: URLSearchParams } {
-  // A proxy's request line carries the entire address.
+  // A request line for a proxy has the entire URL.
   const local = target.replace(/^https?:\/\/[^/?#]*/i, '');
   const mark = local.indexOf('?');
   if (mark === -1) return { path: local, query: new URLSearchParams() };
@@ -213,11 +213,9 @@ function emptyAnswer(status: number, headers: Readonly<Record<string, string>> =
   return { status, headers, body: null };
 }
 
-// Bytes of a request as JSON, losslessly.
-
 /**
- * The body's JSON value; an empty body is `{}`, since the operations that interface.md marks "none" have nothing to say.
- * @throws WireError 415 for another content type than JSON, 400 for what is not JSON in UTF-8
+ * The JSON value of a body, parsed losslessly. An empty body is `{}`, for operations without a body.
+ * @throws WireError 415 for a content type other than JSON, 400 if it is not JSON in UTF-8
  */
 function parseBody(bytes: Uint8Array, contentType: string | undefined): JsonValue {
   if (bytes.byteLength === 0) return {};
@@ -242,7 +240,7 @@ function parseBody(bytes: Uint8Array, contentType: string | undefined): JsonValu
   }
 }
 
-// The catalog's operations as a route table. Matching splits the raw path first and decodes afterwards.
+// The operations of the catalog as a route table. Paths are split before they are decoded.
 
 interface Route {
   readonly definition: ResourceDefinition;
@@ -250,10 +248,9 @@ interface Route {
 }
 
 interface RouteMatch {
-  /** What each method of that path does. */
   readonly byMethod: ReadonlyMap<string, Route>;
   readonly scope: Scope;
-  /** The decoded id, where the path names a record. */
+  /** The decoded id; null if the path does not name a record. */
   readonly id: string | null;
 }
 
@@ -285,7 +282,7 @@ function buildPatterns(): readonly Pattern[] {
       else known.byMethod.set(operation.method, { definition, operation });
     }
   }
-  // Fixed words before parameters: `invites/bulk/` is an action, not the invite called "bulk".
+  // Fixed words before parameters: `invites/bulk/` is an action, not an invite with the id "bulk".
   return [...byPath.values()].sort((a, b) => parameterCount(a) - parameterCount(b));
 }
 
@@ -296,9 +293,9 @@ function parameterCount(pattern: Pattern): number {
 const PATTERNS = buildPatterns();
 
 /**
- * The route of a raw request path (no query), e.g. `/api/organizations/a%2Fb/`: one segment is one value, so an
- * encoded slash, `..` or percent sign addresses one record and nothing else. Undefined where the API has no such
- * path (also without the trailing slash, or where a segment is empty or not percent-decodable).
+ * The route of a raw request path without its query, e.g. `/api/organizations/a%2Fb/`: each segment is one value, so an
+ * encoded slash, `..` or percent sign cannot lead to another path. Undefined if the API has no such
+ * path (also without the trailing slash, or if a segment is empty or cannot be decoded).
  */
 export function matchRoute(rawPath: string): RouteMatch | undefined {
   if (!rawPath.startsWith('/') || !rawPath.endsWith('/') || rawPath.length < 3) return undefined;
@@ -329,7 +326,7 @@ function fits(pattern: Pattern, raw: readonly string[]): boolean {
 
 const WINDOW_MS = 60_000;
 
-/** Counts one request of that key. Throws `WireError` 429 with `Retry-After` in whole seconds. */
+/** Counts one request of a key. Throws `WireError` 429 with `Retry-After` in whole seconds. */
 type Throttle = (key: string) => void;
 
 /** @param perMinute requests that each key may send within any 60 seconds */
@@ -340,7 +337,7 @@ export function createThrottle(perMinute: number, clock: Clock): Throttle {
     const sentAt = (sentAtByKey.get(key) ?? []).filter((at) => at > now - WINDOW_MS);
     sentAtByKey.set(key, sentAt);
     if (sentAt.length >= perMinute) {
-      // A refused request is not counted: a client that keeps asking is not locked out forever.
+      // Refused requests do not count, so that a client that keeps trying is not locked out forever.
       const waitMs = (sentAt[sentAt.length - perMinute] ?? now) + WINDOW_MS - now;
       throw throttled(Math.max(1, Math.ceil(waitMs / 1000)));
     }

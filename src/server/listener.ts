@@ -1,4 +1,4 @@
-/** The one place where the API meets sockets: Hono on Node's HTTP server. */
+/** Serves the API on a socket, with Hono on Node's HTTP server. */
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type HttpBindings, getRequestListener } from '@hono/node-server';
@@ -20,18 +20,18 @@ interface ListenAddress {
 }
 
 interface Listener {
-  /** Starts to listen; resolves with the base URL. Throws `port_in_use`, or `usage` for an address not of this machine. */
+  /** Starts to listen; resolves with the base URL. Throws `port_in_use`, or `usage` if this machine does not have the address. */
   listen(address: ListenAddress): Promise<ListeningAt>;
-  /** Stops: requests in hand are answered, uploads in progress are cut. */
+  /** Stops: requests that have arrived are answered, uploads in progress are aborted. */
   close(): Promise<void>;
 }
 
-// A record with a source text is the largest thing sent; the API itself names no limit.
+// A record with source code is the largest body; the API itself has no documented limit.
 const MAX_BODY_BYTES = 4 * 1024 * 1024;
 
 /**
- * The API as a Hono application, to be mounted or listened on. It routes by the raw request line, since a router
- * that decodes or resolves paths first would let `%2F` and `..` address other records.
+ * The API as a Hono application. It routes by the raw request line: with a router that decodes or resolves paths, `%2F`
+ * and `..` could lead to other records.
  */
 export function createApplication(
   serve: Interface,
@@ -56,7 +56,7 @@ export function createApplication(
   return application;
 }
 
-/** @param trustedProxies IP addresses and CIDR ranges whose forwarded headers are believed */
+/** @param trustedProxies IP addresses and CIDR ranges whose forwarded headers are trusted */
 export function createListener(
   serve: Interface,
   log: Logger,
@@ -66,7 +66,7 @@ export function createListener(
   const application = createApplication(serve, closing.signal, new TrustedProxies(trustedProxies));
   const inHand = new Set<Promise<void>>();
   const handle = getRequestListener(application.fetch, {
-    // Node's own Request and Response stay as they are: a client may run in this process.
+    // Node's own Request and Response are not replaced: a client may run in this process.
     overrideGlobalObjects: false,
     errorHandler: (error) => {
       log.debug({ err: error }, 'a request could not be read');
@@ -136,7 +136,7 @@ async function readBody(incoming: IncomingMessage, closing: AbortSignal): Promis
   try {
     const chunks: Uint8Array[] = [];
     let received = 0;
-    // Not to be destroyed when the loop ends early: the refusal still has to be sent on the same socket.
+    // Not destroyed if the loop ends early: the refusal is sent on the same socket.
     for await (const chunk of incoming.iterator({ destroyOnReturn: false }) as AsyncIterable<Uint8Array>) {
       received += chunk.byteLength;
       if (received > MAX_BODY_BYTES) throw bodyTooLarge(MAX_BODY_BYTES);
@@ -144,7 +144,7 @@ async function readBody(incoming: IncomingMessage, closing: AbortSignal): Promis
     }
     return Buffer.concat(chunks);
   } catch (error) {
-    // Anything else is a socket that went away in the middle: a refusal, not a defect.
+    // Any other error means that the client disconnected: a refusal, not a defect.
     throw error instanceof WireError ? error : invalid(null, 'invalid', 'The request body ended early.');
   } finally {
     closing.removeEventListener('abort', cut);
@@ -158,7 +158,7 @@ function send(incoming: IncomingMessage, outgoing: ServerResponse, answer: WireA
     headers['Content-Length'] = pieces.reduce((sum, piece) => sum + piece.byteLength, 0);
   }
   outgoing.writeHead(answer.status, headers);
-  // All of it in one system call.
+  // Everything in one system call.
   outgoing.cork();
   if (incoming.method !== 'HEAD') for (const piece of pieces) outgoing.write(piece);
   outgoing.end();

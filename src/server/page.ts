@@ -3,17 +3,17 @@ import type { PageWindow, StorePage } from './store.ts';
 
 export interface PageSize {
   readonly default: number;
-  /** Largest page given; null for no maximum. */
+  /** The largest page; null for no maximum. */
   readonly max: number | null;
 }
 
 /** wire-notes.md, Lists: 100 by default, no maximum. */
 export const DEFAULT_PAGE_SIZE: PageSize = { default: 100, max: null };
 
-/** `limit` and `offset` of a query. Rubbish, zero and negative values silently mean the default. */
+/** `limit` and `offset` of a query. Invalid, zero and negative values silently mean the default. */
 export function pageWindow(query: URLSearchParams, size: PageSize): PageWindow {
-  const asked = wholeNumber(query.get('limit')) ?? 0;
-  const limit = asked > 0 ? asked : size.default;
+  const given = wholeNumber(query.get('limit')) ?? 0;
+  const limit = given > 0 ? given : size.default;
   return {
     limit: size.max === null ? limit : Math.min(limit, size.max),
     offset: wholeNumber(query.get('offset')) ?? 0,
@@ -27,8 +27,8 @@ function wholeNumber(text: string | null): number | undefined {
 }
 
 /**
- * The envelope as JSON text; in pieces of UTF-8 where the page is UTF-8, since joining them would copy it all.
- * @param address absolute URL of the list without its query, as the client addressed it
+ * The envelope as JSON text; if the page is UTF-8, in pieces of UTF-8, which need not be copied.
+ * @param address absolute URL of the list without its query, as the client used it
  */
 export function envelope(
   page: StorePage,
@@ -49,7 +49,7 @@ export function envelope(
   return [Buffer.from(head), records, Buffer.from(']}')];
 }
 
-/** Other query parameters are kept; an offset of 0 is left out. */
+/** Keeps other query parameters; an offset of 0 is omitted. */
 function linkTo(address: string, query: URLSearchParams, limit: number, offset: number): string {
   const linked = new URLSearchParams(query);
   linked.set('limit', String(limit));

@@ -1,6 +1,6 @@
 /**
- * The documented interface, answered as a deployment of a profile does: other names and types of fields, other shapes of
- * lists, other paths for writes. All of it follows from the profile; the records behind it are the same.
+ * Answers as a deployment with a profile does: with other names and types of fields, other forms of lists, and other
+ * paths for writes. All of this follows from the profile; the records are the same.
  */
 import { CATALOG } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -34,7 +34,7 @@ interface Behind {
   readonly clock: Clock;
 }
 
-/** The definitions of a profile with the documented names: what a sandbox accepts beyond the documentation. */
+/** The definitions of a profile, with the documented names of fields: what a sandbox accepts beyond the documentation. */
 export function acceptedBy({ kinds }: Profile): (kind: Kind) => ResourceDefinition {
   const documented = Object.entries(kinds).map(([kind, override]) => {
     const fields = Object.entries(override?.fields ?? {}).map(
@@ -54,6 +54,7 @@ function byKind(definitions: readonly ResourceDefinition[]): (kind: Kind) => Res
   };
 }
 
+/** The API of a deployment with this profile, over the documented one. */
 export function answerAs(profile: Profile, behind: Behind): Interface {
   const definitionOf = byKind(applyProfile(CATALOG, profile, {}));
   const writePaths = CATALOG.flatMap(({ kind }) =>
@@ -74,7 +75,7 @@ export function answerAs(profile: Profile, behind: Behind): Interface {
         behind.authenticate(request);
         throw permissionDenied('This action does not support Personal API Key access');
       }
-      // A path of its own for this write takes the place of the documented one.
+      // If the profile has a path of its own for this write, the documented one fails.
       if (rewritten === request && writePaths.some((each) => each.kind === kind && each.role === role)) {
         behind.authenticate(request);
         throw serverError();
@@ -88,7 +89,10 @@ export function answerAs(profile: Profile, behind: Behind): Interface {
     }
   };
 
-  /** The request at the documented path, with the parameters of this path in its body; itself where it is at no other. */
+  /**
+   * A write to a path of the profile, as a request to the documented path with the parameters in its body; other
+   * requests unchanged.
+   */
   function documentedWrite(request: WireRequest, pathname: string): WireRequest {
     const parts = pathname.split('/');
     for (const { kind, role, path } of writePaths) {
@@ -130,7 +134,7 @@ export function answerAs(profile: Profile, behind: Behind): Interface {
     const all = await behind.documented({ ...request, target: `${path}?limit=${Number.MAX_SAFE_INTEGER}` });
     return mapped(all, (page) => {
       const rows = rowsIn(page).map(row);
-      // A key beside `results` that may hold the records: a list without an envelope.
+      // More keys than `results` may have the records: a list without an envelope.
       if (listing.listKeys.length > 1) return rows;
       const shown = 'date_from' in listing.query ? recent(rows, kind, query) : rows;
       const { limit, offset } = pageWindow(query, { default: 50, max: null });
@@ -168,7 +172,7 @@ function rowsIn(page: JsonObject): JsonObject[] {
   return Array.isArray(rows) ? rows.filter((row) => isJsonObject(row)) : [];
 }
 
-/** The answer with another body, where it succeeded with one. */
+/** The answer with a changed body, if it succeeded and has one. */
 function mapped(answer: WireAnswer, change: (body: JsonObject) => JsonValue): WireAnswer {
   if (answer.body === null || answer.status >= 300) return answer;
   const text = typeof answer.body === 'string' ? answer.body : Buffer.concat(answer.body).toString();
@@ -176,7 +180,7 @@ function mapped(answer: WireAnswer, change: (body: JsonObject) => JsonValue): Wi
   return isJsonObject(value) ? { ...answer, body: JSON.stringify(change(value)) } : answer;
 }
 
-/** The request with another body; one that is not a JSON object is refused further down. */
+/** The request with a changed body; a body that is not a JSON object is refused later. */
 function withBody(request: WireRequest, change: (body: JsonObject) => JsonObject): WireRequest {
   return {
     ...request,
@@ -193,7 +197,7 @@ function withBody(request: WireRequest, change: (body: JsonObject) => JsonObject
   };
 }
 
-/** Records of one kind, between the documented form and the profile's. */
+/** Converts records of one kind between the documented form and that of the profile. */
 class Shapes {
   readonly definition: ResourceDefinition;
   readonly #wireNames = new Map<string, string>();
@@ -215,12 +219,12 @@ class Shapes {
     const answered: JsonObject = {};
     for (const [name, value] of Object.entries(renamed(record, this.#wireNames))) {
       const field = fieldsByName.get(name);
-      // Of a request only: an answer holds it elsewhere.
+      // A field of requests only: answers have it elsewhere.
       if (field?.isCreateOnly === true && restore.derived.some((each) => each.field === name)) continue;
       if (field?.shownAt !== undefined) continue;
       answered[name] = field === undefined ? value : typed(value, field.type);
     }
-    // Where an answer leaves a field out, it shows the value under the field's own name in another one.
+    // If answers have the value of a field in another one (`shownAt`), its name is changed there.
     for (const { shownAt } of fieldsByName.values()) {
       const [place = ''] = splitPointer(shownAt ?? '');
       const holder = getOwn(answered, place);
@@ -229,7 +233,7 @@ class Shapes {
     return answered;
   }
 
-  /** A row of a list; the reduced form where only a record's own path shows all of it: without its settings and secrets. */
+  /** A row of a list; without settings and secrets if only the path of a record shows them. */
   asRow(record: JsonObject): JsonObject {
     const answered = this.asAnswered(record);
     const { listing, nameFrom, fieldsByName } = this.definition;
@@ -247,7 +251,7 @@ function renamed(record: JsonObject, names: ReadonlyMap<string, string>): JsonOb
   return Object.fromEntries(Object.entries(record).map(([name, value]) => [names.get(name) ?? name, value]));
 }
 
-/** A text as the object, number or truth value that the profile says; any other value as it is. */
+/** Converts a text to the object, integer or boolean that the profile defines; returns other values unchanged. */
 function typed(value: JsonValue, type: string): JsonValue {
   if (typeof value !== 'string' || !['object', 'integer', 'boolean'].includes(type)) return value;
   try {
@@ -260,7 +264,7 @@ function typed(value: JsonValue, type: string): JsonValue {
           : typeof inner === 'number' || isRawNumber(inner);
     return isOfType ? inner : value;
   } catch {
-    // SyntaxError: a text that is nothing else.
+    // SyntaxError: only a text.
     return value;
   }
 }

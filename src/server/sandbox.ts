@@ -1,4 +1,4 @@
-/** `tidemark sandbox`: the entire interface, read and write, over a store in memory (docs/sandbox.md). */
+/** `tidemark sandbox`: the entire API, read and write, over a store in memory (docs/sandbox.md). */
 import { hostname } from 'node:os';
 import type { Operation } from '../catalog/definition.ts';
 import type { Profile } from '../config/override-options.ts';
@@ -23,43 +23,43 @@ type SeedName = 'demo' | 'empty';
 
 interface SandboxOptions {
   readonly clock: Clock;
-  /** Numbers in [0, 1) for ids and tokens; cryptographic chance when absent. */
+  /** Random numbers in [0, 1) for ids and tokens; by default cryptographic ones. */
   readonly random?: () => number;
   readonly log?: Logger;
   readonly keys: readonly AccessKey[];
-  /** What a new sandbox holds; an existing data file is used unchanged. */
+  /** The contents of a new sandbox; not used if the data file exists. */
   readonly seed: SeedName | Seed;
-  /** Data file (`--data`); memory only when absent. */
+  /** Data file (`--data`); if omitted, everything is in memory only. */
   readonly file?: string;
   readonly pageSize?: PageSize;
-  /** IP addresses and CIDR ranges of trusted proxies; none when absent. */
+  /** IP addresses and CIDR ranges of trusted proxies. */
   readonly trustedProxies?: readonly string[];
-  /** Requests that each key may send; no limit when null or absent. */
+  /** How many requests each key may send; null or omitted for no limit. */
   readonly rate?: { readonly perMinute: number } | null;
-  /** The deployment that it answers as; the API as documented when absent. */
+  /** The profile of the deployment that it imitates; by default the API as documented. */
   readonly profile?: Profile;
 }
 
 interface Sandbox {
-  /** Starts to listen; port 0 picks a free one. Throws `port_in_use`, or `usage` for an address not of this machine. */
+  /** Starts to listen; port 0 picks a free one. Throws `port_in_use`, or `usage` if this machine does not have the address. */
   listen(address: { readonly host: string; readonly port: number }): Promise<ListeningAt>;
   /** Stops listening and closes the data file. */
   close(): Promise<void>;
-  /** Reads and writes past the API: `write` and `discard` know no rules. */
+  /** For reading and writing without the API: `write` and `discard` have no rules. */
   readonly store: MemoryStore;
-  /** Every record as the API answers it to the first key's user, without regard to permissions. */
+  /** Every record as the API answers it to the owner of the first key, without regard to permissions. */
   snapshot(): Iterable<StoredRecord>;
 }
 
-// The demo is loaded only where it is wanted.
+// The demo is loaded only if it is used.
 const SEEDS: Readonly<Record<SeedName, () => Promise<Seed>>> = {
   demo: async () => (await import('./seed/demo.ts')).demoSeed(),
   empty: () => Promise.resolve(EMPTY_SEED),
 };
 
 /**
- * @throws TidemarkError `usage` without a key, `file_system` or `read_only` for a data file that cannot be used, `mirror_locked`
- * for one that another sandbox uses
+ * @throws TidemarkError `usage` without a key, `file_system` or `read_only` for a data file that cannot be used,
+ * `mirror_locked` for one that another sandbox uses
  */
 export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
   const log = options.log ?? silentLogger;
@@ -98,7 +98,7 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
   };
 }
 
-/** Each request at debug: no key, and of a query, which may search for an address, nothing. */
+/** Logs each request at level debug, without its key, and without its query, which may contain personal data. */
 function logged(serve: Interface, log: Logger): Interface {
   return async (request) => {
     const answer = await serve(request);
@@ -140,10 +140,10 @@ function withUser(store: MemoryStore, key: AccessKey, index: number): AccessKey 
   return { ...key, userUuid };
 }
 
-// What the GET operations beside list and retrieve answer. interface.md marks most "200 none"; where it shows no answer at
-// all, docs/sandbox.md lists the choice.
-
-/** By the operation's path; the rest answers 200 without a body. */
+/**
+ * Answers to GET operations other than list and retrieve, by path; all others answer 200 without a body. interface.md
+ * marks most "200 none"; docs/sandbox.md lists the choice for those that it does not describe.
+ */
 const BODY_BY_PATH: Readonly<Record<string, string>> = {
   '/api/organizations/:organization_id/projects/:id/activity/':
     '{"count":0,"next":null,"previous":null,"results":[]}',

@@ -1,7 +1,7 @@
-/** A JSON value where text is wanted: ids that may be numbers, names that may be anything. */
+/** A JSON value as text, for ids that may be numbers, and names that may be anything. */
 import { type JsonValue, isRawNumber } from '../core/json.ts';
 
-/** Strings as they are, numbers digit by digit, everything else as JSON; empty for an absent value. */
+/** Strings unchanged, numbers digit by digit, everything else as JSON; empty for undefined. */
 export function valueText(value: JsonValue | undefined): string {
   if (value === undefined) return '';
   if (typeof value === 'string') return value;

@@ -1,14 +1,14 @@
-/** Refusals in the shape that real deployments answer with (wire-notes.md, Errors): `{type, code, detail, attr}`. */
+/** Refusals in the form of real deployments (wire-notes.md, Errors): `{type, code, detail, attr}`. */
 
 interface WireErrorBody {
   readonly type: string;
   readonly code: string;
   readonly detail: string;
-  /** The field that is wrong; nested ones joined by `__`. */
+  /** The wrong field; nested names are joined by `__`. */
   readonly attr: string | null;
 }
 
-/** Thrown wherever the API refuses a request; becomes that answer. */
+/** Thrown if the API refuses a request; it is answered with `status`, `body` and `headers`. */
 export class WireError extends Error {
   override readonly name = 'WireError';
   readonly status: number;
@@ -106,7 +106,7 @@ export function throttled(waitSeconds: number): WireError {
   );
 }
 
-/** An operation of the API that this server has no answer for. */
+/** An operation of the API that this server cannot answer. */
 export function notHeld(detail: string): WireError {
   return refusal(501, 'server_error', 'not_implemented', detail);
 }
@@ -118,7 +118,7 @@ export function unavailable(detail: string, retryAfterSeconds: number): WireErro
   });
 }
 
-/** What a defect answers: nothing of the cause. */
+/** The answer to a defect, without the cause. */
 export function serverError(): WireError {
   return refusal(500, 'server_error', 'error', 'A server error occurred.');
 }

@@ -1,7 +1,7 @@
 /**
- * The state of a sandbox in a file: one JSON line for each request that changed something, so that a write costs what it
- * changed and a cascade is stored completely or not at all. Opening folds the lines and writes the result again, beside the old
- * file and then over it.
+ * The state of a sandbox in a file: one JSON line for each request that changed something, so that a write is cheap,
+ * and a cascade is stored completely or not at all. When the file is opened, the lines are applied, and the resulting
+ * state replaces the file.
  */
 import {
   closeSync,
@@ -20,7 +20,7 @@ import { TidemarkError } from '../../core/errors.ts';
 import { type LockHolder, type WriterLock, acquireWriterLock } from '../../mirror/lock.ts';
 import type { Row } from './table.ts';
 
-/** One row that was set (`row`) or taken away (null). */
+/** One row that was set, or removed (`row` is null). */
 export interface RowChange {
   readonly table: string;
   readonly scope: Scope;
@@ -28,7 +28,7 @@ export interface RowChange {
   readonly row: Row | null;
 }
 
-/** Numbers that were given out, by what they count: never given twice, also after a restart. */
+/** The last numbers, by what they count: a number is never used twice, even after a restart. */
 type Counters = Readonly<Record<string, number>>;
 
 export interface Commit {
@@ -54,7 +54,7 @@ export class DataFile {
   }
 
   /**
-   * Keeps other sandboxes from the file until `close`: one that rewrites it would take it from this one.
+   * Locks the file until `close`: another sandbox would replace it.
    * @throws TidemarkError `mirror_locked`, naming the process that has it
    */
   lock(holder: LockHolder): void {
@@ -70,8 +70,9 @@ export class DataFile {
   }
 
   /**
-   * Every commit of the file in order. A last line that was cut by a crash is left out: its request was never answered.
-   * @throws TidemarkError `file_system` for a file that is something else or damaged before its end
+   * Every commit of the file in order. A last line that is incomplete because of a crash is left out: its request was
+   * never answered.
+   * @throws TidemarkError `file_system` for a file that is not a data file, or is damaged before its end
    */
   *read(): Iterable<Commit> {
     const bytes = readFileSync(this.#path);
@@ -92,10 +93,13 @@ export class DataFile {
     if (lineNumber === 0) throw this.#unusable('is not a sandbox data file');
   }
 
-  /** Rewrites the file with the entire state (mode 0600) and keeps it open for `append`. If that fails, no new file is left. */
+  /**
+   * Replaces the file by one with the entire state (mode 0600), and keeps it open for `append`. If that fails, the old
+   * one stays.
+   */
   rewrite(commits: Iterable<Commit>): void {
     const temporary = `${this.#path}.new`;
-    // What a crash left there.
+    // A crash may have left one.
     rmSync(temporary, { force: true });
     const descriptor = openSync(temporary, 'wx', 0o600);
     let size = 0;
@@ -119,7 +123,7 @@ export class DataFile {
     this.#size = size;
   }
 
-  /** @throws TidemarkError `file_system` when another process wrote to the file; then nothing is written */
+  /** @throws TidemarkError `file_system` if another process changed the file; then nothing is written */
   append(commit: Commit): void {
     const descriptor = this.#descriptor;
     if (descriptor === null) throw new Error('the data file is not open');
@@ -131,7 +135,8 @@ export class DataFile {
     try {
       writeWhole(descriptor, line, this.#size);
     } catch (error) {
-      // A full disk leaves half a line: taken back, so that the next commit does not join it.
+      // On a full disk, a part of the line may be written: it is removed, so that the next commit is not appended to
+      // it.
       ftruncateSync(descriptor, this.#size);
       throw error;
     }

@@ -1,7 +1,7 @@
-/** Identifiers and tokens, from the one source of chance that the server was given. */
+/** Identifiers and tokens, from the random numbers of the server. */
 import { randomInt } from 'node:crypto';
 
-/** Cryptographic chance as numbers in [0, 1): invite ids and tokens are secrets. */
+/** Cryptographic random numbers in [0, 1): invite ids and tokens are secrets. */
 export function secureRandom(): number {
   const steps = 2 ** 48 - 1;
   return randomInt(steps) / steps;
@@ -25,7 +25,7 @@ export function uuidFrom(random: () => number): string {
 
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
 
-/** A token such as `phc_4fB…`: the prefix and `length` letters and digits. */
+/** A token such as `phc_4fB…`: the prefix, then `length` letters and digits. */
 export function tokenFrom(random: () => number, prefix: string, length = 40): string {
   const letters = Array.from({ length }, () => ALPHABET[Math.floor(random() * ALPHABET.length)] ?? 'A');
   return prefix + letters.join('');

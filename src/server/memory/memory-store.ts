@@ -1,4 +1,4 @@
-/** The sandbox's store: every record in memory as JSON text, each request's changes kept in a data file if one is named. */
+/** The store of the sandbox: records in memory as JSON text, and optionally the changes of each request in a data file. */
 import { CATALOG, definitionOf } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
@@ -11,10 +11,9 @@ import type { Target } from '../rules/kind-rules.ts';
 import { RULES } from '../rules/rules.ts';
 import type { PageWindow, StorePage, Viewer, WritableStore } from '../store.ts';
 import { notFound, permissionDenied } from '../wire-error.ts';
-import type { Seed } from '../seed/seed.ts';
+import type { Seed, SeedRecord } from '../seed/seed.ts';
 import type { Commit, DataFile } from './data-file.ts';
 import { TablesReading } from './reading.ts';
-import type { RowNote } from './table.ts';
 import { keptBody, objectOf, Tables, USERS } from './tables.ts';
 import { Writing } from './writing.ts';
 
@@ -33,10 +32,10 @@ export interface StoredRecord {
   readonly body: JsonObject;
 }
 
-/** For what no key asks for. */
+/** For work without a key. */
 const NOBODY: Viewer = { userUuid: null, organizations: null };
 
-// One line of the data file when it is rewritten.
+// Of one line when the data file is rewritten.
 const ROWS_PER_COMMIT = 500;
 
 export class MemoryStore implements WritableStore {
@@ -52,7 +51,7 @@ export class MemoryStore implements WritableStore {
     const reading = this.#reading(viewer);
     if (!reading.hasParents(scope)) return undefined;
     const rules = RULES[kind];
-    // The plain case, and the large one: rows as they are, no row outside the window looked at.
+    // For most kinds, and the largest collections: the rows unchanged, without reading those outside the window.
     if (rules.view === undefined && rules.present === undefined) {
       const table = this.#tables.find(kind, scope);
       const rows = table?.slice(window.offset, window.limit) ?? [];
@@ -131,20 +130,17 @@ export class MemoryStore implements WritableStore {
     });
   }
 
-  /** Inserts or replaces a record unchanged, without rules. `id` only where the body has none. */
+  /** Inserts or replaces a record unchanged, without rules. `id` is only for bodies without one. */
   write(kind: Kind, scope: Scope, body: JsonObject, id?: string): void {
-    this.transaction(NOBODY, (writing) => {
-      if (id === undefined) writing.save(kind, scope, body, noteFor(kind));
-      else writing.put(kind, scope, id, body, noteFor(kind));
-    });
+    this.transaction(NOBODY, (writing) => insertUnchanged(writing, { kind, scope, body, id }));
   }
 
-  /** Takes a record out as if it had never been there; nothing below it goes along. */
+  /** Removes a record without rules; records below it stay. */
   discard(kind: Kind, scope: Scope, id: string): void {
     this.transaction(NOBODY, (writing) => writing.discard(kind, scope, id));
   }
 
-  /** Every record as it is answered: catalog order, collections in the order of their creation, then list order. */
+  /** Every record as it is answered, in the order of the catalog, then of the creation of collections, then of lists. */
   *snapshot(viewer: Viewer): Iterable<StoredRecord> {
     const reading = this.#reading(viewer);
     for (const definition of CATALOG) {
@@ -152,7 +148,7 @@ export class MemoryStore implements WritableStore {
     }
   }
 
-  /** The user who was kept first: a key that names no user belongs to them. */
+  /** The first user, to whom keys without a user belong. */
   firstUser(): string | null {
     return this.#tables.find(USERS, {})?.rows()[0]?.id ?? null;
   }
@@ -161,7 +157,7 @@ export class MemoryStore implements WritableStore {
     return this.#tables.find(USERS, {})?.get(uuid) !== undefined;
   }
 
-  /** Keeps a user for a key whose owner no seed knows. */
+  /** Adds a user for a key whose owner is not in the seed. */
   addUser(uuid: string, email: string): void {
     this.#unlogged((writing) => {
       writing.putUser({
@@ -177,14 +173,11 @@ export class MemoryStore implements WritableStore {
     });
   }
 
-  /** Takes over a seed, past every rule. */
+  /** Inserts a seed, without rules. */
   insert(seed: Seed): void {
     this.#unlogged((writing) => {
       for (const user of seed.users) writing.putUser(user);
-      for (const { kind, scope, body, id } of seed.records) {
-        if (id === undefined) writing.save(kind, scope, body, noteFor(kind));
-        else writing.put(kind, scope, id, body, noteFor(kind));
-      }
+      for (const record of seed.records) insertUnchanged(writing, record);
     });
   }
 
@@ -196,7 +189,7 @@ export class MemoryStore implements WritableStore {
     this.#counters = writing.counters;
   }
 
-  /** Runs `work`; what it changed is kept as one, or, where it throws, not at all. */
+  /** Runs `work`. Its changes are stored together; if it throws, they are undone. */
   transaction<Result>(viewer: Viewer, work: (writing: Writing) => Result): Result {
     const { clock, random, file } = this.#effects;
     const writing = new Writing(this.#tables, { now: clock.now(), random }, this.#counters, viewer);
@@ -213,7 +206,7 @@ export class MemoryStore implements WritableStore {
     }
   }
 
-  /** Takes over what a data file holds. */
+  /** Applies the commits of a data file. */
   load(commits: Iterable<Commit>): void {
     for (const commit of commits) {
       for (const change of commit.changes) this.#tables.apply(change, null);
@@ -271,12 +264,16 @@ export class MemoryStore implements WritableStore {
   }
 }
 
-/** What a record put in through a view is noted with; undefined keeps the note of a known row. */
-function noteFor(kind: Kind): RowNote | undefined {
-  return RULES[kind].view?.note;
+function insertUnchanged(
+  writing: Writing,
+  { kind, scope, body, id }: Omit<SeedRecord, 'id'> & { readonly id?: string | undefined },
+): void {
+  const note = RULES[kind].view?.note;
+  if (id === undefined) writing.save(kind, scope, body, note);
+  else writing.put(kind, scope, id, body, note);
 }
 
-/** @throws WireError 404 if there is no such a record, 403 where it belongs to another organization */
+/** @throws WireError 404 if the record does not exist, 403 if it belongs to another organization */
 function writableTarget(writing: Writing, kind: Kind, scope: Scope, id: string): Target {
   const found = writing.hasParents(scope) ? writing.find(kind, scope, id) : undefined;
   if (found === undefined) throw notFound();

@@ -1,4 +1,4 @@
-/** A store that takes the fields of a profile too, since what a deployment accepts beyond the documentation would otherwise look lost. */
+/** A store that also accepts the fields of a profile, which a deployment has beyond the documentation. */
 import { definitionOf } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
@@ -9,7 +9,7 @@ import type { Viewer } from '../store.ts';
 import { MemoryStore } from './memory-store.ts';
 import { idOf, objectOf } from './tables.ts';
 
-/** Keeps also what only the definitions in force know, and drops what they know under another name. */
+/** Also stores fields that only the effective definitions have, and drops those that they have under another name. */
 export class ProfiledStore extends MemoryStore {
   readonly #definitions: (kind: Kind) => ResourceDefinition;
 
@@ -25,9 +25,8 @@ export class ProfiledStore extends MemoryStore {
     const text = super.create(kind, scope, body, viewer);
     const id = idOf(kind, objectOf(text));
     if (id === undefined) return text;
-    return (
-      this.#completed(kind, scope, id, this.#further(kind, body, true), this.#renamed(kind), viewer) ?? text
-    );
+    const further = this.#further(kind, body, true);
+    return this.#completed(kind, scope, id, further, this.#renamed(kind), viewer) ?? text;
   }
 
   override update(kind: Kind, scope: Scope, id: string, body: JsonValue, viewer: Viewer): string {
@@ -35,7 +34,7 @@ export class ProfiledStore extends MemoryStore {
     return this.#completed(kind, scope, id, this.#further(kind, body, false), [], viewer) ?? text;
   }
 
-  /** The record with these members set and those dropped, as answered; undefined if there is nothing to do. */
+  /** Sets and drops members of a record, and returns it as answered; undefined if there is nothing to do. */
   #completed(
     kind: Kind,
     scope: Scope,
@@ -54,7 +53,7 @@ export class ProfiledStore extends MemoryStore {
     return this.retrieve(kind, scope, id, viewer);
   }
 
-  /** Members of a request that the definitions take and the sandbox's own rules do not. */
+  /** Members of a request that the definitions accept and the rules of the sandbox do not. */
   #further(kind: Kind, body: JsonValue, isCreation: boolean): JsonObject {
     const further: JsonObject = {};
     if (!isJsonObject(body)) return further;

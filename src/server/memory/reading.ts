@@ -1,4 +1,4 @@
-/** What is in the tables, seen kind by kind: views, shared rows, presented records. */
+/** Reads records from the tables: views of kinds, shared rows, and records as they are answered. */
 import { definitionOf } from '../../catalog/catalog.ts';
 import { type Scope, SCOPE_KEYS } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
@@ -10,7 +10,7 @@ import type { Viewer } from '../store.ts';
 import type { Row } from './table.ts';
 import { type Tables, keptBody, objectOf, tableOf } from './tables.ts';
 
-/** A row and the scope that owns it: another scope than the requested one if a component is shared. */
+/** A row and the scope that owns it, which differs from the requested one if a component is shared. */
 interface FoundRow {
   readonly row: Row;
   readonly scope: Scope;
@@ -62,14 +62,14 @@ export class TablesReading implements Reading {
     return found !== undefined && view.shows(found.row.note) ? found : undefined;
   }
 
-  /** The record's JSON text as it is answered. */
+  /** The JSON text of a record as it is answered. */
   present(kind: Kind, scope: Scope, row: Row): string {
     const present = RULES[kind].present;
     if (present === undefined) return row.text;
     return JSON.stringify(present(this, scope, { body: objectOf(row.text), note: row.note }));
   }
 
-  /** True where every parent that a scope names exists. */
+  /** True if every parent in the scope exists. */
   hasParents(scope: Scope): boolean {
     return SCOPE_KEYS.every((key) => {
       const id = scope[key];
@@ -97,7 +97,7 @@ export class TablesReading implements Reading {
   }
 }
 
-/** True where the scopes name no different record. */
+/** True if no key has different values in the two scopes. */
 function isIn(one: Scope, other: Scope): boolean {
   return SCOPE_KEYS.every((key) => (one[key] ?? other[key]) === (other[key] ?? one[key]));
 }

@@ -1,14 +1,14 @@
-/** One collection in memory: rows by id, and their order, sorted only when needed. */
+/** One collection in memory: rows by id, and in list order, which is sorted only when needed. */
 import type { Scope } from '../../catalog/definition.ts';
 import type { JsonObject, JsonValue } from '../../core/json.ts';
 
-/** What the store keeps of a record beside what it answers. */
+/** Facts about a record that are not in its body. */
 export interface RowNote {
-  /** The pipeline family through which a component was created; absent for plugins of no family. */
+  /** The pipeline family through which a component was created; omitted for plugins without a family. */
   readonly family?: string;
-  /** A component that other organizations see too. */
+  /** True for a component that other organizations see too. */
   readonly isShared?: boolean;
-  /** ISO 8601; when an invite runs out. */
+  /** When an invite expires, ISO 8601. */
   readonly expiresAt?: string;
 }
 
@@ -16,15 +16,15 @@ export interface Row {
   readonly id: string;
   /** The record's JSON text as it is answered. */
   readonly text: string;
-  /** The record with its withheld secrets; null where nothing is withheld. */
+  /** The record with its withheld secrets; null if none are withheld. */
   readonly full: string | null;
   readonly note: RowNote;
 }
 
-/** How a list is ordered; rows that are equal in it keep the order of their creation. */
+/** The order of a list; equal rows are in the order of their creation. */
 export type Order =
   | { readonly by: 'creation' }
-  /** Descending by a timestamp field; of equal times the one created last comes first. */
+  /** Descending by a timestamp field; of equal times, the row created last comes first. */
   | { readonly by: 'newest'; readonly field: string }
   /** Ascending by a text field, code unit by code unit. */
   | { readonly by: 'text'; readonly field: string };
@@ -61,9 +61,9 @@ export class Table {
     return this.#sorted().map((entry) => entry.row);
   }
 
-  /** Rows in the order of their creation: what a data file keeps. */
+  /** Rows in the order of their creation, for the data file. */
   *byCreation(): Iterable<Row> {
-    // A Map keeps the place of a key that is set again.
+    // In a Map, a key that is set again keeps its place.
     for (const entry of this.#byId.values()) yield entry.row;
   }
 
@@ -97,7 +97,7 @@ export class Table {
     const entry = this.#byId.get(id);
     if (entry === undefined) return;
     this.#byId.delete(id);
-    // From the end: a collection that is emptied goes from its end, and then nothing has to move.
+    // Searched from the end: a collection is emptied from its end, so that no rows have to move.
     this.#ordered.splice(this.#ordered.lastIndexOf(entry), 1);
   }
 

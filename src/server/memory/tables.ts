@@ -2,21 +2,15 @@
 import { definitionOf, scopeKey } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
-import {
-  type JsonObject,
-  type JsonValue,
-  isJsonObject,
-  isRawNumber,
-  parseLossless,
-} from '../../core/json.ts';
+import { idAt, type JsonObject, isJsonObject, parseLossless } from '../../core/json.ts';
 import { RULES } from '../rules/rules.ts';
-import { valueText } from '../value-text.ts';
 import type { RowChange } from './data-file.ts';
 import { type Order, type Row, Table } from './table.ts';
 
-/** People that keys belong to and that records mention; a table beside the kinds. */
+/** The table of users, to whom keys belong and whom records mention. */
 export const USERS = 'users';
 
+/** The name of the table that has the records of a kind. */
 export function tableOf(kind: Kind): string {
   return RULES[kind].view?.table ?? kind;
 }
@@ -26,29 +20,27 @@ const ORDER_BY_TABLE: ReadonlyMap<string, Order> = new Map([
   ...Object.entries(RULES).map(([kind, rules]) => [rules.view?.table ?? kind, rules.order] as const),
 ]);
 
-/** The stored record: withheld secrets included. */
+/** The stored record, including withheld secrets. */
 export function keptBody(row: Row): JsonObject {
   return objectOf(row.full ?? row.text);
 }
 
+/** Parses the JSON text of a record. */
 export function objectOf(text: string): JsonObject {
   const value = parseLossless(text);
   if (!isJsonObject(value)) throw new Error('a kept record is not a JSON object');
   return value;
 }
 
-/** The remote id in a body (`user.uuid` for members); undefined where it has none. */
+/** The remote id in a body (`user.uuid` for members); undefined if it has none. */
 export function idOf(kind: Kind, body: JsonObject): string | undefined {
-  let value: JsonValue | undefined = body;
-  for (const name of definitionOf(kind).idPath) value = isJsonObject(value) ? value[name] : undefined;
-  const isId = typeof value === 'string' || typeof value === 'number' || isRawNumber(value);
-  return isId ? valueText(value) : undefined;
+  return idAt(body, definitionOf(kind).idPath);
 }
 
 export class Tables {
   readonly #byName = new Map<string, Map<string, Table>>();
 
-  /** The collection, if anything was ever kept in it. */
+  /** The collection, if it ever had a row. */
   find(table: string, scope: Scope): Table | undefined {
     return this.#byName.get(table)?.get(scopeKey(scope));
   }
@@ -62,7 +54,7 @@ export class Tables {
     return [...this.#byName.keys()];
   }
 
-  /** Sets or drops one row; returns the change that takes it back. */
+  /** Sets or removes one row; returns the change that undoes it. */
   apply(change: RowChange, body: JsonObject | null): RowChange {
     const table = this.#obtain(change.table, change.scope);
     const before = table.get(change.id) ?? null;

@@ -1,4 +1,4 @@
-/** One request's writes to the tables. They take effect as they are made, and `undo` takes all of them back. */
+/** The writes of one request to the tables. They take effect at once, and `undo` undoes all of them. */
 import { definitionOf } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
@@ -16,9 +16,8 @@ import { type Tables, idOf, objectOf, tableOf, USERS } from './tables.ts';
 
 export class Writing extends TablesReading implements Transaction {
   readonly nowText: string;
-  /** In the order in which they were made. */
   readonly changes: RowChange[] = [];
-  /** Numbers given out, as they are after this transaction. */
+  /** The last numbers after this transaction. */
   readonly counters: Record<string, number>;
   readonly #random: () => number;
   readonly #reversals: RowChange[] = [];
@@ -61,7 +60,7 @@ export class Writing extends TablesReading implements Transaction {
     return id;
   }
 
-  /** As `save`, for kinds whose id is not in the body. A note that is not given stays as it was. */
+  /** As `save`, for kinds whose id is not in the body. Without `note`, the note does not change. */
   put(kind: Kind, scope: Scope, id: string, body: JsonObject, note?: RowNote): void {
     const table = tableOf(kind);
     const shown = withoutSecrets(definitionOf(kind), body);
@@ -76,7 +75,7 @@ export class Writing extends TablesReading implements Transaction {
     this.#apply(table, scope, id, row, shown);
   }
 
-  /** Keeps a user that keys may belong to. */
+  /** Adds a user. */
   putUser(user: JsonObject & { uuid: string }): void {
     const row = { id: user.uuid, text: JSON.stringify(user), full: null, note: {} };
     this.#apply(USERS, {}, user.uuid, row, user);
@@ -90,7 +89,7 @@ export class Writing extends TablesReading implements Transaction {
   discardScope(key: keyof Scope, value: string): void {
     for (const name of this.tables.names()) {
       for (const table of this.tables.all(name).filter((each) => each.scope[key] === value)) {
-        // From the end, so that a hundred thousand rows go without moving the rest each time.
+        // From the end, so that the other rows need not be moved each time.
         for (const row of table.rows().toReversed()) this.#apply(name, table.scope, row.id, null, null);
       }
     }
@@ -104,7 +103,7 @@ export class Writing extends TablesReading implements Transaction {
     const change = { table, scope, id, row };
     this.changes.push(change);
     this.#reversals.push(this.tables.apply(change, body));
-    // A record inserted with a given number: new numbers continue above it.
+    // If a record is inserted with a number, new numbers continue above it.
     const number = Number((body ?? {})['id']);
     if (COUNTED.has(table) && Number.isSafeInteger(number) && number > (this.counters[table] ?? 0)) {
       this.counters[table] = number;
@@ -114,10 +113,9 @@ export class Writing extends TablesReading implements Transaction {
 
 const COUNTED: ReadonlySet<string> = new Set<Counter>(['projects', 'components', 'users']);
 
-// Secrets that the service keeps but never answers (wire-notes.md, Secrets).
-
 /**
- * A copy of the body without the values at its fields' `secretPointers`; the same object where it holds none of them.
+ * The body without the values at the `secretPointers` of its fields, which the service never answers (wire-notes.md,
+ * Secrets); the same object if it has none of them.
  */
 function withoutSecrets(definition: ResourceDefinition, body: JsonObject): JsonObject {
   let shown = body;

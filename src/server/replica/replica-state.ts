@@ -1,4 +1,4 @@
-/** What the mirror holds of one source at one point: read once per state, not once per request. */
+/** The collections of one source in one state of the mirror, read once for each state, and a cache of their pages. */
 import { collectionKey } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
@@ -20,20 +20,20 @@ import { unavailable } from '../wire-error.ts';
 
 export interface HeldCollection extends SeenCollection {
   readonly list: RecordList;
-  /** Records that it held then. */
+  /** The number of its records in that state. */
   readonly records: number;
 }
 
 export interface ReplicaState {
-  readonly shelf: PageCache;
+  readonly pages: PageCache;
   collection(kind: Kind, scope: Scope): HeldCollection | undefined;
-  /** All of a kind, whatever their scope. */
+  /** All collections of a kind. */
   ofKind(kind: Kind): readonly HeldCollection[];
-  /** When the run ended that last read the complete list; null if none is known. */
+  /** The end of the last run that read the complete list; null if none is known. */
   readAt(collection: CollectionKey): string | null;
 }
 
-/** Costs a look at every collection; as of an earlier run, also at what changed since. */
+/** Reads every collection; for an earlier run, also the changes since then. */
 export function readState(
   mirror: Mirror,
   source: string,
@@ -59,12 +59,12 @@ export function readState(
   const byKind = Map.groupBy(collections, ({ kind }) => kind);
   let complete: ReturnType<typeof lastComplete> | null = null;
   return {
-    shelf: new PageCache(),
+    pages: new PageCache(),
     collection: (kind, scope) => byKey.get(collectionKey({ kind, scope })),
     ofKind: (kind) => byKind.get(kind) ?? [],
     readAt: (collection) => {
       const { list } = byKey.get(collectionKey(collection)) ?? {};
-      // Most runs read only the newest of these.
+      // Most runs read only the newest records of these.
       if (list !== undefined && definitionOf(collection.kind).reading === 'feed')
         return mirror.runs.lastFullSweep(list.collection, resolvedState.run + 1)?.at ?? null;
       return (complete ??= lastComplete(mirror, source, resolvedState.run))(collection)?.at ?? null;
@@ -76,26 +76,25 @@ function keyed<T extends CollectionKey>(rows: readonly T[]): Map<string, T> {
   return new Map(rows.map((row) => [collectionKey(row), row]));
 }
 
-// Pages of one state that need not be read again, or not while somebody waits: a state never changes. A page is kept from
-// its second reading on, but for those of a walk, which shows by two pages in sequence: a walk asks for each
-// once, and would only push out what others come back for. To a walk, and once to whoever reads a list's first page, the
-// next page is read ahead while the client still takes the one before.
+// The pages of one state, which never changes. A page is cached when it is requested for the second time, but not
+// during a walk, which is recognized by two pages in sequence: it requests each page once, and would only evict the
+// pages that others request again. After the first page of a list, and during a walk, the next page is read ahead while
+// the client receives the current one.
 
-/** Bytes of bodies that are kept: some ten pages of a thousand usual records. */
+/** Size of the cached bodies: about ten pages of a thousand usual records. */
 const MOST_BYTES = 8 * 1024 * 1024;
-/** One page of more is not kept. */
+/** Larger pages are not cached. */
 const MOST_PAGE_BYTES = MOST_BYTES / 2;
-/** Names of pages that were read once. */
+/** How many names of requested pages are remembered. */
 const MOST_NAMES = 64;
 
-/** What pages are read from. */
 interface PageReader {
   readonly records: Pick<RecordStore, 'page'>;
 }
 
 interface TakenPage {
   readonly page: RecordPage;
-  /** True if nothing else uses it: not cached, and not being sent to another client. */
+  /** True if nothing else uses it: it is not cached, and not being sent to another client. */
   readonly isOwn: boolean;
 }
 
@@ -103,9 +102,10 @@ interface TakenPage {
 export class PageCache {
   /** Least recently used first. */
   readonly #pages = new Map<string, RecordPage>();
-  /** Of them, those that were not requested yet. */
+  /** The pages that were read ahead and not requested yet. */
   readonly #ahead = new Set<string>();
-  readonly #asked = new Set<string>();
+  /** Names of the pages that were requested lately. */
+  readonly #requested = new Set<string>();
   #bytes = 0;
 
   take(mirror: PageReader, list: RecordList, window: PageWindow): TakenPage {
@@ -114,13 +114,13 @@ export class PageCache {
     if (kept !== undefined) this.#drop(name, kept);
     const wasAhead = this.#ahead.delete(name);
     const page = kept ?? mirror.records.page(list, window.offset, window.limit);
-    const isAgain = (kept !== undefined && !wasAhead) || this.#asked.has(name);
+    const isAgain = (kept !== undefined && !wasAhead) || this.#requested.has(name);
     const isKept = isAgain && !this.#isWalk(list, window) && this.#keep(name, page);
     this.#note(name);
     return { page, isOwn: !isKept && (kept === undefined || wasAhead) };
   }
 
-  /** The window behind this one, where it may be asked for next and is not held yet. */
+  /** The next window, if it may be requested next and is not cached. */
   following(list: RecordList, window: PageWindow, page: RecordPage, count: number): PageWindow | null {
     const next = { offset: window.offset + window.limit, limit: window.limit };
     const mayFollow = window.offset === 0 || this.#isWalk(list, window);
@@ -134,19 +134,19 @@ export class PageCache {
     if (this.#keep(name, mirror.records.page(list, window.offset, window.limit))) this.#ahead.add(name);
   }
 
-  /** True for a page behind one that was asked for lately. */
+  /** True if the page before this one was requested lately. */
   #isWalk(list: RecordList, { offset, limit }: PageWindow): boolean {
-    return offset >= limit && this.#asked.has(nameOf(list, { offset: offset - limit, limit }));
+    return offset >= limit && this.#requested.has(nameOf(list, { offset: offset - limit, limit }));
   }
 
   #note(name: string): void {
-    this.#asked.delete(name);
-    this.#asked.add(name);
-    const [oldest] = this.#asked;
-    if (this.#asked.size > MOST_NAMES && oldest !== undefined) this.#asked.delete(oldest);
+    this.#requested.delete(name);
+    this.#requested.add(name);
+    const [oldest] = this.#requested;
+    if (this.#requested.size > MOST_NAMES && oldest !== undefined) this.#requested.delete(oldest);
   }
 
-  /** False for a page that is too large. */
+  /** Caches a page; false if it is too large. */
   #keep(name: string, page: RecordPage): boolean {
     if (page.bodies.byteLength > MOST_PAGE_BYTES) return false;
     this.#pages.set(name, page);
@@ -169,10 +169,10 @@ function nameOf({ collection }: RecordList, { offset, limit }: PageWindow): stri
   return `${collection} ${offset} ${limit}`;
 }
 
-// The mirror that a replica reads: opened when it is first needed, and opened again when the file was replaced.
+// The mirror of a replica: opened when it is first needed, and reopened if the file was replaced.
 
 interface MirrorPlace {
-  /** Where it is configured to be: may be a symbolic link. */
+  /** The configured path: may be a symbolic link. */
   readonly mirrorPath: string;
   /** Opens it for reading. */
   readonly openMirror: () => Mirror;
@@ -180,11 +180,11 @@ interface MirrorPlace {
   readonly log: Logger;
 }
 
-/** How long a client should wait before it asks again. */
+/** How long a client should wait before it tries again. */
 const RETRY_AFTER_SECONDS = 5;
 /**
- * Where the mirror's directory cannot be written, what is read is a copy (mirror/open.ts): taken again when the
- * mirror moved on, but no more often than this, since it is as large as the mirror.
+ * If the directory of the mirror cannot be written, a copy is read (mirror/open.ts). It is replaced when the
+ * mirror has changed, but not more often than this, since it is as large as the mirror.
  */
 const COPY_AGE_MS = 30_000;
 
@@ -192,7 +192,7 @@ interface Held<Memory> {
   readonly mirror: Mirror;
   readonly identity: string;
   readonly isCopy: boolean;
-  /** What the file was like when it was copied. */
+  /** `fileStamp` of the file when it was opened. */
   readonly stamp: string;
   readonly openedAtMs: number;
   readonly memory: Memory;
@@ -204,15 +204,15 @@ export class HeldMirror<Memory> {
   #held: Held<Memory> | null = null;
   #isLost = false;
 
-  /** @param remember makes what is worth keeping as long as the same mirror is open */
+  /** @param remember makes the memory that is kept while the same mirror is open */
   constructor(place: MirrorPlace, remember: () => Memory) {
     this.#place = place;
     this.#remember = remember;
   }
 
   /**
-   * Reads in one moment of the mirror.
-   * @throws WireError 503 if there is none that can be read; other errors of `work` pass
+   * Does work in one consistent state of the mirror.
+   * @throws WireError 503 if the mirror cannot be read; other errors of `work` are not changed
    */
   use<T>(work: (mirror: Mirror, memory: Memory) => T): T {
     try {
@@ -229,13 +229,13 @@ export class HeldMirror<Memory> {
     }
   }
 
-  /** Reads ahead in the same mirror: does nothing if it is no longer open, or fails. */
+  /** Reads ahead in the same mirror; does nothing if it is no longer open, or if that fails. */
   again(mirror: Mirror, work: () => void): void {
     if (this.#held?.mirror !== mirror) return;
     try {
       mirror.atOnce(work);
     } catch (error) {
-      // The next request meets the same error, and reports it.
+      // The next request will fail with the same error, and report it.
       this.#place.log.debug({ err: error }, 'nothing could be read ahead');
     }
   }
@@ -258,12 +258,12 @@ export class HeldMirror<Memory> {
     return this.#held;
   }
 
-  #isOutdated({ isCopy: isCopied, stamp, openedAtMs }: Held<Memory>): boolean {
-    if (!isCopied || this.#place.clock.monotonicMs() - openedAtMs < COPY_AGE_MS) return false;
+  #isOutdated({ isCopy, stamp, openedAtMs }: Held<Memory>): boolean {
+    if (!isCopy || this.#place.clock.monotonicMs() - openedAtMs < COPY_AGE_MS) return false;
     return fileStamp(this.#place.mirrorPath) !== stamp;
   }
 
-  /** Said once, and again when it is back: not with every request. */
+  /** Logs the loss once, not with every request; the recovery is logged too. */
   #lost(error: TidemarkError): Error {
     const { log, mirrorPath } = this.#place;
     if (!this.#isLost) {
@@ -280,14 +280,14 @@ export class HeldMirror<Memory> {
     try {
       this.close();
     } catch (error) {
-      // A mirror that cannot be read may fail to close, too; the next request opens it again.
+      // A mirror that cannot be read may fail to close too; the next request opens it again.
       this.#held = null;
       this.#place.log.debug({ err: error }, 'the mirror could not be closed');
     }
   }
 }
 
-/** What callers are reported; the log has the rest, including paths of this machine. */
+/** The reasons for callers; the log has the details, including paths of this machine. */
 const REASONS: Partial<Record<ErrorCode, string>> = {
   mirror_missing: 'it is not there',
   mirror_locked: 'it is being written',
@@ -306,7 +306,7 @@ function opened(openMirror: () => Mirror): Mirror {
   }
 }
 
-/** Which file it is; empty for none. */
+/** Identifies the file; empty if it does not exist. */
 function identityOf(path: string): string {
   const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
   return stats === undefined ? '' : `${stats.dev} ${stats.ino}`;

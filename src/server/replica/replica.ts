@@ -1,7 +1,4 @@
-/**
- * The mirror served over the API's own paths, read-only (docs/replica.md). One function from a request to an
- * answer, for `serve` and for the daemon.
- */
+/** Serves the mirror over the paths of the API, read-only (docs/replica.md), for `serve` and for the daemon. */
 import type { Scope, ScopeKey, Operation } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
@@ -27,19 +24,19 @@ import { permissionDenied, invalid, notFound, type WireError, notHeld } from '..
 import { HeldMirror } from './replica-state.ts';
 import { readState, type ReplicaState, type HeldCollection } from './replica-state.ts';
 
-/** wire-notes.md, Lists: 100 by default. A maximum, since memory is bounded by pages in flight. */
+/** wire-notes.md, Lists: 100 by default. With a maximum, so that pages in flight do not take too much memory. */
 export const REPLICA_PAGE_SIZE: PageSize = { default: 100, max: 10_000 };
 
 export interface ReplicaOptions {
-  /** Where the mirror is configured to be: watched for another file in its place. */
+  /** The configured path of the mirror: if the file there is replaced, it is opened again. */
   readonly mirrorPath: string;
-  /** Opens it for reading; called again whenever it has to be. */
+  /** Opens it for reading. */
   readonly openMirror: () => Mirror;
   /** The source whose records are served. */
   readonly source: string;
-  /** The catalog as that source has it. */
+  /** The definitions of that source. */
   readonly definitionOf: (kind: Kind) => ResourceDefinition;
-  /** Those of now: any of them opens it; without one, only requests addressed to this machine are answered. */
+  /** The current tokens, each of which is accepted; without any, only requests addressed to this machine are answered. */
   readonly tokens: () => readonly Secret[];
   /** Path before `/api/`, without a trailing slash; empty at the root. */
   readonly pathPrefix: string;
@@ -54,7 +51,7 @@ export interface Replica {
   close(): void;
 }
 
-/** Opens nothing yet: the first request does. */
+/** A replica; the mirror is opened by the first request. */
 export function createReplica(options: ReplicaOptions): Replica {
   const { clock, log, source, definitionOf } = options;
   const held = new HeldMirror(options, () => new StateMemory());
@@ -87,7 +84,7 @@ export function createReplica(options: ReplicaOptions): Replica {
   return { answer, close: () => held.close() };
 }
 
-/** Names what a state holds. As of a past run it is read in another way. */
+/** Identifies the contents of a state, and how it is read: past runs are read in another way. */
 function nameOf({ run, root, isLatest }: SealedState): string {
   return `${isLatest ? 'latest' : 'past'} ${run} ${root}`;
 }
@@ -100,16 +97,15 @@ function stateHeaders({ run, at }: ResolvedState, now: number): Record<string, s
   };
 }
 
-// The states that were requested last, with what was computed for each.
-
-/** A dashboard on the latest state beside a few walks through earlier ones. */
+/** How many states are kept: for a dashboard on the latest state, and a few walks through earlier ones. */
 const STATES = 4;
 
+/** The states that were requested last. */
 class StateMemory {
   /** Least recently used first. */
   readonly #states = new Map<string, ReplicaState>();
 
-  /** @param key names the content: the root that seals the state, and how it is read */
+  /** @param key as `nameOf` */
   take(key: string, read: () => ReplicaState): ReplicaState {
     const state = this.#states.get(key) ?? read();
     this.#states.delete(key);
@@ -120,13 +116,11 @@ class StateMemory {
   }
 }
 
-// Who may read the replica: holders of one of its own tokens; without any, callers on this machine.
-
 const ANYBODY_HERE: AccessKey = { key: '', permissions: 'all' };
 
 /**
- * With tokens: `Authorization: Bearer TOKEN`, nothing else. Without: requests addressed to this machine by its own
- * name, so that a web page elsewhere whose name resolves to it reads nothing.
+ * If there are tokens, requests need one as `Authorization: Bearer TOKEN`. Without tokens, only requests to `localhost`
+ * or a loopback address are accepted, so that a web page whose host name resolves to this machine cannot read anything.
  */
 function createCallers(tokens: ReplicaOptions['tokens']): Authenticate {
   return (credentials) => callersWith(tokens())(credentials);
@@ -144,25 +138,24 @@ function callersWith(tokens: readonly Secret[]): Authenticate {
   };
 }
 
-// `?as_of=REF`: which state of the mirror a request is about.
-
+/** The parameter that names the state. */
 const AS_OF = 'as_of';
-/** No parameters of the service, which ignores what it does not know: the latest state would be an answer to another question. */
+/** Misspelt forms. The service ignores unknown parameters; here that would answer with the wrong state. */
 const MEANT_AS_OF = /^(?:as[-_ .]?of|at)$/i;
 
 const LATEST = 'latest';
 const FORMS = `It takes ${STORED_STATE_FORMS}.`;
 
-/** A state, and the root that seals all history up to its run. */
+/** A state, with the root hash that covers all history up to its run. */
 interface SealedState extends ResolvedState {
   readonly root: string;
 }
 
 /**
- * The state that the query names; without `as_of` the latest.
+ * The state that the query names; without `as_of`, the latest.
  * @param now milliseconds since the epoch
- * @throws WireError 400 for what names no state that the mirror holds, or a snapshot that another program altered; TidemarkError
- * `not_found` when nothing of the source was ever published
+ * @throws WireError 400 for a state that the mirror does not have, or a snapshot that another program altered;
+ * TidemarkError `not_found` if nothing of the source was ever published
  */
 function requestedState(mirror: Mirror, query: URLSearchParams, source: string, now: number): SealedState {
   const [text = LATEST, ...more] = query.getAll(AS_OF);
@@ -170,7 +163,7 @@ function requestedState(mirror: Mirror, query: URLSearchParams, source: string, 
   const wrong = [...query.keys()].find((name) => name !== AS_OF && MEANT_AS_OF.test(name));
   if (wrong !== undefined) throw invalid(wrong, 'invalid', `${wrong}: did you mean as_of?`);
   try {
-    // Asked for with nearly every request, and one look-up where a reference takes several.
+    // Most requests are about the latest state, which needs one query; other references need several.
     const latest = text === LATEST ? mirror.runs.latest(source) : undefined;
     if (latest !== undefined && hiddenNewest(mirror, source) === null) {
       const at = latest.finishedAt ?? latest.startedAt;
@@ -180,7 +173,7 @@ function requestedState(mirror: Mirror, query: URLSearchParams, source: string, 
     return { ...resolvedState, root: rootOf(mirror.runs.get(resolvedState.run)) };
   } catch (error) {
     if (!(error instanceof TidemarkError)) throw error;
-    // The records may be intact, and every other state is still answered.
+    // Only this state is refused: the records may be intact.
     if (error.isOfAuditLog) throw invalid(AS_OF, 'invalid', `as_of: ${error.message}. ${error.hint ?? ''}`);
     if (error.code !== 'reference_unknown' && error.code !== 'usage') throw error;
     throw invalid(AS_OF, 'invalid', `as_of: ${error.message}. ${FORMS}`);
@@ -191,20 +184,22 @@ function rootOf(run: RunRow | undefined): string {
   return run?.root ?? '';
 }
 
-// A state of the mirror as the API's store: what was never read is refused, never shown as empty.
-
-/** False on a list that was never read completely, so that records may be missing, or of which removals are held: some may be gone. */
+/**
+ * False if the list was never read completely, so that records may be missing, or if removals are held, so that some
+ * may be gone.
+ */
 const COMPLETE_HEADER = 'X-Tidemark-Complete';
-/** The newest run may have failed to read the list, or have been limited to others. */
+/** When the list was last read completely: the newest run may have failed to read it, or not tried. */
 const READ_AT_HEADER = 'X-Tidemark-Read-At';
 
+/** A state of the mirror as a store. A list that was never read is refused, not shown as empty. */
 class MirrorStore implements ReadableStore {
   readonly #mirror: Mirror;
   readonly #state: ReplicaState;
   readonly #definitionOf: (kind: Kind) => ResourceDefinition;
   readonly #later: (read: () => void) => void;
 
-  /** @param later reads in the same state once the answer is on its way; not at all where it is another by then */
+  /** @param later does work in the same state after the answer was sent, unless there is a new state by then */
   constructor(
     mirror: Mirror,
     state: ReplicaState,
@@ -220,15 +215,15 @@ class MirrorStore implements ReadableStore {
   list(kind: Kind, scope: Scope, window: PageWindow): StorePage | undefined {
     const collection = this.#collection(kind, scope);
     if (collection === undefined) return undefined;
-    // Without a record it may be the list of an organization that is no longer there.
+    // An empty list may belong to an organization that no longer exists.
     if (collection.records === 0 && !this.#hasParents(scope)) return undefined;
-    const { shelf } = this.#state;
-    const { page, isOwn } = shelf.take(this.#mirror, collection.list, window);
-    const next = shelf.following(collection.list, window, page, collection.records);
+    const { pages } = this.#state;
+    const { page, isOwn } = pages.take(this.#mirror, collection.list, window);
+    const next = pages.following(collection.list, window, page, collection.records);
     const readAt = this.#state.readAt({ kind, scope });
     const whenSent = (): void => {
       if (isOwn) freePage(page);
-      if (next !== null) this.#later(() => shelf.readAhead(this.#mirror, collection.list, next));
+      if (next !== null) this.#later(() => pages.readAhead(this.#mirror, collection.list, next));
     };
     return {
       whenSent,
@@ -250,7 +245,7 @@ class MirrorStore implements ReadableStore {
     return text;
   }
 
-  /** Of a kind that is read one by one: true where the record is there that it is read of. */
+  /** True for a kind that is read one by one if its parent exists: then it was not read yet. */
   #waitsForItsTurn(kind: Kind, scope: Scope, id: string): boolean {
     const { reading, discovery } = this.#definitionOf(kind);
     if (reading !== 'each' || discovery.from === 'root') return false;
@@ -262,7 +257,7 @@ class MirrorStore implements ReadableStore {
     return this.#holding('project_id', projectId, {})?.scope.organization_id;
   }
 
-  /** Undefined where it was not there; throws where the mirror cannot know. */
+  /** The collection; undefined if it did not exist. @throws WireError if the mirror cannot know that */
   #collection(kind: Kind, scope: Scope): HeldCollection | undefined {
     const collection = this.#state.collection(kind, scope);
     if (collection?.isRetired === true) return undefined;
@@ -276,7 +271,7 @@ class MirrorStore implements ReadableStore {
     return named.every(([key, id]) => this.#holding(key, id, scope) !== undefined);
   }
 
-  /** The collection that holds the record which a scope value names, where its own scope agrees with the rest. */
+  /** The collection with the record that a value of a scope names, if its own scope does not contradict the rest. */
   #holding(key: ScopeKey, id: string, scope: Scope): HeldCollection | undefined {
     return this.#state
       .ofKind(SCOPE_KIND[key])
@@ -287,12 +282,12 @@ class MirrorStore implements ReadableStore {
   }
 }
 
-/** Smaller ones are not worth it. */
+/** Freeing smaller pages is not worth it. */
 const LEAST_FREED_BYTES = 64 * 1024;
 
 /**
- * Gives the memory of a page back that nobody needs any more: the collector would look through everything once for some
- * thirty large pages, which takes a third of the time of a walk.
+ * Frees the memory of a page that is no longer needed: otherwise the collector would run once for about thirty large
+ * pages, which takes a third of the time of a walk.
  */
 function freePage({ bodies }: RecordPage): void {
   const { buffer, byteLength } = bodies;
@@ -306,11 +301,9 @@ function agrees(above: Scope, scope: Scope): boolean {
   return named.every(([key, value]) => scope[key] === undefined || scope[key] === value);
 }
 
-// What the mirror does not hold, said clearly: a list that was never read is not an empty one.
-
 /**
- * A collection that no run up to that state has read: 403 where the service denied it, else 404.
- * @param seen what the last run knew of it; null if none has tried
+ * The refusal of a collection that no run up to the state has read: 403 if the service denied it, otherwise 404.
+ * @param seen the result of the last run; null if none has tried
  */
 function neverRead(
   definition: ResourceDefinition,
@@ -332,7 +325,7 @@ function neverRead(
   }
 }
 
-/** A record that the mirror does not hold, of a collection that it never read completely. */
+/** The refusal of a record that is not in the mirror, if its collection was never read completely. */
 function noneHeld({ title, reading }: ResourceDefinition): WireError {
   return notFound(
     reading === 'each'
@@ -341,10 +334,7 @@ function noneHeld({ title, reading }: ResourceDefinition): WireError {
   );
 }
 
-/**
- * A GET operation whose answers are not mirrored.
- * @throws WireError 501, always
- */
+/** Refuses a GET operation whose answers are not mirrored. @throws WireError 501, always */
 function refuseReadingAction({ method, action }: Operation): never {
   const known = NOT_MIRRORED.find((each) => each.method === method && each.action === action);
   const why = known === undefined ? '' : ` (${known.reason})`;

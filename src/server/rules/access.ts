@@ -63,7 +63,7 @@ const inviteRequest: RequestRules = {
   },
 };
 
-/** interface.md: a list of team ids with corresponding access levels; taken as `[{id, level}]`. */
+/** interface.md: a list of team ids with corresponding access levels; read as `[{id, level}]`. */
 function checkProjectAccess(value: JsonValue, attr: string): void {
   if (!Array.isArray(value)) return;
   value.forEach((entry, index) => {
@@ -93,15 +93,15 @@ export const invites: KindRules = {
   collectionActions: {
     bulk: (transaction, scope, body) => {
       const isList = Array.isArray(body);
-      const wanted = isList ? body : [body];
-      if (wanted.length > MAX_BULK_INVITES) {
+      const given = isList ? body : [body];
+      if (given.length > MAX_BULK_INVITES) {
         throw invalid(
           null,
           'max_length',
           `A maximum of ${MAX_BULK_INVITES} invites can be sent in a single request.`,
         );
       }
-      wanted.forEach((each, index) => {
+      given.forEach((each, index) => {
         const prefix = isList ? `${index}__` : '';
         const accepted = acceptBody(inviteRequest, each, 'create', prefix);
         const { body: invite, note } = newInvite(transaction, scope, accepted, prefix);
@@ -187,7 +187,7 @@ export const roles: KindRules = {
     return { ...target.body, ...accepted };
   },
   remove: (transaction, target) => transaction.discardScope('role_id', target.id),
-  // User uuids and no membership ids: a membership that is recreated leaves its role as it was.
+  // User uuids, not ids of memberships: a recreated membership does not change its role.
   present: (reading, scope, { body }) => {
     if (!('members' in body)) return body;
     const memberships = reading.bodies('role_memberships', { ...scope, role_id: valueText(body['id']) });
@@ -195,7 +195,7 @@ export const roles: KindRules = {
   },
 };
 
-/** wire-notes.md, Restore: unique ignoring case, and a PATCH with the unchanged name is refused as well. */
+/** wire-notes.md, Restore: names are unique, ignoring case; even a PATCH with the unchanged name is refused. */
 function refuseTakenRole(transaction: Transaction, scope: Scope, name: JsonValue | undefined): void {
   const wanted = valueText(name).toLowerCase();
   const isTaken = transaction

@@ -25,13 +25,13 @@ function checkDestination(value: JsonValue, attr: string): void {
   if (config !== undefined) checkType({ type: 'object', values: null }, config, `${attr}__config`);
 }
 
-// Of a longer history the service shows the latest few.
+// The service shows only the latest runs.
 const LATEST_RUNS = 10;
 
 export const batchExports: KindRules = {
   order: { by: 'newest', field: 'created_at' },
-  // Of the fields, team_id alone is marked neither writable nor response only: taken on creation, where it is a project
-  // of the organization.
+  // team_id is the only field that is marked neither writable nor response only: it is accepted on creation, if it is a
+  // project of the organization.
   request: {
     ...request,
     fields: [owned('team_id', 'integer', 'Project whose data is exported.'), ...request.fields],
@@ -60,7 +60,7 @@ export const batchExports: KindRules = {
     };
   },
   update: (transaction, target, accepted) => {
-    // The project of an export never changes: only creation takes team_id.
+    // The project of an export never changes: only creation accepts team_id.
     const changes = Object.fromEntries(Object.entries(accepted).filter(([name]) => name !== 'team_id'));
     const isNewlyPaused = changes['paused'] === true && target.body['paused'] !== true;
     const pausedAt = isNewlyPaused ? { last_paused_at: transaction.nowText } : {};
@@ -113,17 +113,17 @@ function setPaused(transaction: Transaction, target: Target, change: JsonObject)
   });
 }
 
-/** The wanted project, or the organization's oldest one; null where it has none. */
-function teamFor(transaction: Transaction, scope: Scope, wanted: JsonValue | undefined): JsonValue {
+/** The given project; by default the oldest of the organization, or null if it has none. */
+function teamFor(transaction: Transaction, scope: Scope, given: JsonValue | undefined): JsonValue {
   const ids = transaction.bodies('projects', scope).map((project) => project['id'] ?? null);
-  if (wanted === undefined || wanted === null) return ids[0] ?? null;
-  if (!ids.some((id) => valueText(id) === valueText(wanted))) {
+  if (given === undefined || given === null) return ids[0] ?? null;
+  if (!ids.some((id) => valueText(id) === valueText(given))) {
     throw invalid('team_id', 'does_not_exist', 'Project does not exist on this organization.');
   }
-  return wanted;
+  return given;
 }
 
-/** wire-notes.md, Secrets: config is merged over what is stored, so omitted secrets stay; not across types. */
+/** wire-notes.md, Secrets: config is merged over the stored one, so that omitted secrets stay, unless the type changes. */
 function mergeDestination(stored: JsonValue | undefined, sent: JsonObject): JsonObject {
   const before = asObject(stored);
   const isSameType = before['type'] === sent['type'];

@@ -1,4 +1,4 @@
-/** What the sandbox adds to a row of the catalog: how records of a kind come to be, change, act and go. */
+/** The rules of the sandbox for a kind, beyond its catalog row: how records are created, changed, removed, and act. */
 import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { JsonObject, JsonValue } from '../../core/json.ts';
@@ -6,12 +6,12 @@ import type { Order, RowNote } from '../memory/table.ts';
 import type { Viewer } from '../store.ts';
 import type { RequestRules } from './request-rules.ts';
 
-/** A record that a request is about. */
+/** The record of a request. */
 export interface Target {
-  /** Where it is kept; for a component seen by another organization, its owner's scope. */
+  /** Where it is stored; for a component of another organization, the scope of its owner. */
   readonly scope: Scope;
   readonly id: string;
-  /** As kept, withheld secrets included. */
+  /** As stored, including withheld secrets. */
   readonly body: JsonObject;
   readonly note: RowNote;
 }
@@ -21,41 +21,41 @@ export interface NewRecord {
   readonly note?: RowNote;
 }
 
-/** What rules may look at. */
+/** What rules can read. */
 export interface Reading {
   /** Milliseconds since the epoch. */
   readonly now: number;
-  /** Whose key it is. */
+  /** The owner of the key. */
   readonly viewer: Viewer;
-  /** Records of one collection as kept, in list order. */
+  /** Records of one collection as stored, in list order. */
   bodies(kind: Kind, scope: Scope): readonly JsonObject[];
   /** Records of all collections of a kind. */
   everywhere(kind: Kind): readonly { readonly scope: Scope; readonly body: JsonObject }[];
   body(kind: Kind, scope: Scope, id: string): JsonObject | undefined;
 }
 
-/** One request's writes: all of them are kept, or none. */
+/** The writes of one request: all of them are stored, or none. */
 export interface Transaction extends Reading {
   /** `now` as ISO 8601. */
   readonly nowText: string;
   uuid(): string;
   token(prefix: string): string;
-  /** The next number of a count: 1, 2, 3 …; never given twice. */
+  /** The next number: 1, 2, 3 …; never used twice. */
   nextNumber(counter: Counter): number;
-  /** Summary of the user that the key belongs to. */
+  /** Summary of the owner of the key. */
   user(): JsonObject;
-  /** Sets a record; a note that is not given stays as it was. Returns its id. */
+  /** Sets a record; without `note`, its note does not change. Returns its id. */
   save(kind: Kind, scope: Scope, body: JsonObject, note?: RowNote): string;
   discard(kind: Kind, scope: Scope, id: string): void;
-  /** Drops every collection whose scope holds that value. */
+  /** Removes every collection whose scope has that value. */
   discardScope(key: keyof Scope, value: string): void;
 }
 
 export type Counter = Kind | 'components' | 'users';
 
-/** Whether the changed record is the answer, or nothing. */
+/** Returns whether the changed record is answered, or nothing. */
 type RecordAction = (transaction: Transaction, target: Target, body: JsonValue) => 'record' | 'nothing';
-/** Answers nothing. */
+/** Nothing is answered. */
 type CollectionAction = (transaction: Transaction, scope: Scope, body: JsonValue) => void;
 
 export interface KindRules {
@@ -63,25 +63,25 @@ export interface KindRules {
   /** Null for kinds that are never created or changed through the API. */
   readonly request: RequestRules | null;
   readonly create?: (transaction: Transaction, scope: Scope, accepted: JsonObject) => NewRecord;
-  /** The record after the change; both without regard to what is answered. */
+  /** The record after the change, as stored. */
   readonly update?: (transaction: Transaction, target: Target, accepted: JsonObject) => JsonObject;
-  /** Refuses, or takes along what belongs to the record; the record itself is dropped afterwards. */
+  /** Refuses the removal, or removes what belongs to the record; the record itself is removed afterwards. */
   readonly remove?: (transaction: Transaction, target: Target) => void;
   readonly recordActions?: Readonly<Record<string, RecordAction>>;
   readonly collectionActions?: Readonly<Record<string, CollectionAction>>;
-  /** The record as answered, where it differs from the record as kept. */
+  /** The record as answered, if that differs from the stored one. */
   readonly present?: (
     reading: Reading,
     scope: Scope,
     record: { readonly body: JsonObject; readonly note: RowNote },
   ) => JsonObject;
-  /** The record of an id that was never written but has a parent: every recording has a sharing. */
+  /** The record of an id that was never written, but has a parent: every recording has a sharing. */
   readonly implied?: (reading: Reading, scope: Scope, id: string) => JsonObject | undefined;
   /** For kinds that are views of one shared table. */
   readonly view?: {
     readonly table: string;
     readonly shows: (note: RowNote) => boolean;
-    /** What a row that is put in through the view is noted with; absent where that leaves a known row's note. */
+    /** The note of a row that is inserted through the view; if omitted, an existing row keeps its note. */
     readonly note?: RowNote;
   };
   /** True for rows that other organizations see too. */

@@ -62,7 +62,8 @@ export const organizations: KindRules = {
     }
     transaction.discardScope('organization_id', target.id);
   },
-  // Three fields follow from other records or from whose key it is; a record that lacks one is left without.
+  // Three fields are derived from other records or the owner of the key; they are not added to a record that lacks
+  // them.
   present: (reading, _scope, { body }) => {
     const scope = { organization_id: valueText(body['id']) };
     const members = reading.bodies('members', scope);
@@ -109,10 +110,10 @@ function freeSlug(transaction: Transaction, name: JsonValue | undefined): string
     .replaceAll(/[^a-z0-9]+/g, '-')
     .replaceAll(/^-|-$/g, '')
     .slice(0, 48);
-  const wanted = plain === '' ? 'organization' : plain;
+  const base = plain === '' ? 'organization' : plain;
   const taken = new Set(transaction.everywhere('organizations').map(({ body }) => body['slug']));
-  let slug = wanted;
-  for (let n = 2; taken.has(slug); n += 1) slug = `${wanted}-${n}`;
+  let slug = base;
+  for (let n = 2; taken.has(slug); n += 1) slug = `${base}-${n}`;
   return slug;
 }
 
@@ -155,14 +156,9 @@ export const domains: KindRules = {
     if ('domain' in accepted) refuseTakenDomain(transaction, accepted['domain'], target.id);
     if (target.body['is_verified'] !== true) {
       for (const name of ['jit_provisioning_enabled', 'sso_enforcement']) {
-        if (
-          name in accepted &&
-          accepted[name] !== false &&
-          accepted[name] !== '' &&
-          accepted[name] !== null
-        ) {
+        const value = accepted[name] ?? '';
+        if (value !== false && value !== '')
           throw invalid(name, 'invalid', 'This setting is available once the domain is verified.');
-        }
       }
     }
     return withSaml({ ...target.body, ...accepted });

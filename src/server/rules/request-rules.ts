@@ -1,21 +1,21 @@
-/** What a request body may hold: checked field by field, in the order of the documentation. */
+/** Checks request bodies, field by field, in the order of the documentation. */
 import type { FieldDefinition } from '../../catalog/definition.ts';
 import { type JsonObject, type JsonValue, getOwn, isJsonObject, isRawNumber } from '../../core/json.ts';
 import { invalid } from '../wire-error.ts';
 
 export interface RequestRules {
-  /** Fields that are accepted; every other member of a body is ignored. */
+  /** Fields that are accepted; other members of a body are ignored. */
   readonly fields: readonly FieldDefinition[];
-  /** Needed to create; never null, and not blank where they are text. */
+  /** Required to create; never null, and texts not blank. */
   readonly required: readonly string[];
-  /** Further fields that refuse null. All others accept it: "no value" differs from "not given". */
+  /** Further fields that must not be null. */
   readonly notNull: readonly string[];
   /** Further checks by field name. `attr` is the value's path, for the error. */
   readonly checks: Readonly<Record<string, (value: JsonValue, attr: string) => void>>;
 }
 
 /**
- * The accepted members of a body, in the order of the documentation. Values are taken as received.
+ * The accepted members of a body, in the order of the documentation, with their values unchanged.
  * @param prefix the body's path in the request, e.g. `2__` for the third of a list
  * @throws WireError 400 for the first field that is missing or wrong
  */
@@ -63,7 +63,7 @@ function checkField(rules: RequestRules, field: FieldDefinition, value: JsonValu
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const TIMESTAMP = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?$/;
 
-/** @throws WireError 400 where the value is not of the field's type or not among its values */
+/** @throws WireError 400 if the value does not have the field's type, or is not among its values */
 export function checkType(
   field: Pick<FieldDefinition, 'type' | 'values'>,
   value: JsonValue,

@@ -1,4 +1,4 @@
-/** The sandbox's rules of every kind: its own, or the plain ones that the catalog says enough for. */
+/** The rules of the sandbox for every kind: own ones, or plain ones that follow from the catalog. */
 import { createHash } from 'node:crypto';
 import { CATALOG } from '../../catalog/catalog.ts';
 import type { FieldDefinition } from '../../catalog/definition.ts';
@@ -15,9 +15,9 @@ import type { KindRules } from './kind-rules.ts';
 import { domains, organizations } from './organizations.ts';
 import { acceptBody, type RequestRules } from './request-rules.ts';
 
-// Projects and proxy records. interface.md shows no payload for either; wire-notes.md, Restore and Values, guides.
+// Projects and proxy records. interface.md shows no payload for either; see wire-notes.md, Restore and Values.
 
-/** Settings of a project with what a new one has. */
+/** Settings of a project, with their values in a new one. */
 const PROJECT_SETTINGS: readonly { readonly field: FieldDefinition; readonly initial: JsonValue }[] = [
   { field: writable('name', 'string', 'Display name.'), initial: '' },
   { field: writable('product_description', 'string', 'What the product is.'), initial: null },
@@ -106,7 +106,7 @@ const projects: KindRules = {
 
 const HOUR_MS = 60 * 60 * 1000;
 
-/** Volatile, as on real deployments; changes every hour only, so that two readings of one state can be compared. */
+/** Volatile, as on real deployments, but it changes only every hour, so that two readings of one state can be compared. */
 function liveToken(project: JsonObject, now: number): string {
   const seed = `${JSON.stringify(project['id'])} ${Math.floor(now / HOUR_MS)}`;
   return `live_${createHash('sha256').update(seed).digest('base64url')}`;
@@ -147,11 +147,11 @@ const proxyRecords: KindRules = {
   },
 };
 
-// Pipeline components (interface.md: Pipeline component). One row serves several lists (wire-notes.md, Lists): `plugins`
-// shows every component of the organization, a family those that were created through it, and both show global ones of other
-// organizations.
+// Pipeline components (interface.md: Pipeline component). One row is in several lists (wire-notes.md, Lists): `plugins`
+// shows every component of the organization, a family those that were created through it, and both show global
+// components of other organizations.
 
-// interface.md shows no payload for three of the families: they take the fields of the documented ones.
+// interface.md shows no payload for three of the families: they have the fields of the documented one.
 const request: RequestRules = {
   fields: documented.fields.filter((field) => field.isWritable),
   required: ['plugin_type'],
@@ -186,7 +186,7 @@ function componentRules(kind: Kind, family: Omit<NonNullable<KindRules['view']>,
         public_jobs: accepted['public_jobs'] ?? {},
         svc_function_migration_available: 'false',
       };
-      // Null and absent differ: a field that was sent as null stays null, also where the default is an empty object.
+      // A field that was sent as null stays null, even if the default is an empty object.
       return { body: { ...body, ...accepted }, note: family.note ?? {} };
     },
     update: (_transaction, target, accepted) => ({ ...target.body, ...accepted }),
@@ -218,7 +218,7 @@ const pipelineImportApps = familyRules('pipeline_import_apps');
 const pipelineTransformations = familyRules('pipeline_transformations');
 const plugins = componentRules('plugins', { shows: () => true });
 
-// Session recordings and their sharing: read, and recordings removed (interface.md: Session recordings).
+// Session recordings and their sharing can be read, and recordings can be removed (interface.md: Session recordings).
 
 const sessionRecordings: KindRules = {
   order: { by: 'newest', field: 'start_time' },
@@ -229,7 +229,7 @@ const sessionRecordings: KindRules = {
 const recordingSharing: KindRules = {
   order: { by: 'creation' },
   request: null,
-  // Every recording has one; those of unshared recordings are computed, since a project may hold a hundred thousand.
+  // Every recording has one; those of unshared recordings are computed, since a project may have a hundred thousand.
   implied: (reading, scope, id) => {
     const recording = reading.body('session_recordings', scope, id);
     if (recording === undefined) return undefined;
@@ -241,10 +241,7 @@ const recordingSharing: KindRules = {
   },
 };
 
-/**
- * Rules of a kind that has none of its own: what the catalog calls writable is taken, an id is given, and nothing
- * changes on its own. A record is named when it is created.
- */
+/** The rules of a kind without own ones: writable fields are accepted, an id is assigned, and creation needs the natural key. */
 function plainRules(definition: ResourceDefinition): KindRules {
   const { kind, fields, idPath, idType, naturalKey } = definition;
   const order = { by: 'creation' } as const;

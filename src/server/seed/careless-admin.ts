@@ -1,4 +1,4 @@
-/** A bad afternoon as data: what somebody with too many rights does to the demo, request by request. */
+/** The requests of a careless administrator of the demo, as data. */
 import type { Kind } from '../../catalog/kinds.ts';
 import { type JsonObject, isJsonObject } from '../../core/json.ts';
 import { valueText } from '../value-text.ts';
@@ -15,9 +15,9 @@ interface CarelessAction {
 }
 
 /**
- * The requests, in order; their ids are those of `demoSeed`. They need a key with every permission. Each leaves something
- * for a diff to find. What was taken or altered can be restored through the API (re-created exports need their
- * secrets), what was added can be removed.
+ * The requests, in order, with the ids of `demoSeed`. They need a key with every permission. Each causes a difference
+ * that a diff finds. Removals and changes can be restored through the API (recreated exports need their secrets), and
+ * additions can be removed.
  */
 export function carelessAdmin(): readonly CarelessAction[] {
   const records = demoConfiguration().records.filter((each) => each.scope.organization_id === KITTIWAKE_ID);

@@ -1,4 +1,4 @@
-/** Chance that gives the same every time: the demo's state is a function of this file's numbers only. */
+/** Deterministic random values, so that the demo is the same every time. */
 import { isoTime } from '../../core/clock.ts';
 import { type JsonValue, parseLossless } from '../../core/json.ts';
 import { tokenFrom, uuidFrom } from '../memory/identity.ts';
@@ -11,7 +11,7 @@ export interface Chance {
   /** A whole number from `low` to `high`, both included. */
   between(low: number, high: number): number;
   pick<Value>(values: readonly Value[]): Value;
-  /** True in that share of cases. */
+  /** True with that probability. */
   often(share: number): boolean;
   uuid(): string;
   token(prefix: string, length?: number): string;
@@ -44,7 +44,7 @@ export function daysBefore(days: number, milliseconds = 0): string {
   return isoTime(SEED_EPOCH_MS - days * DAY_MS - milliseconds);
 }
 
-/** A number by its text, for those that a double would not keep: `1.10`, integers beyond 2^53. */
+/** A number from its text, for those that a double would change: `1.10`, integers beyond 2^53. */
 export function exactNumber(text: string): JsonValue {
   return parseLossless(text);
 }

@@ -1,7 +1,7 @@
 /**
- * `--seed demo`: Kittiwake Analytics, a company of some fifty people, and its small sister Tern & Söhne. Two calls give
- * equal states. The configuration (`demoConfiguration`) is the file `config/demo.ndjson`, a user or a record on each line;
- * the session recordings, which are many, are generated.
+ * `--seed demo`: Kittiwake Analytics, a company of about fifty people, and its small sister Tern & Söhne. It is the
+ * same every time. The configuration (`demoConfiguration`) is in the file `config/demo.ndjson`, with a user or a record
+ * on each line; the session recordings, which are many, are generated.
  */
 import { readFileSync } from 'node:fs';
 import { type JsonObject, type JsonValue, parseLossless } from '../../core/json.ts';
@@ -32,7 +32,7 @@ function* withRecordings(records: Iterable<SeedRecord>): Iterable<SeedRecord> {
   }
 }
 
-/** Everything but recordings and their sharing. */
+/** The demo without recordings and their sharing. */
 export function demoConfiguration(): Seed & { readonly records: readonly SeedRecord[] } {
   const lines = readFileSync(packageFile('config', 'demo.ndjson'), 'utf8').trimEnd().split('\n');
   const users: SeedUser[] = [];
@@ -60,7 +60,7 @@ const VISITORS = [
 ];
 const PAGES = ['/', '/pricing', '/docs/über-uns', '/checkout?step=2', '/app/boards/42', '/signup#plan'];
 
-/** One in about this many recordings is shared. */
+/** About one recording of this many is shared. */
 const SHARED_EVERY = 250;
 const MINUTES_APART = 7;
 

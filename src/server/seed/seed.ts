@@ -1,4 +1,4 @@
-/** What a sandbox starts with. */
+/** The contents of a new sandbox. */
 import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { JsonObject } from '../../core/json.ts';
@@ -14,12 +14,12 @@ export interface SeedRecord {
 }
 
 export interface Seed {
-  /** The first is the one that keys without a user belong to. */
+  /** Keys without a user belong to the first. */
   readonly users: readonly SeedUser[];
   readonly records: Iterable<SeedRecord>;
 }
 
-/** One user only: the creator of an organization becomes its owner. */
+/** Only one user: the creator of an organization becomes its owner. */
 export const EMPTY_SEED: Seed = {
   users: [
     {
