@@ -28,18 +28,18 @@ import {
 } from './transport.ts';
 
 export interface ConnectionOptions {
-  /** A path in it is put before every request's. */
+  /** A path in it is prefixed to the path of every request. */
   readonly baseUrl: URL;
   readonly apiKey: Secret;
-  /** Where it was given, for errors: `apiKeyFile of the source`. */
+  /** Where the key was given, for error messages: `apiKeyFile of the source`. */
   readonly keyPlace?: string;
-  /** Name of the source, for the commands in errors. */
+  /** Name of the source, for the commands that error messages suggest. */
   readonly source?: string;
-  /** HTTP proxies of the environment; left out: none. */
+  /** The HTTP proxies that the environment sets; default: none. */
   readonly proxies?: ProxySettings;
   readonly rate: RateLimits;
   readonly retry: { readonly attempts: number; readonly maxWaitSeconds: number };
-  /** The longest single wait for a window of the rate limit; `retry.maxWaitSeconds` when left out. */
+  /** The longest single wait for a rate-limit window; default: `retry.maxWaitSeconds`. */
   readonly maxWindowWaitSeconds?: number;
   readonly timeouts?: Partial<Timeouts>;
   readonly userAgent: string;
@@ -47,23 +47,23 @@ export interface ConnectionOptions {
   /** Uniform in [0, 1), for jitter. */
   readonly random: () => number;
   readonly log: Logger;
-  /** Shared by the processes of this machine; left out, the rate is kept by this client alone. Closed with it. */
+  /** Shared by the processes of this machine; closed with the client. Without it, this client limits the rate alone. */
   readonly rateLog?: RateLog;
-  /** Where there is no log. */
+  /** Used if there is no rate log. */
   readonly keptThrottle?: KeptThrottle;
-  /** Called right before each request is sent; nothing is sent if it throws, or ends the process. */
+  /** Called right before each request is sent. If it throws or ends the process, the request is not sent. */
   readonly beforeSending?: () => void;
 }
 
-/** Opens nothing and sends nothing before the first request. */
+/** Opens no connection before the first request. */
 export class Connection {
-  /** Fails at once when the breaker is open. */
+  /** Fails immediately while the circuit breaker is open. */
   readonly transport: Transport;
   readonly policy: RetryPolicy;
   readonly neutral: NeutralText;
   readonly clock: Clock;
   readonly log: Logger;
-  /** The base URL's own path, without a slash at its end. */
+  /** The path of the base URL, without a trailing slash. */
   readonly prefix: string;
   readonly #breaker: Breaker;
   readonly #limiter: Limiter;
@@ -76,7 +76,7 @@ export class Connection {
   /** Whether the service has answered a request with this key. */
   #isKeyAccepted = false;
 
-  /** @throws TidemarkError `config_invalid` when the key cannot be in a header, or the proxy is none */
+  /** @throws TidemarkError `config_invalid` if the key cannot be sent in a header or the proxy's URL is invalid */
   constructor(options: ConnectionOptions) {
     const { baseUrl, apiKey, rate, retry, clock, log, rateLog, keptThrottle } = options;
     const sending = openTransport({
@@ -113,7 +113,7 @@ export class Connection {
 
   /**
    * Tries until an attempt succeeds (see `retrying`).
-   * @param path as logs show it
+   * @param path as shown in logs
    * @param message logged before each retry
    */
   retried<T>(
@@ -138,8 +138,8 @@ export class Connection {
   }
 
   /**
-   * One attempt: waits for the limits, sends, counts and logs. Resolves to a 2xx answer; any other is thrown.
-   * @param send may throw what is to end the attempt unsent
+   * One attempt: waits for the limits, sends, counts and logs. Resolves to a 2xx response; throws for any other.
+   * @param send may throw to end the attempt before anything is sent
    */
   attempt(
     request: LoggedRequest,
@@ -159,10 +159,10 @@ export class Connection {
       const error = answerError(answer, this.neutral, this.clock.now(), keyPlace);
       if (answer.status === 429) {
         counters.throttled += 1;
-        // The header is missing when the wait is unknown (wire-notes.md, Rates): then the usual backoff is for all.
+        // If the service does not name a wait (wire-notes.md, Rates), all requests pause for the usual backoff.
         limiter.onThrottled(startedAt, error.retryAfterMs ?? backoffMs(request.attempt + 1, this.#random()));
       }
-      // A longer wait is not waited for here: that may be one endpoint's, which must not keep the others from being read.
+      // A longer pause may concern a single endpoint, so it must not stop requests to the others.
       const { retryAfterMs = Number.POSITIVE_INFINITY } = error;
       if (answer.status === 503 && retryAfterMs <= this.policy.maxWaitMs) limiter.onOutage(retryAfterMs);
       throw error;
@@ -175,12 +175,12 @@ export class Connection {
       counters.requests += 1;
       return this.#requestLog.log(request, sending).then((answer) => checked(answer, startedAt));
     };
-    // Before its turn: nothing is to wait for the limits only to be refused.
+    // Checked before queueing, so that a request does not wait for the limits only to be refused.
     const refusal = this.#breaker.refusal();
     return refusal === null ? limiter.run(task, signal, options) : Promise.reject(refusal);
   }
 
-  /** Makes a failure found after the fact (a record that cannot be stored) count as a retry. */
+  /** Counts a retry for a failure found after the response was read, such as a record that cannot be stored. */
   takeRetry(cause: TidemarkError): void {
     this.#budget.take(cause);
   }
@@ -209,26 +209,26 @@ export class Connection {
 }
 
 interface ReadRequest<T> {
-  /** Path and query of the next attempt; a page may be asked for smaller than before. */
+  /** Path and query of the next attempt, which may request a smaller page. */
   readonly path: () => string;
-  /** The path as logs show it, where that is another. */
+  /** The path as shown in logs, if different. */
   readonly logged?: () => string;
-  /** What it asks for: some kinds have limits of their own. */
+  /** The kind requested, since some kinds have limits of their own. */
   readonly kind?: Kind;
-  /** Takes a 2xx answer apart; what it throws as retryable is tried again like any failure. */
+  /** Parses a 2xx response. A retryable error that it throws is retried like any other. */
   readonly read: (answer: Answer) => T;
-  /** Called after every failed attempt, the last one too. */
+  /** Called after every failed attempt, including the last. */
   readonly onFailure?: (error: TidemarkError) => void;
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
- * A GET with limits, retries and the reading of its answer.
- * @throws TidemarkError once nothing more is to be tried; the abort reason when aborted
+ * Sends a GET within the limits, retries it, and parses the response.
+ * @throws TidemarkError after the last attempt; the abort reason if aborted
  */
 export type Request = <T>(request: ReadRequest<T>) => Promise<T>;
 
-/** @param get everything that the requests can send */
+/** @param get the only way in which the requests can send anything */
 export function requestOver(connection: Connection, get: Get): Request {
   return ({ path, logged = path, kind, read, onFailure, signal }) =>
     connection.retried(
@@ -245,35 +245,34 @@ export function requestOver(connection: Connection, get: Get): Request {
 }
 
 // A circuit breaker for the requests of one client. If a service accepts connections but never answers, every request
-// takes until its timeout, and a run has hundreds of requests: after a few timeouts in a row nothing more is sent.
+// runs into its timeout, and a run has hundreds of requests. So after a few timeouts in a row nothing more is sent.
 
 /**
- * Timeouts in a row that open it, as many as one request has attempts by default. By then a list whose page size is
- * halved after each timeout has been requested with a sixteenth of the page, so a service that is only slow would have
- * answered.
+ * Timeouts in a row that open the breaker: the default number of attempts of a request. The page size of a list is
+ * halved after each timeout, so a service that is only slow would have answered the last attempt.
  */
 const MOST_TIMEOUTS = 5;
 
-/** When a client with the usual limits gives up a service that does not answer, for people. */
+/** When a client with the default limits gives up on a service that does not answer, in words. */
 export const GIVES_UP_AFTER = `${MOST_TIMEOUTS} requests without one, up to ${DEFAULT_TIMEOUTS.headersMs / 1000} s each`;
 
 interface Breaker {
-  /** The transport, which fails at once with `unresponsive` when the breaker is open. */
+  /** Fails immediately with `unresponsive` while the breaker is open. */
   readonly transport: Transport;
-  /** Why nothing more is sent; null as long as the service may be asked. Once open it stays open. */
+  /** Why nothing more is sent; null while the breaker is closed. Once open, it stays open. */
   refusal(): TidemarkError | null;
 }
 
 /**
- * Observes the results of a transport's requests. A response of any status resets the count. Timeouts of requests that
- * ran at the same time count as one: their number is our choice and says nothing about the service.
+ * Observes the results of a transport's requests. A response with any status resets the count. Timeouts of concurrent
+ * requests count as one, because the concurrency is our choice and says nothing about the service.
  */
 function withBreaker(transport: Transport, source: string | undefined): Breaker {
-  /** Time-outs since the last answer that count. */
+  /** Timeouts since the last response, counted as described above. */
   let timeouts = 0;
-  /** Requests since the last answer that ended without one. */
+  /** Requests that ended without a response since the last one. */
   let unanswered = 0;
-  /** Goes up with each answer and each time-out that counts: a request that began before says nothing new. */
+  /** Incremented by each response and each counted timeout. Timeouts of requests begun in an earlier turn do not count. */
   let turn = 0;
   let refusal: TidemarkError | null = null;
 
@@ -282,11 +281,11 @@ function withBreaker(transport: Transport, source: string | undefined): Breaker 
     unanswered = 0;
     turn += 1;
   };
-  /** What the request is to fail with. */
+  /** Returns the error with which the request fails. */
   const failed = (error: unknown, begunIn: number): unknown => {
     if (!(error instanceof TidemarkError)) return error;
     if (!timedOutWithoutStatus(error)) {
-      // What could not be read is an answer too; what was never connected, or cut off, says neither.
+      // An unreadable response is a response too. A failed or lost connection says nothing either way.
       if (error.code === 'malformed' || error.code === 'timeout') answered();
       return error;
     }
@@ -297,7 +296,7 @@ function withBreaker(transport: Transport, source: string | undefined): Breaker 
     }
     if (timeouts < MOST_TIMEOUTS && refusal === null) return error;
     refusal ??= unresponsive(error, unanswered, source);
-    // Its cause shows whether this request was sent: a write must know.
+    // A write looks at the cause to find out whether it was sent.
     return unresponsive(error, unanswered, source, error.cause);
   };
 
@@ -315,7 +314,7 @@ function withBreaker(transport: Transport, source: string | undefined): Breaker 
   return { transport: { send, close: () => transport.close() }, refusal: () => refusal };
 }
 
-/** @param last the last time-out, whose message begins with the host */
+/** @param last the latest timeout, whose message begins with the host */
 function unresponsive(
   last: TidemarkError,
   requests: number,

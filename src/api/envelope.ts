@@ -1,4 +1,4 @@
-/** Parses responses: a list in any of the shapes in wire-notes.md (Lists) as a page, or a single record. */
+/** Parses a response as a page of a list, in any of the shapes in wire-notes.md (Lists), or as a single record. */
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type JsonObject, type JsonValue, getOwn, idAt, isJsonObject, parseLossless } from '../core/json.ts';
@@ -7,25 +7,25 @@ import type { NeutralText } from './neutral-text.ts';
 import type { Answer } from './transport.ts';
 
 export interface ListPage {
-  /** As received, those without an id included. */
+  /** As received, including records without an id. */
   readonly records: readonly ScannedRecord[];
-  /** Ids in the order of the page. */
+  /** The ids in page order. */
   readonly keys: readonly string[];
-  /** Records that carry no id. */
+  /** How many records have no id. */
   readonly withoutId: number;
-  /** What the list says it holds in all; null when it does not say. */
+  /** The length of the entire list as the service reports it; null if it does not. */
   readonly count: number | null;
-  /** Whether more follows, as the list reports it; null if it does not say. */
+  /** Whether more pages follow, as the service reports it; null if it does not. */
   readonly more: boolean | null;
-  /** `next` as sent, when it is one. */
+  /** `next` as sent, if it is a link. */
   readonly link: string | null;
-  /** For the parameter `after`. */
+  /** The value for the parameter `after`. */
   readonly cursor: string | null;
 }
 
 /**
- * Reads a 2xx answer as a page.
- * @throws TidemarkError `malformed`, retryable: HTML, cut or broken JSON, a 200 that is not a list
+ * Parses a 2xx response as a page.
+ * @throws TidemarkError `malformed`, retryable, for HTML, truncated or broken JSON, and JSON that is not a list
  */
 export function readPage(
   answer: Answer,
@@ -38,7 +38,7 @@ export function readPage(
     const { envelope, records: scanned } = scanList(answer.text, definition.listing.listKeys, shape);
     const keys: string[] = [];
     for (const { id } of scanned) if (id !== undefined && id !== '') keys.push(id);
-    // An empty id names nothing.
+    // An empty id counts as none.
     const records = keys.length === scanned.length ? scanned : scanned.map(withoutEmptyId);
     return { records, keys, withoutId: records.length - keys.length, ...readEnvelope(envelope) };
   } catch (error) {
@@ -49,7 +49,7 @@ export function readPage(
   }
 }
 
-/** A record's text as received, without the space around it, and what it says. */
+/** A record: its text as received, without surrounding white space, and its parsed value. */
 export interface FoundRecord {
   readonly found: true;
   readonly text: string;
@@ -59,8 +59,9 @@ export interface FoundRecord {
 export type Retrieved = FoundRecord | { readonly found: false };
 
 /**
- * The record in the answer to a retrieve.
- * @throws TidemarkError `malformed`, retryable: HTML, cut or broken JSON, no object, another record
+ * Parses the response to a retrieve.
+ * @throws TidemarkError `malformed`, retryable, for HTML, truncated or broken JSON, another type of value or another
+ * record
  */
 export function readRecord(
   answer: Answer,
@@ -85,7 +86,7 @@ export function readRecord(
   }
 }
 
-/** One response that holds the entire list and says so: as many distinct keys as its count, and no further page. */
+/** Whether the page holds the entire list and says so: it has as many distinct keys as its count, and no next page. */
 export function isWholeList(page: ListPage): boolean {
   return (
     page.more !== true &&
@@ -95,10 +96,10 @@ export function isWholeList(page: ListPage): boolean {
   );
 }
 
-/** How the text of a JSON value begins; what begins so and is broken may have been cut. */
+/** The beginning of a JSON text. Broken text that begins like this may be truncated JSON. */
 const JSON_BEGINS = /^\s*(?:[[{"\d-]|true|false|null|$)/;
 
-/** @throws TidemarkError `malformed` when a web page, or other text, was sent where JSON was promised */
+/** @throws TidemarkError `malformed` if the response is a web page or other text instead of JSON */
 export function refuseOtherText(answer: Answer): void {
   const isHtml = /^\s*</.test(answer.text) || /^\s*(text\/html|application\/xhtml)/i.test(answer.contentType);
   if (!isHtml && JSON_BEGINS.test(answer.text)) return;
@@ -110,7 +111,7 @@ export function refuseOtherText(answer: Answer): void {
 const CUT_HINT =
   'the answer may have been cut or changed on its way: run again later; if it stays, check the service and what is in front of it';
 
-/** A success that does not follow the contract: worth another attempt, a proxy may have caused it. */
+/** The error for a successful response that breaks the contract. It is retryable, since a proxy may have caused it. */
 export function malformed(
   answer: Answer,
   what: string,
@@ -160,7 +161,7 @@ function countOf(body: JsonObject): number | null {
   return null;
 }
 
-/** A count sent as text is still a count; what is not a whole number says nothing. */
+/** Accepts a count sent as text; null for anything that is not an integer. */
 function wholeNumber(value: JsonValue | undefined): number | null {
   const number = typeof value === 'string' && /^\d{1,15}$/.test(value) ? Number(value) : value;
   return typeof number === 'number' && Number.isSafeInteger(number) && number >= 0 ? number : null;

@@ -1,4 +1,4 @@
-/** Error responses as errors to decide on (wire-notes.md, Errors). */
+/** Turns error responses into errors with a code (wire-notes.md, Errors). */
 import { TidemarkError, type ErrorCode } from '../core/errors.ts';
 import { OR_EXCLUDE, permissionAdvice, permissionIn, REFUSED_HERE } from '../core/hints.ts';
 import type { NeutralText } from './neutral-text.ts';
@@ -6,18 +6,18 @@ import { parseRetryAfter, retryAfterFromDetail } from './retry.ts';
 import type { Answer } from './transport.ts';
 
 interface Complaint {
-  /** One neutral line; empty when the body says nothing that can be read. */
+  /** One neutralized line; empty if the body has no readable text. */
   readonly detail: string;
   readonly field: string | undefined;
 }
 
-/** `{type, code, detail, attr}`, `{detail}`, `{error}`, a map of field to complaints; only text is taken over. */
+/** Reads `{type, code, detail, attr}`, `{detail}`, `{error}` or a map of fields to complaints. Takes only texts from it. */
 function complaintOf(text: string, neutral: NeutralText): Complaint {
   let body: unknown;
   try {
     body = JSON.parse(text);
   } catch {
-    // Not JSON: an HTML page says nothing to a person in one line, plain text may.
+    // Not JSON. Plain text may be useful in a message; an HTML page is not.
     return { detail: /^\s*</.test(text) ? '' : neutral(text), field: undefined };
   }
   if (typeof body === 'string') return { detail: neutral(body), field: undefined };
@@ -89,9 +89,8 @@ function meaningOf(status: number, keyPlace: string | null): Meaning {
 }
 
 /**
- * The error for a response other than 2xx. Its message has the status and a short, neutralized excerpt of the body, and
- * nothing else of it.
- * @param keyPlace where the key was given, to be named; null where the service has accepted it for other requests
+ * The error for a response other than 2xx. Its message has the status and a short, neutralized excerpt of the body.
+ * @param keyPlace where the key was given, for the message; null once the service has accepted the key
  */
 export function answerError(
   answer: Answer,
@@ -116,7 +115,7 @@ export function answerError(
   });
 }
 
-/** A redirect is never followed: the key would travel with it. */
+/** Redirects are never followed, because the key would be sent along. */
 function redirectError(answer: Answer, neutral: NeutralText): TidemarkError {
   const { status, location, origin } = answer;
   if (location === undefined) {

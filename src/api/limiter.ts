@@ -1,7 +1,7 @@
 /**
  * The limiter of an API key at an origin (design.md, The sync): concurrency, the rolling windows of the key and of
- * single kinds, and one pause for all requests after a 429, or a 503 that asks to wait. p-queue limits the concurrency; its interval option is not
- * used, because it supports only one window, in one process.
+ * single kinds, and a pause of all requests after a 429 or a 503 that names a wait. p-queue limits the concurrency. Its
+ * interval option is not used, because it supports only one window, in one process.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -30,27 +30,27 @@ export type { Reservation } from './rate-limit.ts';
 
 interface LimiterOptions {
   readonly rate: RateLimits;
-  /** A single wait for a window longer than this is refused instead, milliseconds. */
+  /** A request that would have to wait longer than this for a window fails instead, milliseconds. */
   readonly maxWaitMs: number;
-  /** The same for a pause that the service asked for; `maxWaitMs` when left out. */
+  /** The same for a pause that the service requested; default: `maxWaitMs`. */
   readonly maxPauseMs?: number;
   readonly clock: Clock;
   readonly log: Logger;
-  /** The log that this machine's processes share; left out, the starts are kept in memory. Closed with the limiter. */
+  /** The log shared by the processes of this machine; closed with the limiter. Without it, starts are kept in memory. */
   readonly rateLog?: RateLog | undefined;
-  /** Where there is no log: what a 429 left behind, shared with other processes and later runs. */
+  /** Used if there is no log: shares the throttle after a 429 with other processes and later runs. */
   readonly keptThrottle?: KeptThrottle | undefined;
 }
 
 export interface RunOptions {
-  /** What is requested; some kinds have limits of their own. */
+  /** The kind requested, since some kinds have limits of their own. */
   readonly kind?: Kind | undefined;
   readonly reservation?: Reservation | undefined;
-  /** Takes precedence over non-urgent requests that wait for a slot. */
+  /** Gets a slot before all waiting requests that are not urgent. */
   readonly isUrgent?: boolean;
 }
 
-/** A request that starts, and the number of its start in each of its limits. */
+/** A started request, with the number of its start in each of its limits. */
 interface Started {
   readonly at: number;
   readonly log: RateLog;
@@ -58,14 +58,14 @@ interface Started {
 }
 
 const UNRESERVABLE: Reservation = { isUnavailable: true, release: () => undefined, isOpen: () => false };
-/** Another process does not notify this one when it releases a reserved start. */
+/** How often to check again: other processes do not notify this one when they release a reserved start. */
 const LOOK_AGAIN_MS = 1_000;
-/** Numbers of latest starts from which the refused rate is computed: the first of these for which there are enough. */
+/** How many of the latest starts the refused rate is computed from: the first of these numbers that is available. */
 const OBSERVED_STARTS = [20, 10, 5, 2];
 const MINUTE_MS = 60_000;
-/** The longest time for a request to reach the service: if its answer takes longer, the service was working on it. */
+/** The longest time that a request can take to reach the service. Longer response times are the service's own. */
 const LONGEST_WAY_MS = 5_000;
-/** Each pause as long as this is a warning; of shorter ones, one in `WARNED_MS`. */
+/** Every pause of at least this length is logged as a warning, shorter ones at most once in `WARNED_MS`. */
 const LONG_PAUSE_MS = MINUTE_MS;
 const WARNED_MS = 10 * MINUTE_MS;
 
@@ -80,21 +80,21 @@ export class Limiter {
   readonly #log: FallbackRateLog;
   readonly #isCounting: boolean;
   readonly #key: Limit;
-  /** The limits of a request of the kind; of all other kinds there is the key's only. */
+  /** The limits that apply to a kind. To kinds that are not in the map, only the key's limit applies. */
   readonly #limitsOf: ReadonlyMap<Kind | undefined, readonly Limit[]>;
   readonly #limitsOfKey: readonly Limit[];
   readonly #ofKinds: readonly Limit[];
-  /** The slot of the work that is running, for the requests that it makes. */
+  /** The slot that the current `withSlot` work holds. */
   readonly #slot = new AsyncLocalStorage<Slot>();
   /** Called when a start that this process reserved is used or released. */
   #onRelease: (() => void)[] = [];
-  /** The end of the latest wait for the key's limits, and of that for a kind's. */
+  /** When the latest wait for the key's limits ends, and the latest wait for a kind's. */
   readonly #waits: { key: { until: number } | null; kind: { until: number } | null } = {
     key: null,
     kind: null,
   };
   #known: { readonly text: string; readonly throttle: Throttle | null } | null = null;
-  /** Requests of this process that were not refused since the refusal at that time. */
+  /** How many requests of this process were accepted since the refusal at `since`. */
   #passed = { since: Number.NEGATIVE_INFINITY, count: 0 };
   #warnedAt: number | null = null;
 
@@ -115,8 +115,8 @@ export class Limiter {
   }
 
   /**
-   * Runs the task once there is a slot and the windows have room. `startedAt` is for `onThrottled`.
-   * @throws TidemarkError `throttled` when the wait would be longer than allowed; the abort reason when aborted
+   * Runs the task once there is a slot and the windows have room. `startedAt` is to be passed to `onThrottled`.
+   * @throws TidemarkError `throttled` if the wait would be longer than allowed; the abort reason if aborted
    */
   run<T>(
     task: (startedAt: number) => Promise<T>,
@@ -132,9 +132,9 @@ export class Limiter {
   }
 
   /**
-   * Waits for a concurrency slot, ahead of non-urgent requests, and keeps it for the work. The requests that the work makes
-   * use that slot, one after the other: they never wait for a second one. The work must not wait for requests that others
-   * make. Where the kind has its own limits no slot is kept: waiting for those limits must not block other kinds.
+   * Waits for a concurrency slot, ahead of non-urgent requests, and holds it during the work. The requests of the work
+   * use this slot one after the other and never wait for a second one. The work must not wait for requests of others.
+   * If the kind has its own limits, no slot is held, because waiting for those limits must not block other kinds.
    */
   async withSlot<T>(kind: Kind, work: () => Promise<T>): Promise<T> {
     if (this.#limitsOf.has(kind) || this.#slot.getStore()?.isOpen === true) return await work();
@@ -150,8 +150,8 @@ export class Limiter {
   }
 
   /**
-   * Waits until the windows have room for the start of a write and for the check before it, and reserves the start of
-   * the write. Resolves to null if no limit applies.
+   * Waits until the windows have room for a write and for the check before it, and reserves the start of the write.
+   * Resolves to null if no limit applies.
    * @throws as `run`
    */
   async reserve(signal?: AbortSignal, kind?: Kind): Promise<Reservation | null> {
@@ -163,7 +163,7 @@ export class Limiter {
       : await this.#reserve(limits, 1, signal);
   }
 
-  /** A 429 to a request started at `startedAt`: nothing starts for `waitMs`, and then at half the rate. */
+  /** To be called after a 429: no request starts for `waitMs`; after that they start at half the rate. */
   onThrottled(startedAt: number, waitMs: number): void {
     const { isCounted, perMinute, now } = this.#log.atomically((log) => {
       const now = log.now();
@@ -178,7 +178,7 @@ export class Limiter {
       return { isCounted, perMinute: Math.round(after.rate * 60), now };
     });
     if (!isCounted) return;
-    // Short pauses come in rows.
+    // Short pauses tend to follow each other.
     const isNews = waitMs >= LONG_PAUSE_MS || this.#warnedAt === null || now - this.#warnedAt > WARNED_MS;
     if (isNews) this.#warnedAt = now;
     const { rateLog, keptThrottle } = this.#options;
@@ -189,7 +189,7 @@ export class Limiter {
     );
   }
 
-  /** A 503 that asks to wait: nothing starts for `waitMs`. */
+  /** To be called after a 503 that names a wait: no request starts for `waitMs`. */
   onOutage(waitMs: number): void {
     this.#log.atomically((log) => {
       const now = log.now();
@@ -197,17 +197,17 @@ export class Limiter {
     });
   }
 
-  /** Sleeps for that long, or until another process ends the pause (`endPause`). */
+  /** Sleeps for this long, or until another process ends the pause (`endPause`). */
   pause(ms: number, signal?: AbortSignal): Promise<void> {
     return this.#log.sleep(ms, (throttle) => parseThrottle(throttle)?.pausedUntil ?? 0, signal);
   }
 
-  /** An answer that is not a 429. */
+  /** To be called after a response other than 429. */
   onNotThrottled(): void {
     this.#passed.count += 1;
   }
 
-  /** How full the windows are: of the key, and of the limits of single kinds. With the end of the last pause, 0 for none. */
+  /** How full the windows of the key and of single kinds are, and when the last pause ends or ended (0: none). */
   use(): Omit<KindUse, 'kinds'> & { readonly kinds: readonly KindUse[]; readonly pausedUntil: number } {
     return this.#log.atomically((log) => {
       const now = log.now();
@@ -218,7 +218,7 @@ export class Limiter {
     });
   }
 
-  /** Epoch milliseconds until which all requests wait; undefined while some may start. */
+  /** Until when all requests wait, epoch milliseconds; undefined if some may start. */
   waitingUntil(): number | undefined {
     const { key, kind } = this.#waits;
     // A kind that waits for its own limit counts only if no other request is running or queued.
@@ -237,7 +237,7 @@ export class Limiter {
     isUrgent: boolean,
   ): Promise<T> {
     const ofKind = limits.slice(1);
-    // Before it enters the queue: a kind that waits for its own limit must not block others.
+    // Waits before it enters the queue, so that a kind that waits for its own limit does not block others.
     const inKind =
       own !== undefined || ofKind.length === 0 ? undefined : await this.#reserve(ofKind, 0, signal);
     try {
@@ -245,7 +245,7 @@ export class Limiter {
         ...(signal === undefined ? {} : { signal }),
         ...(isUrgent ? { priority: 1 } : {}),
       });
-      // The next request is sent before this answer is processed: the service works on it meanwhile.
+      // Lets the next request be sent before this response is processed, so that the service works meanwhile.
       await nextTurn();
       return result;
     } finally {
@@ -253,7 +253,7 @@ export class Limiter {
     }
   }
 
-  /** Runs the task once the limits have room. Several may wake together, also in other processes: the first one starts. */
+  /** Runs the task once the limits have room. If several wake at once, also in other processes, the first one starts. */
   async #whenRoom<T>(
     task: (startedAt: number) => Promise<T>,
     signal: AbortSignal | undefined,
@@ -275,7 +275,7 @@ export class Limiter {
     }
   }
 
-  /** Starts a request if all limits have room: its start, or how long to wait. */
+  /** Records the start of a request if all limits have room; otherwise returns how long to wait. */
   #start(limits: readonly Limit[], own: ReservedStart | undefined): Started | Wait {
     const started = this.#log.atomically((log): Started | Wait => {
       const now = log.now();
@@ -290,8 +290,8 @@ export class Limiter {
   }
 
   /**
-   * Moves the start to the time of the response: the service counts when it receives the request, which is unknown but not
-   * later.
+   * Moves the start to the time of the response. The service counts a request when it receives it: when that was is
+   * unknown, but not later than now.
    */
   #arrived(limits: readonly Limit[], { at: startedAt, log: writtenTo, numbers }: Started): void {
     this.#log.atomically((log) => {
@@ -299,13 +299,13 @@ export class Limiter {
       for (const [n, { name }] of limits.entries()) {
         const starts = log.starts(name);
         if (log === writtenTo) starts.arrived(numbers[n] ?? 0, at);
-        // The log was switched while the request was under way: better counted twice than too early.
+        // The log was switched during the request. Counting it twice is safer than counting it too early.
         else starts.add(Math.max(at, starts.nthLatest(1) ?? at));
       }
     });
   }
 
-  /** How long one more start has to wait, besides the reserved ones other than `own`. */
+  /** How long one more start has to wait, given the reserved starts other than `own`. */
   #wait(log: RateLog, now: number, limits: readonly Limit[], own: ReservedStart | undefined): Wait {
     let longest = NO_WAIT;
     for (const limit of limits) {
@@ -344,12 +344,12 @@ export class Limiter {
         ? this.pause(wait.ms, signal)
         : clock.sleep(Math.ceil(wait.ms), signal));
     } finally {
-      // Only the last one to wait clears it: the time of a later waiter stays.
+      // A later wait has replaced the entry and clears it itself.
       if (this.#waits[which] === mine) this.#waits[which] = null;
     }
   }
 
-  /** Waits until the limits have room for a start and `beside` more, and reserves it in all of them. */
+  /** Waits until the limits have room for one start and `beside` more, and reserves the one in all of them. */
   async #reserve(
     limits: readonly Limit[],
     beside: number,
@@ -383,7 +383,7 @@ export class Limiter {
     for (const notify of notified) notify();
   }
 
-  /** Waits until a start that is reserved in the limit may have been used or released. */
+  /** Waits until a reserved start of the limit may have been used or released. */
   async #untilReleased(limit: Limit, signal: AbortSignal | undefined): Promise<void> {
     if (limit.reserved === 0) {
       await this.#options.clock.sleep(LOOK_AGAIN_MS, signal);
@@ -416,7 +416,7 @@ export class Limiter {
     return throttle;
   }
 
-  /** Starts per second since the last pause, in the last minute at most; undefined where there were too few. */
+  /** Starts per second since the last pause, or in the last minute; undefined if there were too few. */
   #observedRate(log: RateLog, now: number, throttle: Throttle | null): number | undefined {
     const since = Math.max(throttle?.pausedUntil ?? Number.NEGATIVE_INFINITY, now - MINUTE_MS);
     for (const count of OBSERVED_STARTS) {
@@ -427,14 +427,14 @@ export class Limiter {
   }
 }
 
-/** A concurrency slot that is kept for one piece of work, whose requests run in it one after the other. */
+/** A concurrency slot held by one piece of work, whose requests run in it one after the other. */
 class Slot {
   isOpen = true;
   #last: Promise<unknown> = Promise.resolve();
 
   run<T>(request: () => Promise<T>): Promise<T> {
     const result = this.#last.then(request);
-    // Who asked gets the error; the next request only waits for its end.
+    // The caller gets the error; the next request only waits for the end.
     this.#last = result.catch(() => undefined);
     return result;
   }

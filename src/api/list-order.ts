@@ -4,33 +4,33 @@
  */
 import { copyText, type ScannedRecord } from '../core/json-scan.ts';
 
-// Anchored overlap: each page begins before the end of the previous one. A key that is in both is the anchor. Whatever
+// Anchored overlap: each page begins before the end of the previous one. A key that is on both is the anchor. Whatever
 // rows were added or removed before it, no row between the two pages can have been missed.
 
 const LEAST_OVERLAP = 10;
 const OVERLAP_SHARE = 0.05;
 
-/** Rows that the next page repeats after one of `received` rows: at most half of it, so that it always advances. */
+/** How many rows of a page with `received` rows the next page repeats: at most half, so that the walk advances. */
 export function overlapFor(received: number): number {
   const wanted = Math.max(LEAST_OVERLAP, Math.ceil(received * OVERLAP_SHARE));
   return Math.min(wanted, Math.floor(received / 2));
 }
 
-/** The last keys of what has been read without a gap. */
+/** The last keys of the part of the list that has been read without a gap. */
 export interface Tail {
   readonly keys: readonly string[];
-  /** Position after the last of them, when it was read. */
+  /** The position after the last key, as of when it was read. */
   readonly end: number;
 }
 
 export interface Anchor {
-  /** Index in the page of the last tail key that it holds; -1 where the page begins the list. */
+  /** Index in the page of the last tail key on it; -1 if the page begins the list. */
   readonly index: number;
-  /** By how many rows it moved since it was read: > 0 rows were inserted before it, < 0 rows before it left. */
+  /** By how many rows it has moved since it was read: > 0 if rows were inserted before it, < 0 if rows were removed. */
   readonly shift: number;
 }
 
-/** The anchor of a page that was asked for at `offset`; null when it holds none of the tail's keys. */
+/** The anchor of the page requested at `offset`; null if the page has none of the tail's keys. */
 export function findAnchor(tail: Tail, offset: number, keys: readonly string[]): Anchor | null {
   const places = new Map<string, number>();
   for (const [index, key] of keys.entries()) if (!places.has(key)) places.set(key, index);
@@ -44,9 +44,9 @@ export function findAnchor(tail: Tail, offset: number, keys: readonly string[]):
 }
 
 /**
- * How a page contradicts the order of the tail read before it; null if it does not. Rows of the tail must come together
- * and in the same order, and all rows after the anchor must be new to this pass.
- * @param fresh keys of the page that the reading had not seen; null if unknown
+ * How a page contradicts the order of the tail read before it; null if it does not. Rows of the tail must be adjacent
+ * and in the same order, and all rows after the anchor must be new in this pass.
+ * @param fresh how many keys of the page are new in this pass; null if unknown
  */
 export function disorderAt(
   tail: Tail,
@@ -70,7 +70,7 @@ export function disorderAt(
   return `${again} ${again === 1 ? 'row' : 'rows'} that had been read came once more`;
 }
 
-/** The tail after a page at `offset` that continues it from `anchor` on. */
+/** The new tail after the page at `offset`, which continues the old one from `anchor` on. */
 export function extendTail(
   tail: Tail,
   anchor: Anchor,
@@ -81,7 +81,7 @@ export function extendTail(
   const size = Math.max(LEAST_OVERLAP, Math.ceil(pageCap * OVERLAP_SHARE));
   const end = offset + keys.length;
   if (keys.length >= size) return { keys: keys.slice(-size), end };
-  // A short page: the rows before the anchor are assumed to be still in the list's order.
+  // After a short page the rows before the anchor are assumed to keep their order.
   const anchorKey = keys[anchor.index];
   const before = anchorKey === undefined ? [] : tail.keys.slice(0, tail.keys.lastIndexOf(anchorKey));
   return { keys: [...before, ...keys.slice(Math.max(0, anchor.index))].slice(-size), end };
@@ -91,10 +91,10 @@ export function extendTail(
 // ranges of its pages overlap, they contain every record that existed throughout the walk, whatever was created or
 // removed meanwhile.
 
-/** Fewer rows than this may be sorted by chance. */
+/** Fewer rows could be sorted by chance. */
 const LEAST_ROWS = 8;
 
-/** One way in which the list may be sorted. Values are compared as text: any fixed order suffices. */
+/** One way in which the list may be sorted. Values are compared as text, since any fixed order will do. */
 class Sorting {
   readonly #valueOf: (record: ScannedRecord) => string | undefined;
   readonly #compare: (a: string, b: string) => number;
@@ -104,7 +104,7 @@ class Sorting {
   #direction = 0;
   #isBroken = false;
   #rows = 0;
-  /** Every record with a value before this one was shown, if it existed all the time. */
+  /** Every record with a value before this one has been listed, if it existed throughout the walk. */
   #reached: string | null = null;
 
   constructor(
@@ -122,8 +122,8 @@ class Sorting {
   }
 
   /**
-   * True if the page begins at or before the value reached; strictly before it if records may share a value, since
-   * those can come in any order.
+   * True if the page begins at or before the value reached, or strictly before it if records may share a value: those
+   * can be listed in any order.
    */
   reaches(records: readonly ScannedRecord[]): boolean {
     const first = records[0] === undefined ? undefined : this.#valueOf(records[0]);
@@ -133,7 +133,7 @@ class Sorting {
     return this.#isUnique ? place <= 0 : place < 0;
   }
 
-  /** Takes the first page of the list, or one that continues from the value reached. */
+  /** Adds the first page of the list, or one that continues from the value reached. */
   take(records: readonly ScannedRecord[], isHead: boolean): void {
     if (this.#isBroken) return;
     if (!isHead && !this.reaches(records)) {
@@ -149,7 +149,7 @@ class Sorting {
       this.#reached = copyText(value);
   }
 
-  /** Checks that the rows of a page are sorted, wherever it is in the list. */
+  /** Whether the rows of a page are sorted, wherever the page is in the list. */
   check(records: readonly ScannedRecord[]): boolean {
     let previous: string | undefined;
     for (const record of records) {
@@ -177,27 +177,27 @@ export class ListOrder {
     new Sorting((record) => (endsInDigit(record.id) ? record.id : undefined), compareNumbered, true),
   ];
 
-  /** True while every page so far shows the list sorted by something that does not change. */
+  /** True while all pages so far are sorted by a value that never changes. */
   get isProven(): boolean {
     return this.#sortings.some(({ direction }) => direction !== 0);
   }
 
-  /** True where new records come at the head, by the order. */
+  /** True if, by this order, new records are added at the head. */
   get growsAtHead(): boolean {
     return this.#sortings[0]?.direction === -1 || this.#sortings[2]?.direction === -1;
   }
 
-  /** Whether the page continues from what was read without a gap, by its values. */
+  /** Whether, by its values, the page continues the part read so far without a gap. */
   reaches(records: readonly ScannedRecord[]): boolean {
     return this.#sortings.some((sorting) => sorting.reaches(records));
   }
 
-  /** Takes the first page of the list, or one that continues from what was read. */
+  /** Adds the first page of the list, or one that continues the part read so far. */
   take(records: readonly ScannedRecord[], isHead: boolean): void {
     for (const sorting of this.#sortings) sorting.take(records, isHead);
   }
 
-  /** Checks the head when it is read again: a row that moved there is out of order. */
+  /** Checks the head when it is read again: a row that has moved there is out of order. */
   check(records: readonly ScannedRecord[]): void {
     for (const sorting of this.#sortings) sorting.check(records);
   }
@@ -212,7 +212,7 @@ function compareText(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** Compares numbers of any length by value, and names that end in a number by the text before it, then the number. */
+/** Compares numbers of any length by value, and names that end in a number first by their text, then by that number. */
 function compareNumbered(a: string, b: string): number {
   const first = numberStart(a);
   const second = numberStart(b);
@@ -228,22 +228,21 @@ function numberStart(id: string): number {
 }
 
 /**
- * Whether a feed really is sorted newest first, checked by a top-level timestamp: only then does a known page imply
- * that everything after it is known too. Pages overlap and may shift, so a page is compared with the start of the
- * previous one.
+ * Checks by a top-level timestamp that a feed is sorted newest first: only then does a known page imply that everything
+ * after it is known too. Pages overlap and may shift, so a page is compared with the start of the previous one.
  */
 export class HeadOrder {
   readonly #member: string | null;
   #isOrdered: boolean;
   #earlierStart = Number.POSITIVE_INFINITY;
 
-  /** @param member the timestamp; null (the kind has none) means that no order can be relied on */
+  /** @param member the timestamp; null if the kind has none, and then no order can be relied on */
   constructor(member: string | null) {
     this.#member = member;
     this.#isOrdered = member !== null;
   }
 
-  /** Takes a page in received order. False from the first record on that is newer than one before it, or undated. */
+  /** Adds the next page. False from the first record on that has no timestamp, or a newer one than a record before it. */
   take(records: readonly ScannedRecord[]): boolean {
     if (!this.#isOrdered || this.#member === null) return false;
     let previous = this.#earlierStart;
@@ -260,7 +259,7 @@ export class HeadOrder {
   }
 }
 
-/** Milliseconds since the epoch; null if the record has no time, which leaves the order unknown. */
+/** Epoch milliseconds; null if the record has no timestamp, which leaves the order unknown. */
 function timeOf(text: string, member: string): number | null {
   try {
     const body = JSON.parse(text) as Record<string, unknown>;
@@ -268,7 +267,7 @@ function timeOf(text: string, member: string): number | null {
     const at = typeof value === 'string' ? Date.parse(value) : Number.NaN;
     return Number.isNaN(at) ? null : at;
   } catch (error) {
-    // Whether the record may be kept is for the sink to say.
+    // The sink decides whether the record can be stored.
     if (error instanceof SyntaxError) return null;
     throw error;
   }

@@ -1,4 +1,4 @@
-/** Network errors as one clear line with host and port. */
+/** Turns network errors into one clear line with host and port. */
 import { TidemarkError, type ErrorCode } from '../core/errors.ts';
 
 interface Fault {
@@ -49,7 +49,7 @@ const FAULTS: Readonly<Record<string, Fault>> = {
     'the answer is shorter or longer than its Content-Length',
     HINT_LATER,
   ),
-  // OpenSSL's word for an answer in clear where a handshake was expected.
+  // What OpenSSL says of a plain-text response to its handshake.
   ERR_SSL_WRONG_VERSION_NUMBER: fault(
     'unreachable',
     'the service does not speak https at this port',
@@ -82,11 +82,11 @@ function faultOf(code: string): Fault | undefined {
   return undefined;
 }
 
-/** The first system code in an error, its cause or the errors that it bundles (one per address tried). */
+/** The codes in an error, its causes and the errors that it bundles (one per address tried), outermost first. */
 function codesOf(thrown: unknown, depth = 0): string[] {
   if (typeof thrown !== 'object' || thrown === null || depth > 3) return [];
   const own = 'code' in thrown && typeof thrown.code === 'string' ? [thrown.code] : [];
-  // Its code is missing if the very first bytes are not HTTP.
+  // undici sets no code if the very first bytes are not HTTP.
   if (own.length === 0 && thrown instanceof Error && thrown.name === 'HTTPParserError')
     own.push('HPE_UNKNOWN');
   const bundled: unknown[] = thrown instanceof AggregateError ? thrown.errors : [];
@@ -94,7 +94,7 @@ function codesOf(thrown: unknown, depth = 0): string[] {
   return [...own, ...[...bundled, ...cause].flatMap((each) => codesOf(each, depth + 1))];
 }
 
-/** Failures before a connection was established: nothing of the request can have reached the service. */
+/** Failures before a connection was established, so that no part of the request can have reached the service. */
 const BEFORE_SENDING: ReadonlySet<string> = new Set([
   'ENOTFOUND',
   'EAI_AGAIN',
@@ -107,28 +107,28 @@ const BEFORE_SENDING: ReadonlySet<string> = new Set([
   'TUNNEL_REFUSED',
 ]);
 
-/** True where the request certainly never left this machine. */
+/** True if the request certainly never left this machine. */
 export function wasNeverSent(error: TidemarkError): boolean {
   const codes = codesOf(error.cause);
   return codes.length > 0 && codes.every((code) => BEFORE_SENDING.has(code));
 }
 
-/** Limits that pass before anything of an answer came. */
+/** Timeouts that end a request before any part of the response has arrived. */
 const NO_ANSWER: ReadonlySet<string> = new Set([
   'ETIMEDOUT',
   'UND_ERR_CONNECT_TIMEOUT',
   'UND_ERR_HEADERS_TIMEOUT',
 ]);
 
-/** True where the request ended by a limit of time, and no status had come. */
+/** True if the request timed out before a status arrived. */
 export function timedOutWithoutStatus(error: TidemarkError): boolean {
   return error.code === 'timeout' && codesOf(error.cause).some((code) => NO_ANSWER.has(code));
 }
 
-/** What undici says of a proxy that answers CONNECT with another status than 200; its code is that of any cut connection. */
+/** undici's message if a proxy answers CONNECT with a status other than 200. The code is that of any lost connection. */
 const REFUSED_TUNNEL = /^Proxy response \((\d{3})\) !== 200/;
 
-/** The proxy's own refusals. */
+/** The error if the proxy itself refused the request; null otherwise. */
 function tunnelError(thrown: unknown, host: string, proxy: string): TidemarkError | null {
   const status = REFUSED_TUNNEL.exec(thrown instanceof Error ? thrown.message : '')?.[1];
   if (status === undefined) return null;
@@ -142,13 +142,13 @@ function tunnelError(thrown: unknown, host: string, proxy: string): TidemarkErro
   });
 }
 
-/** Of the transport's `Timeouts`, in milliseconds. */
+/** From the transport's `Timeouts`, milliseconds. */
 interface Limits {
   readonly connectMs: number;
   readonly headersMs: number;
 }
 
-/** The limit of time that ended a request, in words; null for any other end. */
+/** The timeout that ended a request, in words; null if it ended otherwise. */
 function limitText(code: string, limits: Limits): string | null {
   if (code === 'UND_ERR_CONNECT_TIMEOUT') return `no connection within ${seconds(limits.connectMs)}`;
   if (code === 'UND_ERR_HEADERS_TIMEOUT') return `no answer within ${seconds(limits.headersMs)}`;
@@ -160,10 +160,10 @@ function seconds(ms: number): string {
 }
 
 /**
- * Any failure of the dispatcher as `unreachable`, `timeout` or `malformed`.
+ * Turns any failure of the dispatcher into `unreachable`, `timeout` or `malformed`.
  * @param host host and port, for the message
  * @param limits of the request, for the message
- * @param proxy through which it was sent, without credentials; null for none
+ * @param proxy the proxy used, without credentials; null for none
  */
 export function networkError(
   thrown: unknown,
@@ -177,7 +177,7 @@ export function networkError(
   for (const code of codes) {
     const found = faultOf(code);
     if (found === undefined) continue;
-    // Only the proxy is looked up and connected to.
+    // With a proxy, only the proxy is looked up and connected to.
     const isOfProxy = proxy !== null && BEFORE_SENDING.has(code);
     const what = limitText(code, limits) ?? found.what;
     return new TidemarkError(found.code, `${host}: ${isOfProxy ? `proxy ${proxy}: ` : ''}${what}`, {
@@ -193,7 +193,7 @@ export function networkError(
   });
 }
 
-/** The request as a whole took longer than its limit. */
+/** The error for a request that took longer in all than its limit. */
 export function totalTimeout(host: string, limitMs: number): TidemarkError {
   return new TidemarkError('timeout', `${host}: no complete answer within ${seconds(limitMs)}`, {
     hint: HINT_SLOW,

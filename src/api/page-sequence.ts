@@ -1,6 +1,6 @@
 /**
- * The decisions of one pass over a list: which page to request next and, at the end, what the pass proves (design.md,
- * The sync: the walk). It fetches nothing and stores no records, so tests can drive it with a simulated list.
+ * Decides in one pass over a list which page to request next and, at the end, what the pass proves (design.md, The
+ * sync: the walk). It fetches nothing and stores no records, so tests can drive it with a simulated list.
  */
 import type { TidemarkError } from '../core/errors.ts';
 import { isWholeList } from './envelope.ts';
@@ -18,13 +18,13 @@ import { HEAD, offsetOf, type PageAddress } from './target.ts';
 import { loopError, unprovenError } from './walk-verdict.ts';
 
 export interface PageSequenceRules {
-  /** True if the sink counts from zero in this pass: only then does `fresh` mean "not seen in this pass". */
+  /** True if the sink counts from zero in this pass. Only then does `fresh` mean "not seen before in this pass". */
   readonly isFresh: boolean;
-  /** False for a list without a fixed order: only its count can prove it complete. */
+  /** False for a list without a fixed order, which only its count can prove complete. */
   readonly needsAnchors: boolean;
   readonly acceptsQuery: boolean;
   readonly isCountTrusted: boolean;
-  /** A head read: stop at the first page on which all records are known and unchanged. */
+  /** True if only the head is read: up to the first page on which all records are known and unchanged. */
   readonly stopsWhenKnown: boolean;
 }
 
@@ -33,25 +33,25 @@ export interface PageSequenceEnd {
    * What the pages of this pass show, before `PagingProof` compares it with counts and earlier passes. `one page`: one
    * response held the entire list. `order`: sorted by values that never change, without a gap between pages. `cursor`:
    * the pages were reached by the list's own cursors. `overlap`: every page repeats the end of the previous one, and
-   * every row that moved is accounted for. `steady count`: pages cannot overlap, so that only the count can prove it.
+   * every row that moved is accounted for. `steady count`: pages cannot overlap, so only the count can prove the list.
    */
   readonly proof: 'one page' | 'order' | 'cursor' | 'overlap' | 'steady count' | null;
-  /** The first contradiction to a fixed order; null if there was none. */
+  /** The first contradiction of a fixed order; null if there was none. */
   readonly disorder: string | null;
-  /** The count on the last page if the list ended at exactly that position; otherwise null. */
+  /** The count on the last page if the list ended at exactly that position; null otherwise. */
   readonly countAtEnd: number | null;
-  /** What the list said that it held when this pass began. */
+  /** The count on the first page of this pass. */
   readonly countAtStart: number | null;
   /**
-   * How many records certainly existed when this pass began: they were on its first page, or were seen both by an
-   * earlier pass and by this one. If that equals `countAtStart`, there were no others.
+   * How many records certainly existed when this pass began: those on its first page, and those seen both by an earlier
+   * pass and by this one. If this equals `countAtStart`, there were no others.
    */
   readonly thereAtStart: number;
-  /** Records of this pass that an earlier one saw too; null where the sink counts over all passes. */
+  /** How many records of this pass an earlier one saw too; null if the sink counts over all passes. */
   readonly again: number | null;
-  /** True when the mirror holds every record of it exactly as received. */
+  /** True if the mirror holds every record of this pass exactly as received. */
   readonly isAllKnown: boolean;
-  /** True when `count` was the same on every page. */
+  /** True if `count` was the same on every page. */
   readonly isSteady: boolean;
   readonly count: number | null;
   readonly distinct: number;
@@ -62,11 +62,11 @@ export interface PageSequenceEnd {
 
 type PageSequenceStep = { readonly ask: PageAddress } | { readonly end: PageSequenceEnd };
 
-/** Pages in a row that bring nothing new though the list says that more follows. */
+/** The most pages in a row without a new record although the list says that more follows. */
 const MOST_STALLS = 3;
-/** Steps back in a row before the order is given up. */
+/** The most steps back in a row; then the list counts as unordered. */
 const MOST_STEPS_BACK = 5;
-/** Pages of the head read again for rows put in meanwhile, beside a quarter of those that the list took. */
+/** The most head pages read again to find rows inserted meanwhile, besides a quarter of the pages of the list. */
 const LEAST_HEAD_PAGES = 5;
 
 export class PageSequence {
@@ -74,31 +74,31 @@ export class PageSequence {
   readonly #stats: PagingStats;
   #mode: ListMode = 'offset';
   #address: PageAddress = HEAD;
-  /** True once the end was reached and the head is read again. */
+  /** True once the end has been reached and the head is being read again. */
   #isAtHeadAgain = false;
   #headPages = 0;
 
-  /** The first page, without what it holds. */
+  /** The first page, without its records. */
   #first: (Pick<FetchedPage, 'more' | 'count' | 'limit'> & { readonly received: number }) | null = null;
   #tail: Tail = { keys: [], end: 0 };
-  /** Position after the last row read. */
+  /** The position after the last row read. */
   #furthest = 0;
   /** True while each page continues the one before it. */
   #isContinuous: boolean;
   /** True once the overlap with the previous page was lost. */
   #isLost = false;
-  /** False where the page asked for repeats no row: after a page of one. */
+  /** False if the requested page repeats no row, as after a page with one row. */
   #expectsAnchor = false;
-  /** Rows came or went before the place that was being read. */
+  /** True once rows were added or removed before the position being read. */
   #hasMoved = false;
-  /** What the order of unchanging records shows about the list, whatever moved. */
+  /** Evidence from values that never change, which holds however the rows moved. */
   readonly #order = new ListOrder();
   #disorder: string | null = null;
-  /** True while the growth of `count` explains every shift: the new rows are then looked for at the head. */
+  /** True while the growth of `count` explains every shift: the new rows are then expected at the head. */
   #matchesCount = true;
-  /** The count of the page before, where the tail was read. */
+  /** The count on the previous page, from which the tail is. */
   #countBefore: number | null = null;
-  /** Rows that the head showed when it was read again, and that the pass had not seen. */
+  /** How many new rows were found when the head was read again. */
   #newAtHead = 0;
   #countAtEnd: number | null = null;
   #stalls = 0;
@@ -114,12 +114,12 @@ export class PageSequence {
     this.#isContinuous = rules.needsAnchors;
   }
 
-  /** Rows of the largest page that the server gave. */
+  /** The number of rows on the largest page received. */
   get pageCap(): number {
     return this.#stats.pageCap;
   }
 
-  /** The next address where it is certain before the sink has seen the page: it can be asked for meanwhile. */
+  /** The next address if it is certain before the sink has processed the page, so that it can be requested meanwhile. */
   prefetchAddress(page: FetchedPage): PageAddress | null {
     if (this.#isAtHeadAgain || this.#rules.stopsWhenKnown || page.more !== true || page.keys.length === 0)
       return null;
@@ -134,7 +134,7 @@ export class PageSequence {
     return { by: 'offset', offset: end - overlapFor(page.records.length) };
   }
 
-  /** Takes the page that was asked for, with what the sink said of it. `mayStop` is false once a feed's order failed. */
+  /** Adds the requested page, with the sink's counts. `mayStop` is false once a feed turned out not to be in order. */
   take(page: FetchedPage, accepted: Accepted, mayStop = true): PageSequenceStep {
     const step = this.#decide(page, accepted, mayStop);
     if ('ask' in step) {
@@ -154,7 +154,7 @@ export class PageSequence {
       this.#first = { more, count, limit, received: records.length };
       this.#mode = this.#modeOf(page);
       this.#order.take(page.records, true);
-      // Counted by the records that the sink distinguishes: if it takes two for one, the list is not complete.
+      // Counts the records that the sink distinguishes: if it takes two for one, the list is not complete.
       const isKept = !this.#rules.isFresh || accepted.distinct === page.records.length;
       if (isKept && isWholeList(page)) return this.#finish(null, 'one page');
     }
@@ -175,7 +175,7 @@ export class PageSequence {
     this.#stats.note(page, accepted);
     const next = page.more === true ? (page.next?.offset ?? null) : null;
     if (next !== null && this.#address.by === 'offset' && next <= this.#address.offset) {
-      // Computed offsets continue the reading, but a list with a wrong `next` is not proven.
+      // The walk continues with computed offsets, but a list with a wrong `next` is not proven complete.
       this.#problem ??= loopError('its `next` does not advance');
     }
   }
@@ -189,7 +189,7 @@ export class PageSequence {
     return 'offset';
   }
 
-  /** `count` where it may be relied on. */
+  /** `count` if it is reliable, otherwise null. */
   #trustedCount(): number | null {
     return this.#rules.isCountTrusted ? this.#stats.count : null;
   }
@@ -198,7 +198,7 @@ export class PageSequence {
     const isEmpty = page.more !== true && (page.count === null || page.count === 0);
     if (isEmpty) return this.#finish(null, 'one page');
     this.#emptyPages += 1;
-    // It may have been a passing problem: one more look before it is called unproven.
+    // It may have been temporary: the head is requested once more.
     if (this.#emptyPages === 1) return { ask: HEAD };
     return this.#finish(unprovenError(`it is empty but says that it holds ${page.count ?? 'more'}`));
   }
@@ -214,7 +214,7 @@ export class PageSequence {
       this.#stepsBack = 0;
       if (this.#expectsAnchor) this.#follow(page, accepted, anchor, offset);
       else {
-        // After a page of one there is no overlap: nothing but the count can prove such a list.
+        // There is no overlap after a page with one row, so only the count can prove such a list.
         this.#isContinuous = false;
         this.#hasMoved = true;
       }
@@ -227,7 +227,7 @@ export class PageSequence {
     return this.#advance(page, accepted, offset);
   }
 
-  /** A page that continues the one before it, by a row of both (`anchor`) or by its position in a proven order. */
+  /** A page that continues the previous one, by a common row (`anchor`) or by its position in a proven order. */
   #follow(page: FetchedPage, accepted: Accepted, anchor: Anchor | null, offset: number): void {
     const { keys, count } = page;
     this.#order.take(page.records, false);
@@ -256,7 +256,7 @@ export class PageSequence {
     if (page.more !== true) {
       if (count !== null && end >= count) return this.#reachEnd();
       if (isCounted && page.more === false) return this.#reachEnd();
-      // Asked beyond what the list called its end, or beyond what an uncounted one gave: nothing more is there.
+      // Requested beyond the reported end, or beyond the rows of a list without a count: the list ends here.
       if (isStale && (page.more === false || isAtEnd)) return this.#reachEnd();
     } else if (isStale && isAtEnd) {
       if (isCounted) return this.#reachEnd();
@@ -270,12 +270,12 @@ export class PageSequence {
     return { ask: { by: 'offset', offset: end - overlap } };
   }
 
-  /** A page that holds none of the keys it should repeat. */
+  /** A page with none of the keys that it should repeat. */
   #takeMissed(page: FetchedPage, accepted: Accepted, offset: number): PageSequenceStep {
     const received = page.records.length;
     this.#hasMoved = true;
     if (this.#rules.isFresh && accepted.fresh === 0 && received > 0 && page.more !== false) {
-      // All of it was seen: more rows than a page were inserted before it, and the anchor comes later.
+      // All its rows are known: more than a page of rows was inserted before it, and the anchor comes later.
       this.#stalls += 1;
       if (this.#stalls > MOST_STALLS) return this.#finish(loopError('its pages repeat'));
       return { ask: { by: 'offset', offset: offset + received - overlapFor(received) } };
@@ -296,7 +296,7 @@ export class PageSequence {
     return { ask: { by: 'offset', offset: Math.max(0, this.#missedAt - back) } };
   }
 
-  /** An empty page behind the head. */
+  /** An empty page after the first. */
   #takeHole(page: FetchedPage, accepted: Accepted, offset: number): PageSequenceStep {
     if (this.#isContinuous && this.#expectsAnchor) return this.#takeMissed(page, accepted, offset);
     const count = this.#trustedCount();
@@ -324,7 +324,7 @@ export class PageSequence {
     return { ask: next };
   }
 
-  /** The list has no further page: what does that prove, and must the head be read again? */
+  /** The list has no further page: decides what this proves, and whether the head must be read again. */
   #reachEnd(): PageSequenceStep {
     const first = this.#first;
     if (
@@ -333,7 +333,8 @@ export class PageSequence {
       this.#trustedCount() === null &&
       first?.more !== true
     ) {
-      // A list that fits one page but does not count. A full page that came back for another offset too proves nothing.
+      // A list without a count that fits one page. A full page that was also returned for another offset proves
+      // nothing.
       const isFull = first !== null && this.#rules.acceptsQuery && first.received === first.limit;
       const hasRepeated = this.#hasMoved && this.#stats.pages > 1;
       if (isFull && hasRepeated)
@@ -345,7 +346,7 @@ export class PageSequence {
     const isOrdered = this.#isOrderProven;
     if (!isOrdered && (this.#disorder !== null || !this.#matchesCount)) return this.#finish(null);
     const count = this.#trustedCount();
-    // Rows put in at the head while the walk was under way would shift what was read, or change the count.
+    // Rows inserted at the head during the walk would have shifted the pages or changed the count.
     const isSettled =
       count !== null && this.#stats.isSteady && !this.#hasMoved && this.#stats.distinct === count;
     if (isSettled || (isOrdered && !this.#order.growsAtHead)) return this.#finish(null, this.#proof());
@@ -353,18 +354,19 @@ export class PageSequence {
     return { ask: HEAD };
   }
 
-  /** Of pages behind links only the first is held against the order. */
+  /** Of pages reached by links, only the first is checked for order. */
   get #isOrderProven(): boolean {
     return this.#mode === 'offset' && this.#order.isProven;
   }
 
-  /** What an unbroken reading proves once the head was looked at again, or need not be. */
+  /** What reading without a gap proves, once the head was read again or did not need to be. */
   #proof(): PageSequenceEnd['proof'] {
     if (this.#isOrderProven) return 'order';
     if (this.#mode !== 'offset') return 'cursor';
     const { count } = this.#stats;
     const came = count === null ? 0 : count - (this.#first?.count ?? count);
-    // Rows that came before the place being read must all be at the head: else one of them moved there from ahead.
+    // All rows that were added before the position being read must be at the head. Otherwise one of them moved there
+    // from the part not read yet.
     const isExplained = this.#matchesCount && this.#newAtHead === came;
     return this.#disorder === null && isExplained ? 'overlap' : null;
   }
@@ -374,7 +376,7 @@ export class PageSequence {
     const received = page.records.length;
     this.#order.check(page.records);
     this.#newAtHead += accepted.fresh;
-    // One known row does not end the list: more that were added or moved may follow it.
+    // A single known row does not end the new rows: more rows that were added or moved may follow it.
     const isJoined = accepted.fresh === 0 || received === 0;
     if (isJoined || page.more !== true) return this.#finish(null, this.#proof());
     if (this.#headPages >= LEAST_HEAD_PAGES + Math.floor(this.#stats.contentPages / 4))
@@ -388,7 +390,7 @@ export class PageSequence {
 
   #finish(problem: TidemarkError | null, proof: PageSequenceEnd['proof'] = null): PageSequenceStep {
     const found = problem ?? this.#problem;
-    // Rows that come in another order each time repeat, and take many requests: no order is proven, no fault of the service.
+    // Rows listed in a different order each time repeat and take many requests. That is a lack of order, not a loop.
     const isByDisorder = found?.code === 'walk_loop' && this.#disorder !== null;
     const error = isByDisorder
       ? unprovenError(`it changed while it was read: ${this.#disorder}; ${found.message}`)
@@ -415,11 +417,11 @@ export class PageSequence {
   }
 }
 
-// How a list is paged: by positions of ours, by its cursor, or by the links that it gives.
+// How a list is paged: by computed positions, by its cursor, or by its links.
 
 type ListMode = 'offset' | 'cursor' | 'link';
 
-/** Where the list itself says that the next page is; null where it does not say. */
+/** The address of the next page according to the list itself; null if it does not say. */
 function nextByList(mode: ListMode, page: FetchedPage): PageAddress | null {
   if (mode === 'cursor') return page.cursor === null ? null : { by: 'cursor', cursor: page.cursor };
   return page.next === null ? null : { by: 'link', path: page.next.path };

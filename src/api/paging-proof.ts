@@ -1,6 +1,6 @@
 /**
- * The passes of one walk, and what they prove together (design.md, The sync; invariant 1). If the keys of a list
- * disagree with its count, the list is read again, a bounded number of times, before it is called unproven. Pure.
+ * The passes of one walk, and what they prove together (design.md, The sync; invariant 1). A list whose keys disagree
+ * with its count is read again a limited number of times before it counts as unproven. Pure.
  */
 import type { TidemarkError } from '../core/errors.ts';
 import { PageSequence, type PageSequenceEnd, type PageSequenceRules } from './page-sequence.ts';
@@ -12,7 +12,7 @@ interface PagingProofRules {
   readonly acceptsQuery: boolean;
   readonly isCountTrusted: boolean;
   readonly stopsWhenKnown: boolean;
-  /** True when the sink can count a new pass from zero. */
+  /** True if the sink can count from zero in a new pass. */
   readonly canRestart: boolean;
   /** For messages. */
   readonly idPath: readonly string[];
@@ -25,7 +25,7 @@ interface PagingProofEnd {
   readonly error: TidemarkError | null;
   readonly mode: 'full' | 'head';
   readonly isOnePage: boolean;
-  /** How the list was proved complete; null if it was not, or if the walk ended at a known page. */
+  /** How the list was proved complete; null if it was not or the walk ended at a known page. */
   readonly proof: ListProof | null;
   readonly count: number | null;
   readonly distinct: number;
@@ -34,13 +34,13 @@ interface PagingProofEnd {
 type PagingProofStep =
   | {
       readonly ask: PageAddress;
-      /** Set where a new pass begins. `isFresh`: the sink is to count from zero; `count`: rows that a page might hold. */
+      /** Set if a new pass begins. `isFresh`: the sink must count from zero. `count`: rows that one page might hold. */
       readonly pass?: { readonly isFresh: boolean; readonly count: number };
     }
   | { readonly end: PagingProofEnd };
 
 const MOST_PASSES = 3;
-/** Without a count further passes can only repeat the same result. */
+/** The most passes over a list without a count: further ones can only repeat the result. */
 const MOST_UNCOUNTED = 2;
 
 export class PagingProof {
@@ -94,7 +94,7 @@ export class PagingProof {
     return { ...rules, acceptsQuery, isCountTrusted, stopsWhenKnown: stopsWhenKnown && rules.isFresh };
   }
 
-  /** Null for proven; `again` for another pass. */
+  /** Null if the list is proven complete; `again` if another pass is needed. */
   #verdictOn(end: PageSequenceEnd, proof: ListProof | null): TidemarkError | 'again' | null {
     if (end.withoutId > 0) return withoutIdError(end.withoutId, this.#rules.idPath);
     if (end.problem !== null) return end.problem;
@@ -123,20 +123,20 @@ export class PagingProof {
 
   #proofOf(end: PageSequenceEnd): ListProof | null {
     if (end.proof !== null && this.#isSupported(end)) return end.proof;
-    // The last page confirmed the count. If as many records as that existed when the pass began, they are all records
-    // of the list, in whatever order they were read.
+    // The last page confirmed the count. If that many records existed when the pass began, they are all records of the
+    // list, in whatever order they were read.
     const isCountRight = this.#rules.isCountTrusted && end.count !== null && end.countAtEnd !== null;
     return isCountRight && end.thereAtStart === end.countAtStart ? 'count at start' : null;
   }
 
-  /** Whether the counts, and what the mirror or an earlier pass saw, agree with what the pages of the pass show. */
+  /** Whether the counts, and the mirror or an earlier pass, agree with what the pages of this pass show. */
   #isSupported(end: PageSequenceEnd): boolean {
     const count = this.#rules.isCountTrusted ? end.count : null;
     const isCounted = end.count !== null && end.count === end.distinct;
     const previous = this.#ends.at(-1);
     switch (end.proof) {
       case 'order':
-        // Records that left meanwhile were counted too: then the end of the list shows whether the count is right.
+        // The first count includes records removed since. In that case the end of the list shows whether it is right.
         return count === null || isCounted || (end.countAtEnd !== null && end.distinct >= end.countAtEnd);
       case 'cursor':
         return count === null || isCounted;
@@ -160,8 +160,9 @@ export class PagingProof {
   }
 
   /**
-   * If rows are removed, added and moved at the same time, all signs of it can cancel out; but then a row that was added is
-   * new to the mirror. So if all records are as in the mirror, nothing happened; otherwise a second pass must read the same.
+   * If rows are removed, added and moved at the same time, the signs of it can cancel out; but an added row is new to
+   * the mirror. So if all records are as in the mirror, nothing happened. Otherwise a second pass must have the same
+   * result.
    */
   #showsNothingHappened(end: PageSequenceEnd, previous: PageSequenceEnd | undefined): boolean {
     return (

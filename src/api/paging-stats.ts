@@ -1,48 +1,48 @@
-/** What one pass over a list has counted so far, and when it has asked for more than such a list can need. */
+/** The counts of one pass over a list so far, and the limit on its requests. */
 import type { TidemarkError } from '../core/errors.ts';
 import type { ListPage } from './envelope.ts';
 import { overlapFor } from './list-order.ts';
 import type { Link } from './target.ts';
 import { loopError, RecordsWithoutId } from './walk-verdict.ts';
 
-/** A page, and the request that returned it. */
+/** A page and the request that returned it. */
 export interface FetchedPage extends ListPage {
-  /** Rows asked for. */
+  /** The number of rows requested. */
   readonly limit: number;
-  /** Path and query asked for. */
+  /** The path and query requested. */
   readonly path: string;
-  /** `next`, read. */
+  /** `next`, parsed. */
   readonly next: Link | null;
 }
 
-/** What the sink counted on a page. */
+/** The sink's counts for a page. */
 export interface Accepted {
   readonly fresh: number;
   readonly known: number;
   readonly distinct: number;
-  /** How many of the fresh ones an earlier pass had seen. */
+  /** How many of the fresh keys an earlier pass had seen. */
   readonly again: number;
 }
 
-/** Requests beyond twice the expected: small lists need room for steps back. */
+/** Requests allowed beyond twice the expected number, because small lists need room for steps back. */
 const SPARE_REQUESTS = 10;
-/** An end to lists that neither count nor end. */
+/** Stops a walk over a list without a count that never ends. */
 const MOST_PAGES_UNCOUNTED = 100_000;
 
 export class PagingStats {
-  /** Whether `fresh` counts from zero in this reading. */
+  /** Whether `fresh` counts from zero in this pass. */
   readonly #isFresh: boolean;
   pages = 0;
-  /** Pages that brought something new. */
+  /** Pages with something new. */
   contentPages = 0;
-  /** Rows of the largest page that the server gave. */
+  /** The number of rows on the largest page received. */
   pageCap = 0;
   distinct = 0;
-  /** What the list last said that it holds. */
+  /** The latest count that the list reported. */
   count: number | null = null;
-  /** True while every page said the same count. */
+  /** True while every page has reported the same count. */
   isSteady = true;
-  /** See `PageSequenceEnd`, as the two below. */
+  /** See `PageSequenceEnd`, also for the next two. */
   countAtStart: number | null = null;
   again = 0;
   isAllKnown = true;
@@ -81,7 +81,7 @@ export class PagingStats {
     return this.#isFresh ? this.#thereAtStart : 0;
   }
 
-  /** Twice the requests that such a list can need, or rows without end; null while neither is so. */
+  /** An error once the pass has far exceeded the requests or rows that such a list can need; null before. */
   excess(): TidemarkError | null {
     if (this.#isFresh && this.pages - this.contentPages > this.contentPages + SPARE_REQUESTS)
       return loopError('its pages repeat');

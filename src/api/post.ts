@@ -1,7 +1,7 @@
 /**
- * Sends text to URLs other than the service's: notice channels and pings. It has no access to the API key or to the
- * clients of a source. Redirects are not followed, every phase has a timeout, and only the beginning of the response is
- * kept.
+ * Sends text to URLs other than the service's: notice channels and pings. It has no access to the API key or the
+ * clients of a source. It does not follow redirects, has a timeout for every phase, and keeps only the beginning of the
+ * response.
  */
 import type { Dispatcher } from 'undici';
 import { proxyFor, type ProxySettings, shownProxy } from '../config/proxy.ts';
@@ -19,12 +19,12 @@ const TIMEOUTS: Timeouts = {
   totalMs: 15_000,
 };
 
-/** Of an answer only a reason is of use, and that is short. */
+/** Only the reason in a response is of use, and that is short. */
 const MAX_ANSWER_BYTES = 4096;
 
 export interface PostRequest {
   readonly method: 'POST' | 'GET';
-  /** http or https; its user and password become an Authorization header. */
+  /** http or https; user and password in it become an Authorization header. */
   readonly url: Secret;
   /** Sent with POST only. */
   readonly body: string;
@@ -35,7 +35,7 @@ export interface PostRequest {
 
 export interface PostAnswer {
   readonly status: number;
-  /** The beginning of the body; what is not UTF-8 is replaced. */
+  /** The beginning of the body; invalid UTF-8 is replaced. */
   readonly text: string;
   readonly retryAfter: string | undefined;
   readonly date: string | undefined;
@@ -43,21 +43,21 @@ export interface PostAnswer {
 
 export interface Poster {
   /**
-   * Sends once and reads the beginning of the answer, whatever its status.
-   * @throws TidemarkError `unreachable`, `timeout` or `malformed`, naming host and port and nothing else of the URL; the
-   * abort reason when the signal is aborted
+   * Sends once and reads the beginning of the response, whatever its status.
+   * @throws TidemarkError `unreachable`, `timeout` or `malformed`, with no part of the URL but host and port; the abort
+   * reason if the signal is aborted
    */
   post(posting: PostRequest): Promise<PostAnswer>;
   close(): Promise<void>;
 }
 
 /**
- * Opens nothing until something is sent.
- * @param proxies as they are when something is sent
+ * Opens no connection until something is sent.
+ * @param proxies returns the current settings; called whenever something is sent
  */
 export function openPoster(proxies: () => ProxySettings, limits: Partial<Timeouts> = {}): Poster {
   const timeouts = { ...TIMEOUTS, ...limits };
-  /** By the proxy's URL; the empty text is for direct connections. */
+  /** By the proxy's URL; '' for direct connections. */
   const opened = new Map<string, Promise<Dispatcher>>();
   const dispatcherFor = (proxy: URL | null): Promise<Dispatcher> => {
     const key = proxy?.href ?? '';
@@ -74,7 +74,7 @@ export function openPoster(proxies: () => ProxySettings, limits: Partial<Timeout
       const host = url.port === '' ? `${url.hostname}:${url.protocol === 'https:' ? '443' : '80'}` : url.host;
       const proxy = proxyFor(url, proxies());
       const agent = await dispatcherFor(proxy);
-      // Not the Clock's: like undici's own limits it guards real sockets, and a moved clock must not end them.
+      // Not a timer of Clock: like undici's own timeouts it guards real sockets, which a moved clock must not end.
       const limit = AbortSignal.timeout(timeouts.totalMs);
       try {
         return await exchange(agent, url, {
@@ -97,13 +97,13 @@ export function openPoster(proxies: () => ProxySettings, limits: Partial<Timeout
 }
 
 async function openAgent(timeouts: Timeouts): Promise<Dispatcher> {
-  // As in transport.ts: CommonJS, and loaded only where something is sent.
+  // The default export, and loaded on demand, as in transport.ts.
   const { default: undici } = await import('undici');
   return new undici.Agent({
     connect: { timeout: timeouts.connectMs },
     headersTimeout: timeouts.headersMs,
     bodyTimeout: timeouts.bodyMs,
-    // A notice is rare: a connection kept open for the next one would only be a handle.
+    // Notices are rare, so keeping a connection open for the next one would only hold a handle.
     keepAliveTimeout: 1_000,
     keepAliveMaxTimeout: 1_000,
     allowH2: false,
@@ -159,7 +159,7 @@ function headerText(value: string | string[] | undefined): string | undefined {
   return Array.isArray(value) ? value[0] : value;
 }
 
-/** The same failure with a hint for channels, and without what undici may quote of the URL. */
+/** The same error with a hint about channels, and without its cause, in which undici may quote the URL. */
 function withoutUrl(error: TidemarkError): TidemarkError {
   return new TidemarkError(error.code, error.message, {
     hint: 'check the URL of the channel, and whether this machine reaches it; `tidemark notify test` tries it',

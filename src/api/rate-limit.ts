@@ -1,6 +1,6 @@
 /**
- * One rate limit, of the key or of some kinds: two rolling windows over the log that all processes share, and the starts
- * reserved in them. And the throttle: the pause and the reduced rate of all requests after a 429.
+ * A rate limit of the key or of some kinds: two rolling windows over the log that all processes share, and the starts
+ * reserved in them. Also the throttle: the pause and the reduced rate of all requests after a 429.
  */
 import type { Kind } from '../catalog/kinds.ts';
 import type { KindRateLimits } from '../config/config.ts';
@@ -10,11 +10,11 @@ import { localTime } from '../core/wording.ts';
 import type { RateLog } from './rate-log.ts';
 import type { KindUse } from './request-stats.ts';
 
-/** How long a start has to wait, and for what; 0 = not at all. */
+/** How long a start has to wait (0: not at all), and for what. */
 export interface Wait {
   readonly ms: number;
   readonly reason: 'perMinute' | 'perHour' | 'refusal';
-  /** Whose limit it is: the kind that gives it its name, or null for the key. */
+  /** The name of the limit: a kind, or null for the key's limit. */
   readonly kind: Kind | null;
 }
 
@@ -22,19 +22,19 @@ export const NO_WAIT: Wait = { ms: 0, reason: 'perMinute', kind: null };
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 /**
- * Windows are this much longer than the service's: the arrival time of a request without an answer, or of a killed
- * process, is unknown.
+ * Windows are this much longer than the service's, because the arrival time of a request without a response is unknown,
+ * as is that of a killed process.
  */
 const MARGIN_MS = 500;
 
 export class Limit {
-  /** Whose limit it is; empty for the key's. */
+  /** The kinds to which the limit applies; empty for the key's. */
   readonly kinds: readonly Kind[];
-  /** The limit's name in the log and in messages. */
+  /** The name of the limit in the log and in messages. */
   readonly name: Kind | null;
   /** The most starts that the limit can admit at once. */
   readonly maxAtOnce: number;
-  /** Starts that this process has reserved. */
+  /** How many starts this process has reserved. */
   reserved = 0;
   readonly #perMinute: number;
   readonly #perHour: number;
@@ -47,7 +47,7 @@ export class Limit {
     this.#perHour = perHour;
   }
 
-  /** How long one more start has to wait, besides the reserved ones other than `own`. */
+  /** How long one more start has to wait, given the reserved starts other than `own`. */
   wait(log: RateLog, now: number, own: ReservedStart | undefined): Wait {
     if (this.maxAtOnce === Number.POSITIVE_INFINITY) return NO_WAIT;
     const minute = this.waitFor(log, now, this.#perMinute, MINUTE_MS + MARGIN_MS, own);
@@ -56,21 +56,21 @@ export class Limit {
     return hour > minute ? { ms: hour, reason: 'perHour', kind } : { ms: minute, reason: 'perMinute', kind };
   }
 
-  /** Milliseconds until a window of that length has room for one more start of `most`; 0 = no limit. */
+  /** Milliseconds until a window of that length has room for one more start. `most`: starts per window, 0 for no limit. */
   waitFor(log: RateLog, now: number, most: number, windowMs: number, own: ReservedStart | undefined): number {
     if (most === 0) return 0;
-    // The start that must leave the window before the next one fits.
+    // The start that must leave the window before another one fits.
     const blocking = log.starts(this.name).nthLatest(Math.max(1, most - this.reservedExcept(log, own)));
     return blocking === undefined ? 0 : Math.max(0, blocking + windowMs - now);
   }
 
-  /** Starts reserved by this process and others, without `own`. */
+  /** How many starts this process and others have reserved, without `own`. */
   reservedExcept(log: RateLog, own: ReservedStart | undefined): number {
     const isOwn = own?.isOpen() === true && own.limits.includes(this);
     return this.reserved - (isOwn ? 1 : 0) + log.starts(this.name).reservedByOthers();
   }
 
-  /** Shows other processes how many starts this one has reserved, and `more` that it is about to. */
+  /** Shows other processes how many starts this one has reserved, plus `more` that are about to change. */
   writeReserved(log: RateLog, more: number): void {
     log.starts(this.name).writeReserved(this.reserved + more);
   }
@@ -90,11 +90,11 @@ export class Limit {
   }
 }
 
-/** A start reserved in the windows for one request that must closely follow others. */
+/** A start reserved for a request that must closely follow another. */
 export interface Reservation {
-  /** True where a limit allows fewer than two starts, so that none can be reserved. */
+  /** True if a limit allows fewer than two starts, so that none can be reserved. */
   readonly isUnavailable?: true;
-  /** Gives it back; of no effect once it was used or given back. */
+  /** Releases the start; has no effect once it was used or released. */
   release(): void;
   isOpen(): boolean;
 }
@@ -119,7 +119,7 @@ export class ReservedStart implements Reservation {
     if (this.#isOpen) this.#release(this);
   }
 
-  /** Shows other processes that it is reserved no more. */
+  /** Shows other processes that the start is no longer reserved. */
   writeReleased(log: RateLog): void {
     for (const limit of this.limits) limit.writeReserved(log, -1);
   }
@@ -131,7 +131,7 @@ export class ReservedStart implements Reservation {
   }
 }
 
-/** The error for a wait that is longer than a single one may be. @param now epoch milliseconds */
+/** The error for a wait longer than allowed. @param now epoch milliseconds */
 export function tooLong({ ms, reason, kind }: Wait, mostMs: number, now: number): TidemarkError {
   const seconds = Math.ceil(ms / 1000);
   const until = localTime(isoTime(now + ms));
@@ -157,22 +157,22 @@ export function tooLong({ ms, reason, kind }: Wait, mostMs: number, now: number)
   );
 }
 
-// The throttle. After a 429, all requests pause for as long as the service asked. Then they start at half the refused rate, which
-// doubles at intervals without another refusal until no limit is left, after a minute at the latest. The rate is never set
-// below what the service accepted between two refusals, pause included: if it refuses at random, or by windows of its own,
-// a slower client is refused just as often.
+// The throttle. After a 429, all requests pause for as long as the service says. Then they start at half the refused
+// rate, which doubles at intervals without another refusal until it limits nothing, after a minute at the latest. The
+// rate is never set below what the service accepted between two refusals, pause included: if it refuses at random, or
+// by windows of its own, a slower client is refused just as often.
 
-/** All times are of the limiter's log, milliseconds; rates are starts per second. */
+/** All times are those of the limiter's log, milliseconds; rates are starts per second. */
 export interface Throttle {
-  /** Of the last refusal that counted. */
+  /** The time of the last refusal that counted. */
   readonly refusedAt: number;
   readonly pausedUntil: number;
   /** The rate from `pausedUntil` on. */
   readonly rate: number;
-  /** The rate at which nothing is held back any more. */
+  /** The rate at which the throttle ends. */
   readonly fullRate: number;
   readonly doublesEveryMs: number;
-  /** The best rate that the service let through between two refusals of late. */
+  /** The highest rate that the service recently accepted between two refusals. */
   readonly granted: number;
   readonly grantedAt: number;
 }
@@ -181,18 +181,18 @@ interface Refusal {
   /** When the refused request started. */
   readonly startedAt: number;
   readonly now: number;
-  /** How long the service asks to wait. */
+  /** The wait that the service names. */
   readonly waitMs: number;
-  /** Starts per second just before; undefined where too few are known. */
+  /** Starts per second just before; undefined if too few are known. */
   readonly observed: number | undefined;
-  /** Requests that were let through since the last refusal. */
+  /** How many requests were accepted since the last refusal. */
   readonly passed: number;
 }
 
-/** At a reduced rate a start keeps its distance from the fourth one before it: a check and its write may follow closely. */
+/** The reduced rate limits the distance to the fourth start before, so that a write can closely follow its check. */
 export const THROTTLED_STARTS = 4;
 
-/** A first refusal never slows below one request a second: too few samples. */
+/** A first refusal never reduces the rate below one request per second, because the sample is too small. */
 const LEAST_OBSERVED = 2;
 const SHORTEST_DOUBLING_MS = 2_000;
 const LONGEST_DOUBLING_MS = 10_000;
@@ -200,10 +200,10 @@ const RECOVERED_MS = 60_000;
 /** Lower bound of the interval from which the granted rate is computed. */
 const LEAST_GRANTING_MS = 1_000;
 const GRANT_HOLDS_MS = 120_000;
-/** Starts per second; slower than that nothing could be learnt of a service that has recovered. */
+/** Starts per second; at a lower rate it would take too long to notice that a service has recovered. */
 const LEAST_RATE = 0.1;
 
-/** Starts per second at that time; null while nothing is held back. */
+/** Starts per second at that time; null if not limited. */
 export function rateAt(throttle: Throttle | null, now: number): number | null {
   if (throttle === null || now - throttle.pausedUntil >= RECOVERED_MS) return null;
   const doublings = Math.max(0, Math.floor((now - throttle.pausedUntil) / throttle.doublesEveryMs));
@@ -211,7 +211,7 @@ export function rateAt(throttle: Throttle | null, now: number): number | null {
   return rate >= throttle.fullRate ? null : rate;
 }
 
-/** Milliseconds until the rate is a higher one. */
+/** Milliseconds until the rate goes up. */
 export function msUntilFaster(throttle: Throttle, now: number): number {
   const flowing = now - throttle.pausedUntil;
   return flowing < 0
@@ -224,7 +224,7 @@ export function throttleAfterRefusal(before: Throttle | null, refusal: Refusal):
   const { startedAt, now, waitMs } = refusal;
   const pausedUntil = Math.max(before?.pausedUntil ?? now, now + waitMs);
   const throttle = before?.fullRate === 0 ? null : before;
-  // Requests that were under way together are refused together: that is one refusal.
+  // Refusals of requests that were in progress at the same time count as one.
   if (throttle !== null && startedAt <= throttle.refusedAt) return { ...throttle, pausedUntil };
   const current = rateAt(throttle, now) ?? Math.max(refusal.observed ?? 0, LEAST_OBSERVED);
   const { granted, grantedAt } = grantedBy(throttle, refusal);
@@ -233,18 +233,18 @@ export function throttleAfterRefusal(before: Throttle | null, refusal: Refusal):
     pausedUntil,
     rate: Math.min(current, Math.max(current / 2, granted, LEAST_RATE)),
     fullRate: Math.max(current, rateAt(throttle, now) === null ? 0 : (throttle?.fullRate ?? 0)),
-    // The longer the service asks to wait, the longer its window is likely to be.
+    // The longer the wait that the service names, the longer its window is likely to be.
     doublesEveryMs: Math.min(Math.max(2 * waitMs, SHORTEST_DOUBLING_MS), LONGEST_DOUBLING_MS),
     granted,
     grantedAt,
   };
 }
 
-/** The throttle after a 503 that names a wait: a pause for all, and then the rate as it was. @param waitMs how long the service asks to wait */
+/** The throttle after a 503 that names a wait: all requests pause, and then the rate is as before. */
 export function throttleAfterOutage(throttle: Throttle | null, now: number, waitMs: number): Throttle {
   const pausedUntil = Math.max(throttle?.pausedUntil ?? now, now + waitMs);
   if (throttle !== null) return { ...throttle, pausedUntil };
-  // A full rate of 0: nothing was refused.
+  // A full rate of 0 means that nothing was refused.
   const nothing = { rate: 0, fullRate: 0, granted: 0, grantedAt: now };
   return { refusedAt: now, pausedUntil, doublesEveryMs: SHORTEST_DOUBLING_MS, ...nothing };
 }
@@ -261,7 +261,7 @@ function grantedBy(
     : { granted: throttle.granted, grantedAt: throttle.grantedAt };
 }
 
-/** The throttle by a clock that was set back meanwhile: a refusal is never in the future. */
+/** Corrects the throttle after the clock was set back, so that the refusal is not in the future. */
 export function adjustedToClock(throttle: Throttle, now: number): Throttle {
   const ahead = throttle.refusedAt - now;
   return ahead <= 0
@@ -279,7 +279,7 @@ function parsed(text: string): Partial<Throttle> {
   try {
     return (JSON.parse(text) ?? {}) as Partial<Throttle>;
   } catch (error) {
-    // A damaged file: the throttle starts from the beginning.
+    // The file is damaged: without a stored throttle, none applies.
     if (error instanceof SyntaxError) return {};
     throw error;
   }

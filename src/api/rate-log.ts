@@ -1,22 +1,22 @@
 /**
- * Where the limiter stores the starts of requests. The processes of one machine share a file beside the mirror
- * (`mirror/rate-log.ts`); this file has the type, a log in memory, and the switch between the two.
+ * Where the limiter stores the starts of requests. The processes of a machine share a file next to the mirror
+ * (`mirror/rate-log.ts`). This module has the type, a log in memory, and the switch between the two.
  */
 import type { Kind } from '../catalog/kinds.ts';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 
-/** The log of one key at one origin. */
+/** The request log of a key at an origin. */
 export interface RateLog {
-  /** The log's clock, milliseconds: wall-clock time where processes share the log, since they share no other clock. */
+  /** The log's clock, milliseconds: wall-clock time if processes share the log, because they share no other clock. */
   now(): number;
   /**
    * Runs synchronous work during which no other process reads or writes the log.
-   * @throws errors of the file; the work is rolled back then
+   * @throws errors of the file, after which the work is rolled back
    */
   atomically<T>(work: () => T): T;
-  /** The starts that count for the key's limit (null), or for the limit that is named after the kind. */
+  /** The starts that count for the key's limit (null) or for the limit named after the kind. */
   starts(kind: Kind | null): Starts;
   /** What `writeThrottle` wrote last; null before. */
   readThrottle(): string | null;
@@ -24,37 +24,37 @@ export interface RateLog {
   close(): void;
 }
 
-/** Where a key without limits keeps what a 429 left behind, for other processes and later runs. */
+/** Stores the throttle of a key without limits for other processes and later runs. */
 export interface KeptThrottle {
-  /** As `RateLog.readThrottle`, of all processes. */
+  /** Like `RateLog.readThrottle`, shared by all processes. */
   read(): string | null;
   /** @throws TidemarkError */
   write(text: string): void;
 }
 
-/** The starts of one limit, oldest first. All of it is called within `atomically`. */
+/** The starts of one limit, oldest first. All methods must be called within `atomically`. */
 interface Starts {
-  /** Returns the number of the start, for `arrived`. */
+  /** Returns the number of the start, to be passed to `arrived`. */
   add(at: number): number;
   /**
-   * The request with that number was answered at `at`, so the service received it by then. It now counts as started at
-   * that time, and so do later ones, which preserves the order.
+   * The request with that number was answered at `at`, so the service received it by then. The start is moved to that
+   * time, and so are later ones, which preserves the order.
    */
   arrived(number: number, at: number): void;
-  /** The time of the nth latest start (1 = the latest); undefined where fewer are known. Never in the future. */
+  /** The time of the nth latest start (1 = the latest), never in the future; undefined if fewer are known. */
   nthLatest(n: number): number | undefined;
-  /** Starts later than that. */
+  /** How many starts are later than that. */
   countAfter(at: number): number;
-  /** How many starts this process has reserved; forgotten when the process ends. */
+  /** Stores how many starts this process has reserved. The number is forgotten when the process ends. */
   writeReserved(count: number): void;
-  /** How many the other processes have reserved. */
+  /** How many starts the other processes have reserved. */
   reservedByOthers(): number;
 }
 
-/** Starts kept in memory where no limit needs more: they are only counted for reports. */
+/** How many starts are kept in memory, for reports only, if the limits need fewer. */
 const MOST_KEPT = 20_000;
 
-/** @param keeps how many starts the limits look back at most */
+/** @param keeps the most starts that the limits look back */
 function memoryRateLog(now: () => number, keeps: number): RateLog {
   const byKind = new Map<Kind | null, MemoryStarts>();
   let throttle: string | null = null;
@@ -72,7 +72,7 @@ function memoryRateLog(now: () => number, keeps: number): RateLog {
   };
 }
 
-/** How long what was read of the shared throttle holds: a request must not wait for a file. */
+/** How long the shared throttle is cached, so that requests do not wait for a file. */
 const READ_AGAIN_MS = 1_000;
 
 function withKeptThrottle(
@@ -152,25 +152,25 @@ class MemoryStarts implements Starts {
   }
 }
 
-/** How long until a sleep looks whether the pause was ended. */
+/** How often a sleep checks whether the pause was ended. */
 const LOOK_AGAIN_MS = 5_000;
-/** How long until a shared log that failed (a file locked by another program, say) is tried again. */
+/** How long until a shared log that failed, such as a file locked by another program, is tried again. */
 const TRY_AGAIN_MS = 30_000;
 
 interface FallbackRateLogOptions {
-  /** Closed with this; left out, the starts are kept in memory. */
+  /** Closed with the fallback log; without it, starts are kept in memory. */
   readonly shared: RateLog | undefined;
-  /** Where `shared` is left out. */
+  /** Used if there is no `shared`. */
   readonly throttle: KeptThrottle | undefined;
   readonly clock: Clock;
   readonly log: Logger;
-  /** How many starts the limits look back at most. */
+  /** The most starts that the limits look back. */
   readonly keeps: number;
-  /** The limits: null for the key's, else the kind after which it is named. */
+  /** The names of the limits: null for the key's, otherwise a kind. */
   readonly names: readonly (Kind | null)[];
 }
 
-/** The log in memory that replaces the shared one for a time. */
+/** The log in memory that temporarily replaces the shared one. */
 interface Replacement {
   readonly log: RateLog;
   /** How many starts of each limit were copied from the shared log. */
@@ -181,8 +181,8 @@ interface Replacement {
 
 /**
  * Uses the shared log as long as it works. If it fails, a log in memory takes over with the same starts: this process
- * then enforces the limits alone, and no request fails. When the shared log works again, it is used and receives the
- * starts of the meantime. Each switch is logged once.
+ * then enforces the limits alone, and no request fails. Once the shared log works again, it receives the starts of the
+ * meantime and is used again. Each switch is logged once.
  */
 export class FallbackRateLog {
   readonly #options: FallbackRateLogOptions;
@@ -205,7 +205,7 @@ export class FallbackRateLog {
     }
   }
 
-  /** Runs the work on the log as one step. Where the shared log fails in it, the work is run again on one in memory. */
+  /** Runs the work atomically on the log. If the shared log fails, the work is run again on one in memory. */
   atomically<T>(work: (log: RateLog) => T): T {
     const { shared, clock, log } = this.#options;
     const replacement = this.#replacement;
@@ -234,7 +234,7 @@ export class FallbackRateLog {
     }
   }
 
-  /** Sleeps for that long, or until another process has written a throttle whose pause ends earlier. */
+  /** Sleeps for this long, or until another process has written a throttle whose pause ends earlier. */
   sleep(ms: number, endOf: (throttle: string) => number, signal?: AbortSignal): Promise<void> {
     const { shared, throttle, clock } = this.#options;
     const isShared = shared !== undefined || throttle !== undefined;
@@ -248,7 +248,7 @@ export class FallbackRateLog {
       await this.#options.clock.sleep(Math.ceil(Math.min(left, LOOK_AGAIN_MS)), signal);
   }
 
-  /** Later calls use a log in memory. */
+  /** Closes the shared log. Later calls use a log in memory. */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -266,7 +266,7 @@ export class FallbackRateLog {
       const throttle = names.length === 0 ? null : (shared?.readThrottle() ?? null);
       if (throttle !== null) log.writeThrottle(throttle);
     } catch {
-      // The rest cannot be read (a damaged file, or one never opened): the reason was logged when it failed.
+      // The rest cannot be read: the file is damaged or could not be opened, which has been logged.
     }
     const copied = new Map(names.map((name) => [name, allOf(log.starts(name))]));
     this.#replacement = { log, copied, tryAgainAt: clock.monotonicMs() + TRY_AGAIN_MS };
@@ -278,7 +278,7 @@ export class FallbackRateLog {
     for (const name of this.#options.names) {
       const own = log.starts(name);
       const latest = shared.starts(name).nthLatest(1) ?? 0;
-      // Not before the log's latest start, which keeps its order: other processes wrote to it meanwhile.
+      // Other processes wrote to the log meanwhile, and its order must be kept.
       for (const at of latestOf(own, allOf(own) - (copied.get(name) ?? 0)))
         shared.starts(name).add(Math.max(at, latest));
     }

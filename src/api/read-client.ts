@@ -1,5 +1,5 @@
 /**
- * The clients for commands that read: lists and records for a sync, single responses for `doctor`. Both receive a
+ * The clients of commands that read: lists and records for a sync, single responses for `doctor`. Both are given a
  * function that can only send GET, so nothing built on them can change the service (design.md, invariant 3).
  */
 import { fillPath, encodePathSegment } from '../catalog/catalog.ts';
@@ -18,22 +18,21 @@ import { walkList } from './walk.ts';
 export type { FoundRecord, Retrieved } from './envelope.ts';
 export type { RequestStats } from './request-stats.ts';
 
-/** What reading commands hold: nothing but GET. One client serves one source in one run; its retries are the run's. */
+/** Can only send GET. One client serves one source in one run, and the retry budget is that of the run. */
 export interface ReadClient {
   /**
    * Lists the entire collection into the sink. Errors of the service are part of the verdict.
-   * @throws the abort reason when aborted; what the sink throws, unless it is a `SyntaxError` or `malformed`
+   * @throws the abort reason if aborted; what the sink throws, except `SyntaxError` and `malformed`
    */
   walk(target: CollectionTarget, sink: WalkSink, signal?: AbortSignal): Promise<WalkVerdict>;
   /**
    * Lists a feed from its head until all records of a page are known and unchanged (`mode: 'head'`, which says nothing
-   * about removals). Continues to the end (`mode: 'full'`) if the feed is not sorted newest first or no such page is
-   * found.
+   * about removals). Continues to the end (`mode: 'full'`) if the feed is not sorted newest first or has no such page.
    */
   walkHead(target: CollectionTarget, sink: WalkSink, signal?: AbortSignal): Promise<WalkVerdict>;
   /**
-   * One record, as text and taken apart. 404 and 410 are answers.
-   * @throws TidemarkError for everything else
+   * One record, as text and parsed. 404 and 410 are results.
+   * @throws TidemarkError for all other errors
    */
   retrieve(
     definition: ResourceDefinition,
@@ -41,20 +40,20 @@ export interface ReadClient {
     id: string,
     signal?: AbortSignal,
   ): Promise<Retrieved>;
-  /** Live: for progress bars. */
+  /** Current counts, for progress bars. */
   stats(): RequestStats;
   close(): Promise<void>;
 }
 
 /**
- * A client for one source, with a connection of its own. Nothing is sent yet.
- * @throws TidemarkError `config_invalid` when the key cannot be in a header
+ * A client for one source, with a connection of its own. Sends nothing yet.
+ * @throws TidemarkError `config_invalid` if the key cannot be sent in a header
  */
 export function createReadClient(options: ConnectionOptions): ReadClient {
   return readClientOver(new Connection(options));
 }
 
-/** The reading half of a connection: it is given GET and nothing else of it. `close` closes the connection. */
+/** A client that can only send GET over the connection. `close` closes the connection. */
 export function readClientOver(connection: Connection): ReadClient {
   const request = requestOver(connection, getOnly(connection.transport));
   return {
@@ -92,7 +91,7 @@ async function retrieve(
   }
 }
 
-/** Path of one record. The id is percent-encoded: it can address one record and nothing else. */
+/** Path of one record. The id is percent-encoded, so that it cannot address anything but a record. */
 function retrievePath(definition: ResourceDefinition, scope: Scope, id: string): string {
   const operation = definition.operation('retrieve');
   if (operation === undefined) {
@@ -103,9 +102,9 @@ function retrievePath(definition: ResourceDefinition, scope: Scope, id: string):
   return fillPath(operation.path, { ...scope, [definition.idParameter]: id });
 }
 
-// The path of a request as logs show it: an id that is itself a secret stays out (an invite's id is its sign-up link).
+// The path of a request as shown in logs: without ids that are secrets. The id of an invite is its sign-up link.
 
-/** `/api/organizations/o1/invites/[secret]/`; the same path where the kind's id is none. */
+/** `/api/organizations/o1/invites/[secret]/`; the path unchanged if the ids of the kind are not secrets. */
 export function loggedPath(
   path: string,
   { fields, idPath }: ResourceDefinition,
@@ -115,18 +114,18 @@ export function loggedPath(
   return path.replaceAll(encodePathSegment(id), '[secret]');
 }
 
-// For `doctor`: what shape a list has, where its `next` leads, what the service's clock says.
+// For `doctor`: the shape of a list, its `next` link and the service's clock.
 
-/** One page of a list, and what its text shows beside the records. */
+/** A page of a list, with its text and its `next` link. */
 export interface ProbedPage extends ListPage {
-  /** The answer as received. */
+  /** The response as received. */
   readonly text: string;
   readonly bytes: number;
-  /** Where `next` leads: path below the base URL, and the origin that it names, null for the configured one. */
+  /** Where `next` leads: the path below the base URL, and the origin that it names, null for the configured one. */
   readonly next: { readonly path: string; readonly origin: string | null } | null;
 }
 
-/** The service's `Date` with our own times around it, epoch milliseconds. */
+/** A `Date` header of the service with our times before and after the request, epoch milliseconds. */
 export interface ClockSample {
   readonly date: string;
   readonly sentAt: number;
@@ -135,8 +134,8 @@ export interface ClockSample {
 
 export interface ProbeClient {
   /**
-   * One page of at most `limit` records from the head or from an address that a page gave.
-   * @throws TidemarkError whatever the service or the network says instead
+   * One page of at most `limit` records, from the head or from an address found on another page.
+   * @throws TidemarkError for any error of the service or the network
    */
   page(
     target: CollectionTarget,
@@ -155,11 +154,11 @@ export interface ProbeClient {
     signal?: AbortSignal,
   ): Promise<string | null>;
   /**
-   * The answer at a path below the base URL, as text; null if it is refused or missing.
-   * @throws TidemarkError for everything else
+   * The response for a path below the base URL, as text; null if it is refused or missing.
+   * @throws TidemarkError for all other errors
    */
   text(path: string, signal?: AbortSignal): Promise<string | null>;
-  /** Of every answer that had a `Date`, refusals included. */
+  /** One sample per response with a `Date` header, including refusals. */
   clockSamples(): readonly ClockSample[];
   stats(): RequestStats;
   close(): Promise<void>;
@@ -168,8 +167,8 @@ export interface ProbeClient {
 const ABSENT: ReadonlySet<ErrorCode> = new Set(['not_found', 'forbidden', 'unauthorized']);
 
 /**
- * A client for one source, with a connection of its own. Nothing is sent yet.
- * @throws TidemarkError `config_invalid` when the key cannot be in a header
+ * A client for one source, with a connection of its own. Sends nothing yet.
+ * @throws TidemarkError `config_invalid` if the key cannot be sent in a header
  */
 export function createProbeClient(options: ConnectionOptions): ProbeClient {
   const connection = new Connection(options);

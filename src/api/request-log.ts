@@ -1,6 +1,6 @@
 /**
- * Logs requests: one line each at `debug`, also headers and sizes at `trace`. Possible secrets are left out: only headers
- * and parameters with known harmless names are shown.
+ * Logs requests: one line each at `debug`, with headers and sizes at `trace`. To keep secrets out of the log, it shows
+ * only headers and parameters whose names are known to be harmless.
  */
 import type { Method } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -9,10 +9,10 @@ import type { Logger } from '../core/logger.ts';
 import type { NeutralText } from './neutral-text.ts';
 import type { Answer } from './transport.ts';
 
-/** Shorter waits than this are the usual spacing of requests. */
+/** Shorter waits are not logged: they are the usual spacing of requests. */
 const LEAST_WAIT_MS = 50;
 
-/** Parameters with the position of a page in a list; other parameters of a `next` link may hold anything. */
+/** Parameters with the position of a page. Other parameters of a `next` link may contain anything. */
 const SHOWN_PARAMETERS: ReadonlySet<string> = new Set([
   'after',
   'cursor',
@@ -28,21 +28,21 @@ const SHOWN_PARAMETERS: ReadonlySet<string> = new Set([
 const SECRET_HEADER = /auth|cookie|token|secret|key|session|signature|csrf|password|credential/i;
 const REQUEST_ID_HEADERS = ['x-request-id', 'request-id', 'x-correlation-id', 'x-amzn-requestid', 'cf-ray'];
 
-/** One attempt of a request: what is known before it is sent. */
+/** One attempt of a request, as known before it is sent. */
 export interface LoggedRequest {
   readonly method: Method;
-  /** Path and query, with what is secret by its kind masked already. */
+  /** Path and query, in which ids that are secrets are already masked. */
   readonly path: () => string;
   readonly kind: Kind | undefined;
   readonly attempt: number;
-  /** Of the body. */
+  /** The size of the body. */
   readonly sentBytes?: number;
 }
 
 export interface RequestLog {
-  /** Returns the answer, and logs it or the failure. */
+  /** Logs the response or the failure; returns the response. */
   log(request: LoggedRequest, sending: Promise<Answer>): Promise<Answer>;
-  /** The path and query as the log may show it. */
+  /** The path and query as the log may show them. */
   shownPath(path: string): string;
 }
 
@@ -96,7 +96,7 @@ export function createRequestLog(
   };
 }
 
-/** What a request waits for before it is sent. `kind`: the kind whose own limit it is. */
+/** Why a request waits before it is sent. `kind`: the kind whose own limit it waits for. */
 interface LoggedWait {
   readonly ms: number;
   readonly reason: 'perMinute' | 'perHour' | 'refusal';
@@ -109,7 +109,7 @@ const WAIT_TEXT: Readonly<Record<LoggedWait['reason'], string>> = {
   refusal: 'waiting after a 429 or 503: the requested pause, or the lowered rate',
 };
 
-/** Logged when the wait begins, so that the last line of a waiting process says what it waits for. */
+/** Logs a wait when it begins, so that the last line of a waiting process says what it waits for. */
 export function logWait(log: Logger, { ms, reason, kind }: LoggedWait): void {
   if (ms <= LEAST_WAIT_MS || !log.isLevelEnabled('debug')) return;
   log.debug(
@@ -118,7 +118,7 @@ export function logWait(log: Logger, { ms, reason, kind }: LoggedWait): void {
   );
 }
 
-/** Values of parameters that are not known to be harmless are masked. */
+/** Masks the values of all parameters that are not known to be harmless. */
 function maskedQuery(path: string): string {
   const cut = path.indexOf('?');
   if (cut === -1) return path;
@@ -133,11 +133,11 @@ function maskedQuery(path: string): string {
 function shownHeaders(headers: NonNullable<Answer['headers']>, neutral: NeutralText): Record<string, string> {
   return Object.fromEntries(
     Object.entries(headers)
-      // A created record's address holds its id, which may be a secret (an invite's is its sign-up link).
+      // The address of a created record contains its id, which may be a secret (an invite's id is its sign-up link).
       .filter(([name]) => !SECRET_HEADER.test(name) && !/^(content-)?location$/i.test(name))
       .map(([name, value]) => [
         neutral(name),
-        // Addresses in them (`link`) may carry secrets in their queries.
+        // URLs in headers such as `link` may have secrets in their queries.
         neutral(textOf(value).replaceAll(/\?[^\s>;,"]*/g, (query) => maskedQuery(query))),
       ]),
   );

@@ -1,42 +1,39 @@
-/**
- * How many requests the client has sent and how close it is to its limits: for progress bars, logs and the row of the
- * run.
- */
+/** How many requests a client has sent and how close it is to its limits, for progress bars, logs and the run's row. */
 import type { Kind } from '../catalog/kinds.ts';
 
 export interface WindowUse {
-  /** Requests started within the window. */
+  /** How many requests have started within the window. */
   readonly used: number;
-  /** Most that may start within it now (less than configured after a 429); 0 = no limit. */
+  /** How many may start within it now (fewer than configured after a 429); 0 for no limit. */
   readonly limit: number;
 }
 
-/** Of a limit that kinds have of their own. */
+/** The use of a limit that applies to some kinds only. */
 export interface KindUse {
-  /** Those that count together; the first one gives the limit its name. */
+  /** The kinds that count together; the limit is named after the first. */
   readonly kinds: readonly Kind[];
   readonly perMinute: WindowUse;
   readonly perHour: WindowUse;
 }
 
 export interface RequestStats {
-  /** Requests sent, retries included. */
+  /** Requests sent, including retries. */
   readonly requests: number;
   readonly retries: number;
-  /** Answers 429. */
+  /** Responses with status 429. */
   readonly throttled: number;
-  /** Bytes of answer bodies, counted on arrival. */
+  /** Bytes of response bodies, counted on arrival. */
   readonly bytes: number;
   readonly perMinute: WindowUse;
   readonly perHour: WindowUse;
-  /** Beside those of the key; left out where no kind has its own limits. */
+  /** In addition to the key's; missing if no kind has its own limits. */
   readonly kinds?: readonly KindUse[];
   /**
-   * Set while requests wait because the service asked for it (`Retry-After`), or for a window: epoch milliseconds of the end
-   * of the wait.
+   * Set while requests wait for a window or because the service asked for it (`Retry-After`): the end of the wait,
+   * epoch milliseconds.
    */
   readonly waitingUntil?: number;
-  /** Set while nothing may start because the service asked to wait: epoch milliseconds of the end. */
+  /** Set while no request may start because the service named a wait: its end, epoch milliseconds. */
   readonly pausedUntil?: number;
 }
 
@@ -46,7 +43,7 @@ export interface RequestCounters {
   retries: number;
   throttled: number;
   bytes: number;
-  /** The latest end of a wait that the service asked for, epoch milliseconds; 0 for none. */
+  /** The latest end of a wait that the service named, epoch milliseconds; 0 for none. */
   askedToWaitUntil: number;
 }
 

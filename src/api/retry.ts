@@ -1,31 +1,31 @@
-/** The one retry layer (design.md, The sync): full jitter, few attempts, and a limit on the retries of a run. */
+/** The only retry layer (design.md, The sync): full jitter, few attempts, and a limit on the retries of a run. */
 import { type Clock, isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { localTime } from '../core/wording.ts';
 import type { RequestCounters } from './request-stats.ts';
 
 export interface RetryPolicy {
-  /** Attempts per request, the first included. */
+  /** Attempts per request, including the first. */
   readonly attempts: number;
   /** The longest single wait, milliseconds. */
   readonly maxWaitMs: number;
 }
 
-/** A run's retries: 50 for small runs, a quarter of the requests for large ones. */
+/** The retries of a small run; a large one may retry a quarter of its requests. */
 const FREE_RETRIES = 50;
 const RETRY_SHARE = 0.25;
-/** However few its attempts, one request ends within this. */
+/** The longest time for a request with all its attempts. */
 const MAX_REQUEST_MS = 10 * 60_000;
 const FIRST_BACKOFF_MS = 500;
 const MAX_BACKOFF_MS = 30_000;
 
 export interface RetryBudget {
   /**
-   * Takes one retry.
-   * @throws TidemarkError `retry_budget` when the run has spent them
+   * Takes one retry from the budget.
+   * @throws TidemarkError `retry_budget` if none is left
    */
   take(cause: TidemarkError): void;
-  /** The service asked to wait until then, epoch milliseconds. */
+  /** Notes that the service asked to wait until then, epoch milliseconds. */
   askedToWait(until: number): void;
 }
 
@@ -39,7 +39,7 @@ export function createRetryBudget(
       if (counters.retries >= most) {
         throw new TidemarkError(
           'retry_budget',
-          // Without counts, which differ in each list: what ends many lists is said once.
+          // Without counts, which differ from list to list: equal messages of many lists are shown once.
           `too many requests failed; last: ${cause.message}`,
           {
             hint: 'what is left was not read; run again when the service has recovered',
@@ -56,7 +56,7 @@ export function createRetryBudget(
   };
 }
 
-/** Wait before attempt number `attempt` + 1, milliseconds: anywhere between nothing and a doubling bound. */
+/** The wait before attempt number `attempt` + 1, milliseconds: random, up to a bound that doubles with each attempt. */
 export function backoffMs(attempt: number, random: number): number {
   return random * Math.min(MAX_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (attempt - 1));
 }
@@ -67,22 +67,22 @@ interface RetryOptions {
   readonly clock: Clock;
   readonly random: () => number;
   readonly signal?: AbortSignal | undefined;
-  /** Waits for as long as the service asked. */
+  /** Sleeps for the wait that the service named. */
   readonly pause: (ms: number, signal?: AbortSignal) => Promise<void>;
-  /** Called after every failed attempt, the last one too. */
+  /** Called after every failed attempt, including the last. */
   readonly onFailure?: ((error: TidemarkError) => void) | undefined;
-  /** Called before the wait for each retry with what made it necessary. */
+  /** Called with the error before the wait for each retry. */
   readonly onRetry?: (error: TidemarkError, attempt: number, waitMs: number) => void;
 }
 
 /**
- * Calls `attempt` until it succeeds. Thrown is the last error: one that is not retryable, one after the last attempt,
- * `throttled` when the service asks for a longer wait than allowed, or `retry_budget`.
+ * Calls `attempt` until it succeeds. Throws the first error that is not retryable, the error of the last attempt,
+ * `throttled` if the service names a longer wait than allowed, or `retry_budget`.
  */
 export function retrying<T>(options: RetryOptions, attempt: (number: number) => Promise<T>): Promise<T> {
   const startedAt = options.clock.monotonicMs();
   const failed = (error: unknown): Promise<T> => again(options, attempt, startedAt, error);
-  // Next to all succeed at once: those are spared the bookkeeping of the others.
+  // Almost all requests succeed at once and need no bookkeeping.
   try {
     return attempt(1).catch(failed);
   } catch (error) {
@@ -90,7 +90,7 @@ export function retrying<T>(options: RetryOptions, attempt: (number: number) => 
   }
 }
 
-/** @param failure what the first attempt ended with */
+/** @param failure the error of the first attempt */
 async function again<T>(
   options: RetryOptions,
   attempt: (number: number) => Promise<T>,
@@ -102,7 +102,7 @@ async function again<T>(
   for (let number = 1; ; number += 1) {
     if (!(error instanceof TidemarkError)) throw error;
     options.onFailure?.(error);
-    // Retryable in a run to come, not in this one: nothing more is sent in it.
+    // Retryable in a later run only: this one sends nothing more.
     if (error.code === 'unresponsive') throw error;
     if (!error.isRetryable || number >= policy.attempts) throw error;
     const asked = error.retryAfterMs;
@@ -137,7 +137,7 @@ function waitTooLong(error: TidemarkError, askedMs: number, maxWaitMs: number, n
   );
 }
 
-// How long the service asks to wait (RFC 9110, 10.2.3 and 5.6.7; wire-notes.md, Rates).
+// The wait that the service names (RFC 9110, 10.2.3 and 5.6.7; wire-notes.md, Rates).
 
 const MONTHS = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec'];
 
@@ -146,8 +146,8 @@ const RFC_850 = /^[a-z]{6,9}, (\d{1,2})-([a-z]{3})-(\d\d) (\d\d):(\d\d):(\d\d) (
 const ASCTIME = /^[a-z]{3} ([a-z]{3}) +(\d{1,2}) (\d\d):(\d\d):(\d\d) (\d{4})$/;
 
 /**
- * An HTTP date in any of its three forms, as milliseconds since the epoch; null for anything else.
- * @param nowMs decides the century of a two-digit year: never more than 50 years ahead
+ * Parses an HTTP date in any of its three forms to epoch milliseconds; null for anything else.
+ * @param nowMs decides the century of a two-digit year, which is never more than 50 years ahead
  */
 export function parseHttpDate(text: string, nowMs: number): number | null {
   const lower = text.trim().toLowerCase();
@@ -183,8 +183,8 @@ function epochOf(
 }
 
 /**
- * The wait that a `Retry-After` header asks for, in milliseconds from now; undefined when it is missing or rubbish.
- * @param dateHeader the answer's own `Date`: a date is read against the service's clock, not against ours
+ * The wait in a `Retry-After` header, milliseconds from now; undefined if it is missing or invalid.
+ * @param dateHeader the `Date` of the response, since a date is relative to the service's clock, not ours
  */
 export function parseRetryAfter(
   value: string | undefined,
@@ -202,7 +202,7 @@ export function parseRetryAfter(
   return Math.max(0, at - (theirNow ?? nowMs));
 }
 
-/** The wait named in the text of a throttled answer: "Expected available in 62 seconds." */
+/** The wait named in the text of a 429: "Expected available in 62 seconds." */
 export function retryAfterFromDetail(detail: string): number | undefined {
   const seconds = /available in (\d{1,7}) seconds?/i.exec(detail)?.[1];
   return seconds === undefined ? undefined : Number(seconds) * 1000;

@@ -1,4 +1,4 @@
-/** What a walk lists (an endpoint in a scope), and the addresses of its pages. */
+/** What a walk lists (an endpoint in a scope) and the addresses of its pages. */
 import { fillPath } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -7,29 +7,29 @@ import type { RecordShape } from '../core/json-scan.ts';
 export interface CollectionTarget {
   readonly definition: ResourceDefinition;
   readonly scope: Scope;
-  /** The path of the id, and the volatile members. */
+  /** The path of the id and the volatile members. */
   readonly shape: RecordShape;
-  /** Records to ask for per page; what arrives decides. */
+  /** Records to request per page; the service may return fewer. */
   readonly pageSize: number;
-  /** The timestamp by which a feed is newest first; by default the first that the definition does not call volatile. */
+  /** The timestamp by which a feed is sorted newest first; default: the first one of the definition that is not volatile. */
   readonly orderedBy?: string;
 }
 
-/** Path of the collection below the base URL, with the scope's values percent-encoded. */
+/** The path of the collection below the base URL, with the scope's values percent-encoded. */
 function collectionPath(target: CollectionTarget): string {
   return fillPath(target.definition.path, target.scope);
 }
 
-/** Members that say when a record came into being, and never change afterwards. */
+/** Members with the creation time of a record, which never changes. */
 const BORN = ['created_at', 'joined_at', 'start_time'];
 
-/** The member with the creation time of records of this kind; the usual one where its fields are not documented. */
+/** The member with the creation time of records of this kind; the usual one if its fields are not documented. */
 export function createdAtMember({ definition }: CollectionTarget): string {
   const documented = definition.fields.find(({ name, isVolatile }) => BORN.includes(name) && !isVolatile);
   return documented?.name ?? 'created_at';
 }
 
-/** The member that a feed's order is checked by; null where the kind has no timestamp (its order is unknown). */
+/** The member by which the order of a feed is checked; null if the kind has no timestamp, so that its order is unknown. */
 export function orderMember(target: CollectionTarget): string | null {
   if (target.orderedBy !== undefined) return target.orderedBy;
   const field = target.definition.fields.find(({ type, isVolatile }) => type === 'timestamp' && !isVolatile);
@@ -38,19 +38,19 @@ export function orderMember(target: CollectionTarget): string | null {
 
 export type PageAddress =
   | { readonly by: 'offset'; readonly offset: number }
-  /** Value of `after`. */
+  /** The value of `after`. */
   | { readonly by: 'cursor'; readonly cursor: string }
-  /** A `next` whose parameters are the service's own: path and query as sent, on the configured origin. */
+  /** A `next` link with parameters of the service's own: path and query as received, on the configured origin. */
   | { readonly by: 'link'; readonly path: string };
 
 export const HEAD: PageAddress = { by: 'offset', offset: 0 };
 
-/** The position of a page; 0 where it is not known by its position. */
+/** The position of a page; 0 if it is not addressed by position. */
 export function offsetOf(address: PageAddress): number {
   return address.by === 'offset' ? address.offset : 0;
 }
 
-/** Path and query below the base URL. `limit` is left out where the list accepts no query of ours. */
+/** Path and query below the base URL, without `limit` if the list accepts no query parameters. */
 export function pathOf(address: PageAddress, target: CollectionTarget, limit: number): string {
   if (address.by === 'link') return address.path;
   const { listing } = target.definition;
@@ -63,26 +63,27 @@ export function pathOf(address: PageAddress, target: CollectionTarget, limit: nu
   return `${path}?${query.toString()}`;
 }
 
-/** What a `next` means for the walk. */
+/** A parsed `next` link. */
 export interface Link {
-  /** Where it leads by offset, if it changes nothing else; null if the address must be followed unchanged. */
+  /** The offset, if the link changes nothing else; null if the link must be followed unchanged. */
   readonly offset: number | null;
   /** Path and query below the base URL. */
   readonly path: string;
   /**
-   * True if every parameter that changes from page to page is a plain number, hence a position, which shifts when rows
-   * are added or removed. An opaque cursor names a row and does not shift.
+   * True if every parameter that changes from page to page is a plain number: a position, which shifts when rows are
+   * added or removed. An opaque cursor names a row and does not shift.
    */
   readonly isPositional: boolean;
-  /** Scheme, host and port as sent; null where it names none. */
+  /** Scheme, host and port as received; null if the link is relative. */
   readonly origin: string | null;
 }
 
 /**
- * Parses a `next` URL. Scheme, host and port are dropped, so the key is sent to the configured origin only. If its path
- * is the same collection under another prefix (a proxy), our own path replaces it. Null if it is not a URL.
- * @param current path and query of the page that carried it
- * @param prefix the base URL's own path, without a slash at its end
+ * Parses a `next` URL; null if it is not one. Scheme, host and port are not used for the request, so that the key is
+ * sent to the configured origin only. If the path is that of the same collection with another prefix (of a proxy), our
+ * own path replaces it.
+ * @param current path and query of the page with the link
+ * @param prefix the path of the base URL, without a trailing slash
  */
 export function readLink(
   link: string,

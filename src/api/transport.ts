@@ -1,7 +1,6 @@
 /**
- * The only user of undici for requests with the key: sends one request to the configured origin and nowhere else, with
- * limits on time and size. Redirects are not followed, and paths are sent byte for byte: a URL parser would resolve
- * `%2E%2E`.
+ * The only module that sends requests with the key: to the configured origin and nowhere else, with limits on time and
+ * size. Redirects are not followed. Paths are sent byte for byte, because a URL parser would resolve `%2E%2E`.
  */
 import { isAscii } from 'node:buffer';
 import type { Dispatcher } from 'undici';
@@ -18,9 +17,9 @@ import { openTunnels } from './proxied.ts';
 export interface Timeouts {
   /** Until the connection is established, TLS included. */
   readonly connectMs: number;
-  /** From the request to the last header of its answer. */
+  /** From the request to the last header of the response. */
   readonly headersMs: number;
-  /** Between two pieces of the body. */
+  /** Between two parts of the body. */
   readonly bodyMs: number;
   /** From start to end, however slowly data arrives. */
   readonly totalMs: number;
@@ -29,17 +28,17 @@ export interface Timeouts {
 export const DEFAULT_TIMEOUTS: Timeouts = {
   connectMs: 10_000,
   headersMs: 60_000,
-  // The same: where the two differ, undici makes new timers for every answer instead of winding one up again.
+  // The same as `headersMs`: if they differ, undici creates new timers for every response instead of reusing one.
   bodyMs: 60_000,
   totalMs: 180_000,
 };
 
-/** A page of 1,000 records of 100 kB each; what is larger must be asked for in smaller pages. */
+/** A page of 1,000 records of 100 kB each. Larger ones must be requested as smaller pages. */
 const MAX_BODY_BYTES = 100 * 1024 * 1024;
-/** Requests under way where the configuration says "no limit": undici needs a number. */
+/** The concurrency if the configuration sets no limit, since undici needs a number. */
 export const UNLIMITED_REQUESTS = 32;
 /**
- * Connections per concurrent request. undici reuses a connection one turn of the event loop after its response; without
+ * Connections per concurrent request. undici reuses a connection one turn of the event loop after its response. Without
  * a second one, a request that follows immediately would wait in the pool's queue for two more turns.
  */
 const CONNECTIONS_PER_REQUEST = 2;
@@ -47,21 +46,21 @@ const CONNECTIONS_PER_REQUEST = 2;
 interface TransportOptions {
   readonly baseUrl: URL;
   readonly apiKey: Secret;
-  /** Through which everything is sent; null for none. */
+  /** The proxy for all requests; null for none. */
   readonly proxy: URL | null;
   readonly userAgent: string;
-  /** Requests under way at most; 0 = no limit. */
+  /** The most requests at a time; 0 for no limit. */
   readonly concurrency: number;
   readonly timeouts: Timeouts;
   readonly maxBodyBytes?: number;
-  /** Called with every part of a body on arrival. */
+  /** Called with the size of every part of a body on arrival. */
   readonly onBytes?: (count: number) => void;
 }
 
 /** One request below the base URL. */
 export interface OutgoingRequest {
   readonly method: Method;
-  /** Path and query as sent, beginning with a slash; the base URL's own path is put before it. */
+  /** Path and query, beginning with a slash, below the path of the base URL. */
   readonly path: string;
   /** JSON text. */
   readonly body?: string;
@@ -80,32 +79,32 @@ export interface Answer {
   readonly location: string | undefined;
   /** The configured origin. */
   readonly origin: string;
-  /** All headers of the answer, for the log: they may hold secrets. */
+  /** All headers of the response, for the log; they may contain secrets. */
   readonly headers?: Readonly<Record<string, string | string[] | undefined>>;
-  /** Headers of the request, without the key. */
+  /** The headers of the request, without the key. */
   readonly sentHeaders?: Readonly<Record<string, string>>;
 }
 
 export interface Transport {
   /**
    * Sends one request and reads the entire response, whatever its status.
-   * @throws TidemarkError `unreachable`, `timeout` or `malformed`; the abort reason when the signal is aborted
+   * @throws TidemarkError `unreachable`, `timeout` or `malformed`; the abort reason if the signal is aborted
    */
   send(ask: OutgoingRequest): Promise<Answer>;
   close(): Promise<void>;
 }
 
-/** The part of a transport that reading code gets. */
+/** The part of a transport that is given to reading code. */
 export type Get = (path: string, signal?: AbortSignal) => Promise<Answer>;
 
-/** Narrows a transport to GET: what holds the result cannot send anything else (design.md, invariant 3). */
+/** Restricts a transport to GET: code with the result cannot send anything else (design.md, invariant 3). */
 export function getOnly(transport: Transport): Get {
   return (path, signal) => transport.send({ method: 'GET', path, signal });
 }
 
 /**
- * Prepares a pool of connections to one origin. Nothing is opened or sent yet.
- * @throws TidemarkError `config_invalid` when the key cannot be in a header
+ * Prepares a pool of connections to one origin. Opens and sends nothing yet.
+ * @throws TidemarkError `config_invalid` if the key cannot be sent in a header
  */
 export function openTransport(options: TransportOptions): Transport {
   const { baseUrl, timeouts, apiKey } = options;
@@ -128,7 +127,7 @@ export function openTransport(options: TransportOptions): Transport {
 
   const shownHeaders = {
     accept: 'application/json',
-    // Bodies are bounded by what arrives; a compressed one would have to be bounded twice.
+    // The size limit applies to the bytes received; a compressed body would need a second limit.
     'accept-encoding': 'identity',
     'user-agent': options.userAgent,
   };
@@ -190,18 +189,18 @@ export function openTransport(options: TransportOptions): Transport {
   };
 }
 
-/** Loads undici when it is needed: it is the larger half of the program, and most commands send nothing. */
+/** Loads undici on demand: it is the larger half of the program, and most commands send nothing. */
 async function openPool({ baseUrl, proxy, concurrency, timeouts }: TransportOptions): Promise<Dispatcher> {
   const connections = concurrency === 0 ? UNLIMITED_REQUESTS : concurrency * CONNECTIONS_PER_REQUEST;
   if (proxy !== null) return await openTunnels(proxy, timeouts, connections);
-  // By the default export: it is CommonJS, and the bundler knows no other of what is loaded later.
+  // undici is CommonJS, and the bundler provides only the default export of a module loaded on demand.
   const { default: undici } = await import('undici');
   return new undici.Pool(baseUrl.origin, {
     connections,
     connect: { timeout: timeouts.connectMs },
     headersTimeout: timeouts.headersMs,
     bodyTimeout: timeouts.bodyMs,
-    // One answer a connection at a time is easier to limit and to cut off; streams gain nothing on this few.
+    // One response per connection at a time is easier to limit and abort, and streams gain nothing for so few.
     allowH2: false,
     pipelining: 1,
   });
@@ -219,14 +218,14 @@ function headerText(
   return Array.isArray(value) ? value[0] : value;
 }
 
-// The text of an answer's body.
+// The text of a response body.
 
-// Fatal: a record with replaced characters would look changed, and a restore would write it wrong.
+// Fatal, because a record with replaced characters would look changed, and a restore would write it wrong.
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true });
 
 /** @throws TidemarkError `malformed` when it is not valid UTF-8 */
 function decodeStrictly(bytes: Buffer): string {
-  // Most records, and taken apart in half the time.
+  // Most records are ASCII, and a Latin-1 string is parsed in half the time.
   if (isAscii(bytes)) return bytes.toString('latin1');
   try {
     return strictUtf8.decode(bytes);
@@ -235,7 +234,7 @@ function decodeStrictly(bytes: Buffer): string {
   }
 }
 
-/** An answer of which nothing can be used; another attempt may bring one. */
+/** The error for a response that cannot be used. Another attempt may succeed. */
 function unreadable(what: string, cause?: unknown): TidemarkError {
   return new TidemarkError('malformed', what, {
     hint: 'check that baseUrl of the source points at the API; run again later',
@@ -244,42 +243,42 @@ function unreadable(what: string, cause?: unknown): TidemarkError {
   });
 }
 
-// One response on arrival, within limits of size and time. By undici's dispatch and not by its `request`, which makes a
-// stream and needs a signal for every answer: tried, the same tests pass with 120 lines less, but `npm run bench -- restore`
-// falls from 71 to 94 % of a bare loop (three runs) to 42 to 59 %, below its bound of 60 %.
+// Receives a response within limits of size and time. Uses undici's `dispatch`, because `request` creates a stream and
+// needs a signal for every response. With `request` the same tests pass with 120 lines less, but `npm run bench --
+// restore` falls from 71 to 94 % of a bare loop (three runs) to 42 to 59 %, below its bound of 60 %.
 
-/** Of an answer that is not a success only the beginning is of use. */
+/** Only the beginning of an error response is of use. */
 const MAX_ERROR_BYTES = 64 * 1024;
 
 interface Received {
   readonly status: number;
   readonly headers: Record<string, string | string[] | undefined>;
-  /** Of an answer that is not a success perhaps only the beginning. */
+  /** The body; of an error response perhaps only the beginning. */
   readonly chunks: readonly Buffer[];
 }
 
-/** What holds for all answers of a transport. */
+/** Options for all responses of a transport. */
 interface ReceiveOptions<T> {
-  /** Of a success; one that is larger is refused. */
+  /** A larger successful response is refused. */
   readonly maxBytes: number;
-  /** From the request to the end of its answer. */
+  /** Limits the time from the request to the end of the response. */
   readonly totals: RealTimeLimits;
   readonly onTotal: () => TidemarkError;
   readonly onBytes: ((count: number) => void) | undefined;
   readonly read: (received: Received) => T;
-  /** What went wrong, in our words. */
+  /** Turns a failure into our own error. */
   readonly masked: (error: unknown) => Error;
 }
 
-/** The request while it is in progress. */
+/** undici's handle of a request in progress. */
 interface Controller {
   abort(reason: Error): void;
 }
 
 /**
- * Resolves to what was made of the complete response.
- * @param dispatch sends the request, and reports the answer
- * @throws what `masked` makes of it; the abort reason when aborted
+ * Receives a complete response and resolves to the parsed result.
+ * @param dispatch sends the request and reports the response
+ * @throws the error that `masked` returns; the abort reason if aborted
  */
 function receive<T>(
   dispatch: (incoming: ResponseHandler<T>) => void,
@@ -296,7 +295,7 @@ function receive<T>(
   });
 }
 
-/** The handler of one dispatch: one method per event of undici. */
+/** The handler of one dispatch, with a method for each event of undici. */
 class ResponseHandler<T> {
   readonly #receiving: ReceiveOptions<T>;
   readonly #signal: AbortSignal | undefined;
@@ -335,7 +334,7 @@ class ResponseHandler<T> {
 
   onRequestStart(controller: Controller): void {
     this.#controller = controller;
-    // Given up while it waited for a connection.
+    // It was given up while it waited for a connection.
     if (this.#isOver) controller.abort(new Error('given up before it was sent'));
   }
 
@@ -376,7 +375,7 @@ class ResponseHandler<T> {
     this.fail(error);
   }
 
-  /** Ends it from our side: nothing more of this connection is of use. */
+  /** Ends the request from our side, and with it the connection. */
   #giveUp(error: Error): void {
     this.fail(error);
     this.#controller?.abort(error);
@@ -384,7 +383,7 @@ class ResponseHandler<T> {
 
   #end(): void {
     this.#isOver = true;
-    // The connection may hold on to its last handler for longer than the page is of use.
+    // The connection may keep its last handler, and with it the page, in memory.
     this.#chunks = [];
     this.#cancelTotal();
     this.#unhear?.();

@@ -1,4 +1,4 @@
-/** The sink that receives the records of a walk, the verdict of a walk, and the reasons why a walk proves nothing. */
+/** The sink of a walk, its verdict, and the errors for which a walk proves nothing. */
 import { hash } from 'node:crypto';
 import { shownId } from '../catalog/resource-definition.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -8,10 +8,11 @@ import type { NeutralText } from './neutral-text.ts';
 
 export interface WalkSink {
   /**
-   * Synchronous; called once per page, in received order, records without an id included. Returns how many keys were
-   * not seen before in this pass (`fresh`), which of these an earlier pass saw (`again`), how many
-   * records the mirror holds unchanged (`known`), and the keys seen so far in this pass (`distinct`). A `SyntaxError` means that a record cannot be read: the page is fetched again, so
-   * nothing of it may have been kept.
+   * Synchronous; called once per page, in the order received, also with records without an id. Returns how many keys
+   * were not seen before in this pass (`fresh`), how many of these an earlier pass saw (`again`), how many records the
+   * mirror holds unchanged (`known`), and how many keys were seen so far in this pass (`distinct`). It throws a
+   * `SyntaxError` for a record that cannot be read. The page is then fetched again, so nothing of it may have been
+   * stored.
    */
   accept(page: { readonly records: readonly ScannedRecord[]; readonly receivedAt: number }): {
     fresh: number;
@@ -19,32 +20,32 @@ export interface WalkSink {
     known: number;
     distinct: number;
   };
-  /** After each page. `received` counts rows, repeated ones included. */
+  /** Called after each page. `received` counts rows, including repeated ones. */
   progress?(state: { pages: number; received: number; count: number | null }): void;
   /**
-   * The list is read again from its head since keys and count disagreed: `fresh` and `distinct` start from zero. A
-   * sink without it is counted over all passes, and then a list that lost rows meanwhile stays unproven.
+   * Called when the list is read again from its head because keys and count disagreed: `fresh` and `distinct` start
+   * from zero. Without this method they count over all passes, and a list that lost rows meanwhile stays unproven.
    */
   startPass?(): void;
 }
 
 export interface WalkVerdict {
   /**
-   * `incomplete`: read, but not proved complete. `denied`: 401 or 403. `missing`: 404 or 410 for the first request.
+   * `incomplete`: read but not proved complete. `denied`: 401 or 403. `missing`: 404 or 410 for the first request.
    * `failed`: requests failed, or the pages form a loop.
    */
   readonly outcome: 'complete' | 'incomplete' | 'denied' | 'missing' | 'failed';
   readonly mode: 'full' | 'head';
-  /** Pages received, repeated ones included. */
+  /** Pages received, including repeated ones. */
   readonly pages: number;
-  /** The list's latest `count`. */
+  /** The latest `count` of the list. */
   readonly count: number | null;
   readonly distinct: number;
-  /** True when one response held the entire list. */
+  /** True if one response held the entire list. */
   readonly isOnePage: boolean;
-  /** Rows of the largest page that the server gave. */
+  /** The number of rows on the largest page received. */
   readonly pageCap: number | null;
-  /** Null exactly when the outcome is `complete`. */
+  /** Null if and only if the outcome is `complete`. */
   readonly error: TidemarkError | null;
 }
 
@@ -52,17 +53,17 @@ export interface WalkVerdict {
 
 const HINT = 'the mirror keeps what it held, and nothing was removed; the next run reads the list again';
 
-/** The list leads in circles. */
+/** The error for a list whose pages form a loop. */
 export function loopError(what: string): TidemarkError {
   return new TidemarkError('walk_loop', what, { hint: HINT });
 }
 
-/** The list ended, or had to be left, without proof that it was complete. */
+/** The error for a list that ended, or whose walk was given up, without proof that it was complete. */
 export function unprovenError(what: string): TidemarkError {
   return new TidemarkError('walk_unproven', what, { hint: HINT });
 }
 
-/** Records that no mirror can hold. */
+/** The error for records without an id, which a mirror cannot hold. */
 export function withoutIdError(count: number, idPath: readonly string[]): TidemarkError {
   return new TidemarkError(
     'malformed',
@@ -72,8 +73,8 @@ export function withoutIdError(count: number, idPath: readonly string[]): Tidema
 }
 
 /**
- * The error of a page whose address came with a `next` of another origin: only its path was asked for, at the configured
- * one, so that the key stays there.
+ * The error of a page whose `next` link named another origin. Its path was requested from the configured one, because
+ * the key must not be sent elsewhere.
  */
 export function foreignNextError(error: TidemarkError, origin: string): TidemarkError {
   return new TidemarkError(
@@ -87,7 +88,7 @@ export function foreignNextError(error: TidemarkError, origin: string): Tidemark
   );
 }
 
-/** The same error with the list named at its beginning; `how`: how the walk of the list ended. */
+/** The same error with the name of the list at its beginning. `how`: how the walk of the list ended. */
 export function listError(error: TidemarkError, { title }: ResourceDefinition, how = ''): TidemarkError {
   const message = `the list of ${title.many}${how}: ${error.message}`;
   return new TidemarkError(error.code, message, { ...detailsOf(error), cause: error.cause });
@@ -97,7 +98,7 @@ function detailsOf({ hint, isRetryable, status, permission, retryAfterMs }: Tide
   return { hint, isRetryable, status, permission, retryAfterMs };
 }
 
-/** The error of a page whose records the sink cannot read; null when the sink failed for another reason. */
+/** The error of a page whose records the sink cannot read; null if the sink failed for another reason. */
 export function refusalOf(
   error: unknown,
   definition: ResourceDefinition,
@@ -116,14 +117,14 @@ export function refusalOf(
   return error instanceof TidemarkError && error.code === 'malformed' ? error : null;
 }
 
-/** What a failure of the service makes of the walk. */
+/** The outcome of a walk that an error of the service ended. */
 export function outcomeOf(error: TidemarkError, isFirst: boolean): WalkVerdict['outcome'] {
   if (error.code === 'unauthorized' || error.code === 'forbidden') return 'denied';
-  // In the middle of a walk the collection was there a moment ago: that is problem, not absence.
+  // In the middle of a walk the collection existed a moment ago, so this is a failure, not absence.
   return error.code === 'not_found' && isFirst ? 'missing' : 'failed';
 }
 
-// Rows without an id, distinguished by their text: a row that overlapping pages show twice counts once.
+// Rows without an id, distinguished by their text: a row that is on two overlapping pages counts once.
 
 const MOST_COMPARED = 10_000; // a list of such rows only must not fill the memory
 
@@ -131,7 +132,7 @@ export class RecordsWithoutId {
   readonly #hashes = new Set<string>();
   #mostOnOnePage = 0;
 
-  /** `count`: how many of the page's rows have none; rows of one page count even where they are alike. */
+  /** `count`: how many of the page's rows have no id. Equal rows of one page are counted separately. */
   note(records: readonly ScannedRecord[], count: number): void {
     if (count === 0) return;
     this.#mostOnOnePage = Math.max(this.#mostOnOnePage, count);
@@ -139,7 +140,7 @@ export class RecordsWithoutId {
       if (id === undefined && this.#hashes.size < MOST_COMPARED) this.#hashes.add(hash('sha256', stableText));
   }
 
-  /** How many there are at least; exact up to 10,000. */
+  /** A lower bound, exact up to 10,000. */
   get count(): number {
     return Math.max(this.#hashes.size, this.#mostOnOnePage);
   }

@@ -1,6 +1,6 @@
 /**
- * Walks one list into a sink: fetches the pages that `PagingProof` requests, one page ahead where the next address is certain, and
- * turns what happens into a verdict (design.md, The sync: the walk).
+ * Walks one list into a sink: fetches the pages that `PagingProof` requests, one page ahead if the next address is
+ * certain, and returns a verdict (design.md, The sync: the walk).
  */
 import { setImmediate } from 'node:timers/promises';
 import { whenAborted } from '../core/aborted.ts';
@@ -33,17 +33,17 @@ import {
 interface WalkOptions {
   readonly target: CollectionTarget;
   readonly sink: WalkSink;
-  /** Ends at the first page that is known and unchanged, while the list is newest first. */
+  /** Ends at the first page whose records are all known and unchanged, as long as the list is sorted newest first. */
   readonly headOnly: boolean;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Of the connection, all but what sends. */
+/** The parts of a connection that cannot send. */
 type WalkConnection = Pick<Connection, 'clock' | 'log' | 'neutral' | 'policy' | 'prefix' | 'takeRetry'>;
 
 /**
- * Walks the list. Failures of the service are the verdict.
- * @throws the abort reason when the signal is aborted, and whatever the sink throws that is not about the page
+ * Walks the list. Failures of the service are part of the verdict.
+ * @throws the abort reason if the signal is aborted; what the sink throws, unless the page caused it
  */
 export async function walkList(
   connection: WalkConnection,
@@ -53,7 +53,7 @@ export async function walkList(
   return new Walk(connection, request, options).run();
 }
 
-/** A page asked for before the sink was done with the one before it. */
+/** A page requested before the sink has processed the previous one. */
 interface Ahead {
   readonly address: PageAddress;
   readonly page: Promise<FetchedPage>;
@@ -72,10 +72,10 @@ class Walk {
   #count: number | null = null;
   #distinct = 0;
   #passes = 1;
-  /** The `limit` of the last request, to tell when it changes. */
+  /** The `limit` of the last request, to notice when it changes. */
   #limit = 0;
   #ahead: Ahead | null = null;
-  /** The last `next` that names another origin than the configured one: its path is requested from the configured one. */
+  /** The last `next` link that named another origin; its path is requested from the configured one. */
   #foreign: { readonly path: string; readonly origin: string } | null = null;
 
   constructor(connection: WalkConnection, request: Request, options: WalkOptions) {
@@ -120,7 +120,7 @@ class Walk {
       if ('end' in step) {
         const { error, isOnePage, mode, proof } = step.end;
         if (error === null) return this.#verdict('complete', null, isOnePage, mode, proof);
-        // A list in circles broke the walk off; one that ended unproven was at least read to its end.
+        // A loop ends the walk early; an unproven list was at least read to its end.
         const outcome = error.code === 'walk_loop' ? 'failed' : 'incomplete';
         return this.#verdict(outcome, listError(error, target.definition), isOnePage, mode);
       }
@@ -139,7 +139,7 @@ class Walk {
     }
   }
 
-  /** One page into the sink. A page that the sink cannot read is fetched again, as one that could not be parsed is. */
+  /** Reads one page into the sink. A page that the sink cannot read is fetched again, like one that cannot be parsed. */
   async #read(address: PageAddress): Promise<{ page: FetchedPage; accepted: Accepted }> {
     for (let attempt = 1; ; attempt += 1) {
       const page = await this.#page(address);
@@ -175,7 +175,7 @@ class Walk {
     return this.#fetch(address, this.#options.signal);
   }
 
-  /** Starts the next request, and lets it reach the wire before the sink keeps the thread busy. */
+  /** Starts the next request and lets it be sent before the sink keeps the thread busy. */
   async #lookAhead(page: FetchedPage): Promise<void> {
     const next = this.#proof.prefetchAddress(page);
     if (next === null) return;
@@ -184,7 +184,7 @@ class Walk {
     const unlink =
       signal === undefined ? undefined : whenAborted(signal, () => abort.abort(abortReason(signal)));
     const fetched = this.#fetch(next, abort.signal).finally(unlink);
-    // Awaited later, or dropped: either way a failure before that is not an unhandled one.
+    // It is awaited later or dropped, so a failure before that must not count as unhandled.
     fetched.catch(() => undefined);
     this.#ahead = { address: next, page: fetched, abort };
     await setImmediate();
@@ -248,7 +248,7 @@ class Walk {
     return limit;
   }
 
-  /** Logs an address at or before the start of the page; the usual overlap of two pages begins after it. */
+  /** Logs an address at or before the start of the page. The usual overlap of two pages begins after the start. */
   #logStepBack(from: PageAddress, to: PageAddress): void {
     if (from.by !== 'offset' || to.by !== 'offset' || to.offset > from.offset) return;
     const what = to.offset === 0 ? 'the head of the list is looked at again' : 'a step back in the list';
@@ -311,7 +311,7 @@ class Walk {
   }
 }
 
-/** Marks what the requests threw, so that the sink's own failures are never taken for the service's. */
+/** Wraps errors of requests, so that errors of the sink are never taken for errors of the service. */
 class RemoteError extends Error {
   readonly error: TidemarkError;
 
@@ -331,15 +331,15 @@ function isSame(a: PageAddress, b: PageAddress): boolean {
 
 /** Pages received without a failure before a lowered size is doubled again. */
 const CALM_PAGES = 3;
-/** A list read again may be asked for in one page of at most this many times the configured size, or of `ROWS_IN_ONE`. */
+/** A list that is read again may be requested as one page of this many times the configured size, or of `ROWS_IN_ONE`. */
 const MOST_PAGES_IN_ONE = 4;
 const ROWS_IN_ONE = 1000;
 
 /**
  * How many records to request, starting from the configured page size. If the server shows no maximum, the overlap is
- * requested on top, so that it costs no further requests; a 400 takes that back. A timeout or a response that is too
- * large halves the size at once, a 5xx only when it comes twice in a row for one page (a single one says nothing about
- * size).
+ * requested in addition, so that it costs no further requests; a 400 reverts that. A timeout or a response that is too
+ * large halves the size at once; a 5xx does so only twice in a row for the same page, since one says nothing about
+ * size.
  * @internal
  */
 export class PageSize {
@@ -360,13 +360,13 @@ export class PageSize {
     return this.#size + this.#extra;
   }
 
-  /** A page arrived by offset. `more`: whether more follows, as the list reports it. */
+  /** To be called after a page by offset. `more`: whether more pages follow, as the list reports it. */
   arrived(received: number, limit: number, more: boolean | null): void {
     this.#failures = 0;
     this.#calm += 1;
     if (more === true && received < limit && this.#extra > 0) {
-      // The cap of this server: asking for more than it gives is idle. For less than that, the overlap with this page could be
-      // more than the next page.
+      // This is the server's cap, so requesting more is useless. With a smaller limit, the overlap with this page could
+      // be larger than the next page.
       this.#mayWiden = false;
       this.#extra = Math.max(0, received - this.#size);
     }
@@ -377,7 +377,7 @@ export class PageSize {
     this.#calm = 0;
   }
 
-  /** Asks for an entire list of about `rows` in one page, where that is not far beyond the configured size. */
+  /** Requests an entire list of about `rows` as one page, if that is not far beyond the configured size. */
   wholeList(rows: number): void {
     const wanted = rows + overlapFor(rows);
     const most = Math.max(MOST_PAGES_IN_ONE * this.#full, ROWS_IN_ONE);
@@ -385,7 +385,7 @@ export class PageSize {
     if (isWider && this.#mayWiden && this.#size === this.#full) this.#extra = wanted - this.#size;
   }
 
-  /** A request failed. True when the next attempt asks for less on account of it. */
+  /** To be called after a failed request. True if the next attempt requests fewer rows because of it. */
   failed(error: TidemarkError): boolean {
     this.#failures += 1;
     if (error.code === 'timeout' || error.status === 413) return this.#lower();
@@ -405,7 +405,7 @@ export class PageSize {
   }
 }
 
-/** Rows beside `size` that make up for the overlap of the page asked for. */
+/** How many rows to request in addition to `size` to make up for the overlap. */
 function wideningFor(size: number): number {
   let extra = overlapFor(size);
   while (size + extra - overlapFor(size + extra) < size) extra += 1;

@@ -1,5 +1,5 @@
 /**
- * The client for restores: the only way to change the service. It never sends a write again that may have reached the
+ * The client for restores, the only way to change the service. It never resends a write that may have reached the
  * service, whatever its method: the caller, which has the journal, reads the record first (design.md, invariant 6).
  */
 import { fillPath } from '../catalog/catalog.ts';
@@ -20,11 +20,11 @@ import type { Answer } from './transport.ts';
 
 export type { Reservation } from './limiter.ts';
 
-/** What a write is about. */
+/** The target of a write. */
 interface WriteTarget {
   readonly definition: ResourceDefinition;
   readonly scope: Scope;
-  /** Another path that takes the same body, filled, below the base URL; the documented one when left out. */
+  /** Another path below the base URL that accepts the same body, filled in; default: the documented one. */
   readonly path?: string;
 }
 
@@ -32,44 +32,42 @@ interface RecordTarget extends WriteTarget {
   readonly id: string;
 }
 
-/** When a write is cancelled, and what is reserved for it. */
+/** How a write is cancelled, and the start reserved for it. */
 interface WriteSignals {
-  /** Cancels at any time: it does not wait for an answer under way. */
+  /** Cancels at any time, also while waiting for the response. */
   readonly signal?: AbortSignal;
-  /** Cancels while it waits in the limiter's queue, not once it was sent. */
+  /** Cancels only while the write waits in the limiter's queue. */
   readonly begin?: AbortSignal;
-  /** A start reserved for it (`reserve`); released when the write ends, sent or not. */
+  /** The start reserved for the write (`reserve`). It is released when the write ends, sent or not. */
   readonly reservation?: Reservation | undefined;
-  /** Called right before sending: true when it must not be sent any more, and the outcome is `late`. */
+  /** Called right before sending. If true, the write is not sent, and the outcome is `late`. */
   readonly isLate?: () => boolean;
 }
 
-/** Bodies are JSON text, sent byte for byte. Every method throws the abort reason when cancelled before it is sent. */
+/** Bodies are JSON text, sent byte for byte. Every method throws the abort reason if cancelled before sending. */
 export interface WriteClient {
   create(target: WriteTarget, body: string, signals?: WriteSignals): Promise<WriteOutcome>;
   update(target: RecordTarget, body: string, signals?: WriteSignals): Promise<WriteOutcome>;
-  /** One of the catalog's actions by its name, e.g. `pause`. */
+  /** Performs an action of the catalog, such as `pause`. */
   act(target: RecordTarget, action: string, body: string, signals?: WriteSignals): Promise<WriteOutcome>;
-  /** 404 and 410 are refusals like any other: only a retrieve shows whether the record is gone. */
+  /** 404 and 410 count as refusals: only a retrieve shows whether the record is gone. */
   remove(target: RecordTarget, signals?: WriteSignals): Promise<WriteOutcome>;
-  /**
-   * Reserves a start for a write of that kind that must closely follow a check; null where no limit applies.
-   */
+  /** Reserves a start for a write of that kind that must closely follow a check; null if no limit applies. */
   reserve(signal?: AbortSignal, kind?: Kind): Promise<Reservation | null>;
   /**
-   * Keeps a concurrency slot for the check of a record of that kind and the write that follows: the requests that the work
-   * makes use it (`Limiter.withSlot`).
+   * Holds a concurrency slot for the check of a record of that kind and the write that follows, whose requests use it
+   * (`Limiter.withSlot`).
    */
   withSlot<T>(kind: Kind, work: () => Promise<T>): Promise<T>;
-  /** Reads over the same connection: one limiter and one budget of retries for both. */
+  /** Reads over the same connection, with the same limiter and retry budget. */
   readonly reader: ReadClient;
   stats(): RequestStats;
   close(): Promise<void>;
 }
 
 /**
- * A writing client for one source. Nothing is sent yet.
- * @throws TidemarkError `config_invalid` when the key cannot be in a header
+ * A writing client for one source. Sends nothing yet.
+ * @throws TidemarkError `config_invalid` if the key cannot be sent in a header
  */
 export function createWriteClient(options: ConnectionOptions): WriteClient {
   const connection = new Connection(options);
@@ -98,10 +96,10 @@ interface Sending extends WriteSignals {
   readonly body?: string;
 }
 
-/** The turn came too late. */
+/** The write's turn came too late. */
 class StaleCheckError extends Error {}
 
-/** Marks an error after which the service may have acted. */
+/** Wraps an error after which the service may have performed the write. */
 class OutcomeUnknownError extends Error {
   override readonly cause: TidemarkError;
 
@@ -112,7 +110,7 @@ class OutcomeUnknownError extends Error {
 }
 
 async function sendOnce(connection: Connection, ask: Sending): Promise<WriteOutcome> {
-  // All of it inside: the reserved start must be released however this ends.
+  // Everything is inside the `try`, because the reserved start must be released however this ends.
   try {
     ask.signal?.throwIfAborted();
     return await sendTo(connection, ask, pathOf(ask));
@@ -137,7 +135,7 @@ async function sendTo(connection: Connection, ask: Sending, path: string): Promi
   } catch (error) {
     if (error instanceof OutcomeUnknownError) return { outcome: 'unknown', error: error.cause };
     if (error instanceof StaleCheckError) return { outcome: 'late' };
-    // Aborted while it waited in the queue: nothing was sent. A write answered meanwhile counts as answered.
+    // If it was aborted while it waited in the queue, nothing was sent. A write answered meanwhile counts as answered.
     if (!(error instanceof TidemarkError) || isReasonOf(ask, error)) throw error;
     return { outcome: 'refused', error };
   }
@@ -148,8 +146,8 @@ function isReasonOf({ signal, begin }: Sending, error: unknown): boolean {
 }
 
 /**
- * One attempt. A request that may have been processed throws `OutcomeUnknownError`, which is never retried; one that
- * throws a `TidemarkError` certainly was not.
+ * One attempt. Throws `OutcomeUnknownError`, which is never retried, if the request may have been processed, and a
+ * `TidemarkError` if it certainly was not.
  */
 async function attemptWrite(
   connection: Connection,
@@ -161,7 +159,7 @@ async function attemptWrite(
   const { body, signal, reservation } = ask;
   const { method } = ask.operation;
   const { kind } = ask.target.definition;
-  /** Whether the request is out and its answer has not come. */
+  /** Whether the request has been sent and its response has not arrived. */
   const flight = { isUnanswered: false };
   const send = (): Promise<Answer> => {
     if (ask.begin?.aborted === true) throw abortReason(ask.begin);
@@ -183,10 +181,10 @@ async function attemptWrite(
   try {
     return await connection.attempt(request, send, signal, { isUrgent: true, kind, reservation });
   } catch (error) {
-    // The queue rejects an aborted task at once, even one that is under way.
+    // The queue rejects an aborted task at once, even a running one.
     if (flight.isUnanswered && !(error instanceof TidemarkError && wasNeverSent(error)))
       throw new OutcomeUnknownError(signal?.aborted === true ? interrupted(error) : asTidemarkError(error));
-    // After 408 and 5xx the service may have made the change; every other refusal comes before any change.
+    // After 408 and 5xx the service may have made the change; all other refusals come before any change.
     const status = error instanceof TidemarkError ? (error.status ?? 0) : 0;
     if (error instanceof TidemarkError && (status === 408 || status >= 500))
       throw new OutcomeUnknownError(error);
@@ -219,12 +217,12 @@ function notOffered(definition: ResourceDefinition, what: string): TidemarkError
   });
 }
 
-// The 2xx answer to a write, taken apart.
+// Parses the 2xx response to a write.
 
 /**
  * A 2xx counts as success if its body is empty or JSON about the written record. Anything else may come from an
  * intermediary (a login page with status 200), so the outcome is unknown.
- * @param id the record that was written; null for a new one
+ * @param id the id of the written record; null for a new one
  */
 function readWritten(
   answer: Answer,
@@ -256,12 +254,12 @@ export type WriteOutcome =
   | {
       readonly outcome: 'done';
       readonly status: number;
-      /** The id that the answer gives; null where it gives none. */
+      /** The id in the response; null if it has none. */
       readonly id: string | null;
     }
-  /** Certainly nothing was changed: the service said no, or the request never reached it. */
+  /** Nothing was changed: the service refused the write, or the request never reached it. */
   | { readonly outcome: 'refused'; readonly error: TidemarkError }
-  /** It may or may not have been done: look before it is sent again. */
+  /** The write may have been performed: read the record before sending it again. */
   | { readonly outcome: 'unknown'; readonly error: TidemarkError }
-  /** Its turn came after the time that it had to be sent by: nothing was sent. */
+  /** Nothing was sent, because the turn came after the deadline for sending. */
   | { readonly outcome: 'late' };
