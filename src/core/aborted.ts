@@ -1,8 +1,8 @@
-/** Waiting for a signal's end, and hearing of it. */
+/** Waiting for a signal to be aborted, and listening for it. */
 
 /**
- * Resolves when the signal is aborted, at once where it is already.
- * @param over aborted when nobody waits any more: then nothing is left listening, and it never resolves
+ * Resolves when the signal is aborted, at once if it already is.
+ * @param over aborted when nobody waits any longer: then the listener is removed and the promise never resolves
  */
 export async function aborted(signal: AbortSignal, over?: AbortSignal): Promise<void> {
   if (signal.aborted) return;
@@ -20,10 +20,10 @@ const ACTIONS = new WeakMap<
 >();
 
 /**
- * Calls `action` when the signal is aborted, at once where it is already, unless the returned function was called before.
- * For signals that outlive thousands of requests: all of them share one listener, since each of its own takes as long as half
- * a small request. It is taken off with the last of them: Node keeps a composite signal that has a listener for as long as
- * any of its sources lives, and with it whatever the listener reaches, such as a page's text.
+ * Calls `action` when the signal is aborted, at once if it already is, unless the returned function was called before.
+ * For signals that outlive thousands of requests: all of them share one listener, because adding one takes as long as
+ * half a small request. It is removed with the last of them: Node keeps a composite signal with a listener for as long
+ * as any of its sources lives, and with it everything that the listener reaches, such as the text of a page.
  */
 export function whenAborted(signal: AbortSignal, action: () => void): () => void {
   if (signal.aborted) {
@@ -46,7 +46,7 @@ export function whenAborted(signal: AbortSignal, action: () => void): () => void
   };
 }
 
-/** In a function of its own, so that the listener's scope holds the actions and nothing of the first caller's. */
+/** A function of its own, so that the scope of the listener has nothing of the first caller. */
 function callingAll(actions: ReadonlySet<() => void>): () => void {
   return () => {
     for (const each of [...actions]) each();

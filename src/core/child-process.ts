@@ -1,4 +1,4 @@
-/** One piece of work in a child process of Node.js: an order goes in, messages and one result come out. */
+/** Runs one piece of work in a Node.js child process, which receives an order and sends messages and one result. */
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
@@ -6,8 +6,8 @@ import { afterRealTime } from './clock.ts';
 import { asTidemarkError, type ErrorCode, TidemarkError } from './errors.ts';
 
 /**
- * Options of Node for a child that runs this program: those of this process, and that SIGUSR1 opens no debugger. Who reaches its port
- * may do anything that the child may.
+ * The Node.js options of a child that runs this program: those of this process, and one so that SIGUSR1 does not open a
+ * debugger, because whoever reaches its port can do everything that the child can.
  */
 export function nodeOptions(): string[] {
   return [...process.execArgv, '--disable-sigusr1'];
@@ -17,26 +17,26 @@ export function nodeOptions(): string[] {
 const EXIT_MS = 3_000;
 
 interface ChildWork<Message, Result> {
-  /** For errors, such as `the process that makes the backup`. */
+  /** The name for errors, such as `the process that makes the backup`. */
   readonly name: string;
   readonly start: () => ChildProcess;
   readonly order: object;
-  /** Handles a message of the child. Anything but undefined is the result: no other message is expected after it. */
+  /** Handles a message of the child. Returns undefined, or the result, after which no message is expected. */
   readonly receive: (message: Message) => Result | undefined;
 }
 
 interface ChildEnd<Result> {
-  /** Undefined where it ended before it sent one. */
+  /** Undefined if the child ended before it sent one. */
   readonly result: Result | undefined;
-  /** By which it was ended; null where it exited. */
+  /** The signal that ended it; null if it exited. */
   readonly signal: string | null;
   /** How it ended, such as `ended with 1`. */
   readonly how: string;
 }
 
 /**
- * Starts a child, sends it the order, and waits until it has exited. The child disconnects, or exits once this side has
- * disconnected, which follows its result: no message is lost.
+ * Starts a child, sends it the order, and waits until it has exited. The child disconnects or, after its result, this
+ * side does and the child exits. So no message is lost.
  * @throws TidemarkError if it could not be started
  */
 export async function workInChild<Message, Result>({
@@ -55,7 +55,7 @@ export async function workInChild<Message, Result>({
       child.once('exit', cancel);
       if (child.connected) child.disconnect();
     });
-    // A child that cannot be sent to, or killed, has ended: its exit says more.
+    // If sending to the child or killing it fails, it has ended, and its exit says more.
     child.on('error', () => undefined);
     // Its last messages may arrive after its exit.
     const disconnected = child.connected ? once(child, 'disconnect') : Promise.resolve([]);
@@ -77,7 +77,7 @@ export async function workInChild<Message, Result>({
 }
 
 /**
- * What may have ended a child that sent no result, for a hint; null where only its own lines on stderr say that.
+ * What may have ended a child that sent no result, for a hint; null if only its output on stderr shows that.
  * @param entry the file that it ran
  */
 export function endCause({ signal }: Pick<ChildEnd<unknown>, 'signal'>, entry: string): string | null {
@@ -86,13 +86,13 @@ export function endCause({ signal }: Pick<ChildEnd<unknown>, 'signal'>, entry: s
   return `the program at ${entry} is no longer there or was replaced: restart the daemon`;
 }
 
-/** An error as a message carries it. */
+/** An error as part of a message. */
 export interface ErrorMessage {
   readonly code: ErrorCode;
   readonly message: string;
   readonly hint: string | null;
   readonly isRetryable: boolean;
-  /** Left out for false. */
+  /** Missing if false. */
   readonly isOfAuditLog?: true;
 }
 

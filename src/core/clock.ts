@@ -1,6 +1,4 @@
-/**
- * The one door to time. Everything that waits or stamps takes a `Clock`; tests hand in one that they move.
- */
+/** The only access to time. Everything that waits or needs the time is given a `Clock`; tests use one that they move. */
 import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
 
 export interface Clock {
@@ -8,7 +6,7 @@ export interface Clock {
   now(): number;
   /** Milliseconds from an arbitrary start; never steps back. For durations and limits. */
   monotonicMs(): number;
-  /** Resolves after `ms`; rejects with the signal's reason when it is aborted first. */
+  /** Resolves after `ms`; rejects with the reason of the signal if that is aborted before. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
 
@@ -29,20 +27,18 @@ export const systemClock: Clock = {
 };
 
 /**
- * Calls `action` after that much real time, unless the returned function was called before. For limits of real sockets,
- * which a clock that a test moves must not end. Does not keep the process alive.
+ * Calls `action` after this much real time, unless the returned function was called before. For timeouts of real
+ * sockets, which the clock of a test must not end. Does not keep the process alive.
  */
 export function afterRealTime(ms: number, action: () => void): () => void {
   const timer = setTimeout(action, ms).unref();
   return () => clearTimeout(timer);
 }
 
-/**
- * Limits of one length, as `afterRealTime`, of which thousands begin and next to none passes: one timer serves them all.
- */
+/** Like `afterRealTime`, for thousands of timeouts of one length of which almost none fires: one timer serves them all. */
 export class RealTimeLimits {
   readonly #ms: number;
-  /** The one that ends first is first, since all are of one length. */
+  /** In the order in which they end, since all have the same length. */
   readonly #open = new Set<{ readonly endsAt: number; readonly action: () => void }>();
   #isTicking = false;
 
@@ -50,7 +46,7 @@ export class RealTimeLimits {
     this.#ms = ms;
   }
 
-  /** Calls `action` when the time is over, unless the returned function was called before. */
+  /** Calls `action` after the time, unless the returned function was called before. */
   begin(action: () => void): () => void {
     const limit = { endsAt: performance.now() + this.#ms, action };
     this.#open.add(limit);
@@ -75,25 +71,25 @@ export class RealTimeLimits {
   }
 }
 
-/** Lets other work continue: for one turn of the event loop, or for that much real time. */
+/** Lets other work continue for one turn of the event loop, or for this much real time. */
 export async function realPause(ms: number): Promise<void> {
   if (ms < 1) await nextTurn();
   else await delay(ms);
 }
 
-/** ISO 8601 in UTC with milliseconds, as every `…_at` of the mirror and of the JSON documents. */
+/** ISO 8601 in UTC with milliseconds, like every `…_at` of the mirror and of the JSON documents. */
 export function isoTime(epochMs: number): string {
   return new Date(epochMs).toISOString();
 }
 
-/** Why a signal was aborted, always as an `Error`. */
+/** The reason of an aborted signal, always as an `Error`. */
 export function abortReason(signal: AbortSignal): Error {
   return signal.reason instanceof Error ? signal.reason : new Error('aborted', { cause: signal.reason });
 }
 
 /**
- * Waits until it is over, for `ms` at most: true where it was over in time. Nothing is left waiting afterwards.
- * @throws what it ended with
+ * Waits for the work, but no longer than `ms`. Returns whether it ended in time. No timer is left behind.
+ * @throws the error of the work
  */
 export async function settlesWithin(
   over: Promise<unknown>,
@@ -112,12 +108,13 @@ export async function settlesWithin(
   }
 }
 
-/** Milliseconds. A sleep this short that ends late has cost no more than this, and what has arrived meanwhile is taken before the next. */
+/** Milliseconds. A sleep that ends late counts only as this much, and what has arrived meanwhile is handled before the next. */
 const SLICE_MS = 50;
 
 /**
- * The same clock, whose sleeps count only time in which this process could take an answer. A machine that is too busy to run it, or its
- * own work, makes them longer. For limits on what answers at once or never, such as a disk.
+ * The same clock, but its sleeps count only time in which this process could have received a response. They take longer
+ * while the machine is too busy to run the process, or the process is busy itself. For timeouts of what responds at
+ * once or never, such as a disk.
  */
 export function ownTime(clock: Clock): Pick<Clock, 'sleep'> {
   return {

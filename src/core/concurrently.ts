@@ -1,6 +1,6 @@
 /**
- * Runs `work` over the items, at most `limit` at a time, in order of arrival. The first error stops the rest from
- * starting and is thrown once those under way have ended; so is one of the items themselves.
+ * Runs `work` for each item, at most `limit` at a time, started in order. After the first error, also one of the
+ * iterable, no more are started; it is thrown once the running ones have ended.
  */
 export async function eachConcurrently<T>(
   items: Iterable<T>,

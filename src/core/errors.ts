@@ -1,9 +1,9 @@
 /**
- * Every failure that Tidemark reports is a `TidemarkError`: a code to decide on, one line for a person, and what
- * to do next. Code is decided on; message text never is.
+ * Every failure that Tidemark reports is a `TidemarkError`: a code, one line for a person, and what to do next.
+ * Programs and callers decide by the code, never by the text of the message.
  */
 
-/** Why something failed. The exit code of the command follows from it (`EXIT_CODE_BY_CODE`). */
+/** Why something failed. It determines the exit code of the command (`EXIT_CODE_BY_CODE`). */
 export type ErrorCode =
   // usage and configuration
   | 'usage'
@@ -69,7 +69,7 @@ const LOCAL_CODES: ReadonlySet<ErrorCode> = new Set([
   'internal',
 ]);
 
-/** True for an error of this machine: it ends the entire run, where the service's only ends one sweep or record. */
+/** True for an error of this machine. It ends the entire run; one of the service only ends a sweep or concerns a record. */
 export function isLocalError(code: ErrorCode): boolean {
   return LOCAL_CODES.has(code);
 }
@@ -97,7 +97,7 @@ const USAGE_CODES: ReadonlySet<ErrorCode> = new Set([
 const PARTIAL_CODES: ReadonlySet<ErrorCode> = new Set(['removals_held', 'never_read', 'target_unread']);
 const REFUSED_CODES: ReadonlySet<ErrorCode> = new Set(['unauthorized', 'forbidden']);
 
-/** The exit code that an error of this code ends a command with. */
+/** The exit code of a command that ends with an error of this code. */
 export function exitCodeFor(code: ErrorCode): ExitCode {
   if (USAGE_CODES.has(code)) return EXIT.usage;
   if (REFUSED_CODES.has(code)) return EXIT.refused;
@@ -108,8 +108,8 @@ export function exitCodeFor(code: ErrorCode): ExitCode {
 }
 
 /**
- * One exit code for the same work on several sources (design.md, Commands): failed or refused only if all of them are, 3 if
- * some are, since what could not be read may hide differences.
+ * The exit code for the same work on several sources (design.md, Commands): failed or refused only if all of them are;
+ * 3 if some are, because the unread ones may hide differences.
  */
 export function combinedExitCode(codes: readonly ExitCode[]): ExitCode {
   const [only = EXIT.done, ...others] = new Set(codes);
@@ -121,24 +121,24 @@ export function combinedExitCode(codes: readonly ExitCode[]): ExitCode {
 }
 
 interface ErrorDetails {
-  /** What the person can do about it: one sentence that names the next command or setting. */
+  /** What to do about it: one sentence with the next command or setting. */
   readonly hint?: string | undefined;
-  /** True when the same attempt may succeed later. */
+  /** True if the same attempt may succeed later. */
   readonly isRetryable?: boolean;
-  /** HTTP status of the answer that caused it, where there was one. */
+  /** The HTTP status of the response that caused it, if any. */
   readonly status?: number | undefined;
   /** The permission that the service named as missing, e.g. `plugin:read`. */
   readonly permission?: string | undefined;
-  /** From `Retry-After`, milliseconds from the answer. */
+  /** From `Retry-After`, milliseconds from the response. */
   readonly retryAfterMs?: number | undefined;
   /** The field that the service complained about (`attr` of its error body). */
   readonly field?: string | undefined;
-  /** True where records and history may be intact, but what people recorded is not as the audit log has it. */
+  /** True if only what people recorded differs from the audit log, while records and history may be intact. */
   readonly isOfAuditLog?: boolean;
   readonly cause?: unknown;
 }
 
-/** The one error class. `message` is a single line without secrets, safe to print. */
+/** The only error class. `message` is a single line without secrets, safe to print. */
 export class TidemarkError extends Error {
   override readonly name = 'TidemarkError';
   readonly code: ErrorCode;
@@ -163,7 +163,7 @@ export class TidemarkError extends Error {
   }
 }
 
-/** Any thrown value as a `TidemarkError`; what is not one becomes `internal` with its message kept. */
+/** Any thrown value as a `TidemarkError`: other values become `internal` and keep their message. */
 export function asTidemarkError(thrown: unknown): TidemarkError {
   if (thrown instanceof TidemarkError) return thrown;
   const message = thrown instanceof Error ? thrown.message : String(thrown);
@@ -182,17 +182,17 @@ export function asTidemarkError(thrown: unknown): TidemarkError {
   });
 }
 
-/** The path that the system's error names, as the beginning of a sentence. `asFileError` knows more and says it better. */
+/** The path in a system error, as the beginning of a sentence. Callers that know the path use `asFileError`. */
 function subjectOf(thrown: unknown): string {
   const path = typeof thrown === 'object' && thrown !== null && 'path' in thrown ? thrown.path : undefined;
   return typeof path === 'string' ? `${path}: ` : '';
 }
 
-// What the operating system's error codes mean to a person: the one table, for files and for addresses.
+// What the error codes of the operating system mean to a person, for files and addresses.
 
 interface SystemErrorText {
   readonly code: Extract<ErrorCode, 'disk_full' | 'read_only' | 'file_system' | 'port_in_use'>;
-  /** Ends a sentence: `… could not be written: permission denied`. */
+  /** The end of a sentence: `… could not be written: permission denied`. */
   readonly why: string;
   /** What to do about it. */
   readonly hint: string;
@@ -297,12 +297,12 @@ const SYSTEM_ERRORS: Readonly<Record<string, SystemErrorText>> = {
   },
 };
 
-/** What a system's code means; undefined for one that the table does not hold. */
+/** What a system code means; undefined if it is not in the table. */
 export function systemErrorText(systemCode: string): SystemErrorText | undefined {
   return Object.hasOwn(SYSTEM_ERRORS, systemCode) ? SYSTEM_ERRORS[systemCode] : undefined;
 }
 
-/** The system's code of an error (`EACCES`), undefined for anything else. */
+/** The system code of an error (`EACCES`); undefined for anything else. */
 export function systemCodeOf(thrown: unknown): string | undefined {
   if (typeof thrown !== 'object' || thrown === null || !('code' in thrown)) return undefined;
   return typeof thrown.code === 'string' && /^E[A-Z0-9]+$/.test(thrown.code) ? thrown.code : undefined;

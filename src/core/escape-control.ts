@@ -1,6 +1,6 @@
 /**
- * Makes control characters visible: a record's name or value can hold escape sequences that repaint a terminal, marks
- * that reverse the reading direction, or invisible characters.
+ * Makes control characters visible: a name or value of a record can have escape sequences that repaint a terminal,
+ * marks that reverse the reading direction, or invisible characters.
  */
 
 /**
@@ -10,12 +10,12 @@
  */
 const ABOVE_C0 = String.raw`\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff\u{e0000}-\u{e007f}\p{Surrogate}`;
 const ACTIVE = new RegExp(String.raw`[\u0000-\u001f${ABOVE_C0}]`, 'gu');
-/** In JSON text: C0 is there as an escape already, or between the values. */
+/** For JSON text, in which C0 characters are already escaped or are between the values. */
 const ACTIVE_IN_JSON = new RegExp(`[${ABOVE_C0}]`, 'gu');
 
 const SHORT: Readonly<Record<string, string>> = { '\t': '\\t', '\n': '\\n', '\r': '\\r' };
 
-/** The text with every active character written out: `\n`, `\t`, `\r`, else its code point as `\u{202e}`. */
+/** The text with every active character escaped as `\n`, `\t`, `\r`, or its code point (`\u{202e}`). */
 export function escapeControlCharacters(text: string): string {
   return text.replace(
     ACTIVE,
@@ -25,9 +25,8 @@ export function escapeControlCharacters(text: string): string {
 }
 
 /**
- * JSON text with the same values in which nothing acts on a terminal: active characters as the escapes that JSON has for
- * them. Line breaks and indentation stay. Takes any text of one JSON value a line or over lines, and YAML whose strings
- * with such characters are in double quotes.
+ * JSON text with the same values and with active characters escaped, so that nothing acts on a terminal. Line breaks
+ * and indentation stay. Accepts JSON values on one line or several, and YAML with such strings in double quotes.
  */
 export function escapeForTerminal(json: string): string {
   return json.replace(ACTIVE_IN_JSON, (character) =>
@@ -35,12 +34,12 @@ export function escapeForTerminal(json: string): string {
   );
 }
 
-/** Lines for a terminal: as `escapeControlCharacters`, but the ends of lines stay. */
+/** Like `escapeControlCharacters`, but line breaks stay. */
 export function escapeInLines(text: string): string {
   return text.replace(/[^\r\n]+|\r(?!\n)/g, escapeControlCharacters);
 }
 
-/** True for text with a character that `escapeForTerminal` writes out. */
+/** True for text with a character that `escapeForTerminal` escapes. */
 export function isActive(text: string): boolean {
   return text.search(ACTIVE_IN_JSON) >= 0;
 }

@@ -1,16 +1,14 @@
-/** Errors of the file system in Tidemark's words: which path, what was tried, why not, and what to do. */
+/** Errors of the file system as `TidemarkError`: the path, what was tried, why it failed, and what to do. */
 import { mkdirSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { TidemarkError } from './errors.ts';
-import { systemCodeOf } from './errors.ts';
-import { systemErrorText } from './errors.ts';
+import { TidemarkError, systemCodeOf, systemErrorText } from './errors.ts';
 
-/** What was being done to the path, as the end of `… could not be …`. */
+/** What was done to the path, as the end of `… could not be …`. */
 type FileOperation = 'read' | 'written' | 'made' | 'removed' | 'listed' | 'opened';
 
 /**
- * An error of the file system as a `TidemarkError` that names `path`: `disk_full`, `read_only` (what was to be
- * written or made may not be) or `file_system`. Anything else is returned unchanged, so that a caller can write
+ * Turns an error of the file system into a `TidemarkError` that names `path`: `disk_full`, `read_only` (for writing and
+ * creating) or `file_system`. Anything else is returned unchanged, so that callers can write
  * `throw asFileError(error, path, 'written')`.
  */
 export function asFileError(thrown: unknown, path: string, operation: FileOperation): unknown {
@@ -26,7 +24,7 @@ export function asFileError(thrown: unknown, path: string, operation: FileOperat
   );
 }
 
-/** Does `work` on a path, with errors of the file system in Tidemark's words. */
+/** Does `work` on a path and turns errors of the file system into those of `asFileError`. */
 export async function onFile<T>(path: string, operation: FileOperation, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -36,8 +34,8 @@ export async function onFile<T>(path: string, operation: FileOperation, work: ()
 }
 
 /**
- * Makes a directory with those above it that are missing; `mode` is that of each, by default for nobody else to look into.
- * @returns the first that was made; undefined where all were there
+ * Creates a directory and the missing ones above it, each with `mode`, by default private.
+ * @returns the topmost directory created; undefined if all existed
  * @throws TidemarkError that names `path`
  */
 export function makeDirectory(path: string, mode = 0o700): string | undefined {
@@ -48,7 +46,7 @@ export function makeDirectory(path: string, mode = 0o700): string | undefined {
   }
 }
 
-/** Not `recursive`: where a parent can hold no directories, as /proc, Node's own way never ends. */
+/** Does not use `recursive`, which in Node.js never ends below a directory that cannot have directories, such as /proc. */
 function makeWithParents(path: string, mode: number, parentsAreThere = false): string | undefined {
   try {
     mkdirSync(path, { mode });

@@ -1,12 +1,12 @@
-/** What several errors tell the reader to do. */
+/** Hints that several errors share, and changes to the commands in hints. */
 import type { ErrorCode } from './errors.ts';
 
-/** As a POSIX shell takes it for one word, for commands that are printed: quoted only where it must be. */
+/** The text as one word of a POSIX shell, for commands that are printed: quoted only if necessary. */
 export function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** Whether the text is one `tidemark restore`, and a shell does nothing else with it: a plan that somebody edited may say otherwise. */
+/** Whether the text is a single `tidemark restore` that does nothing else in a shell: a plan may have been edited. */
 export function isRestoreCommand(text: unknown): text is string {
   return (
     typeof text === 'string' &&
@@ -14,7 +14,7 @@ export function isRestoreCommand(text: unknown): text is string {
   );
 }
 
-/** The command that plans the same again; of a plan that was not made by a command, without what narrowed it. */
+/** The command that makes the same plan again; without the narrowing options if the plan was not made by a command. */
 export function planCommand({
   from,
   to,
@@ -29,33 +29,33 @@ export function planCommand({
   return `tidemark restore ${shellWord(state)}${to.source === undefined ? '' : ` --source ${shellWord(to.source)}`}`;
 }
 
-/** The command that brings back the newest backup; it says itself how to continue from there. */
+/** The command that restores the newest backup; its output says how to continue. */
 export const RESTORE_HINT = 'restore a backup (`tidemark backup restore latest --to ./restored/mirror.db`)';
 
-/** The same where a new mirror will do as well: not for one that is evidence, or that is gone. */
+/** The same if a new mirror will do as well: not for one that is evidence, or that is gone. */
 export const RESTORE_OR_NEW_HINT = `${RESTORE_HINT}, or move the mirror away and run \`tidemark sync\` for a new one (without history)`;
 
-/** What a person does about a fleet's mirror that is damaged or altered. */
+/** What to do about a damaged or altered mirror of a fleet. */
 export const CELL_MIRROR_HINT =
   'docs/fleet.md, "A mirror that does not verify", says how the cell continues from an earlier stored one';
 
-/** Given in place of the name of a backup: the newest one. `backup restore` refuses it where backups of several mirrors are there. */
+/** Stands for the newest backup. `backup restore` refuses it if there are backups of several mirrors. */
 export const LATEST_BACKUP = 'latest';
 
-/** Where a mirror is, or was: its path, and the source if each has a mirror of its own (a backup is restored for one of them). */
+/** Where a mirror is or was: its path, and the source if each has a mirror of its own. */
 export interface MirrorPlace {
   readonly path: string;
   readonly owner: string | null;
-  /** How its backups are configured; null where they have no target. Left out for not encrypted. */
+  /** How its backups are configured; null if they have no target; missing if they are not encrypted. */
   readonly backups?: ConfiguredBackups | null;
 }
 
-/** What a hint has to know of the section `backup`. */
+/** The part of the section `backup` that hints depend on. */
 export interface ConfiguredBackups {
   readonly isEncrypted: boolean;
 }
 
-/** The command that restores the mirror to its place. @param backup name of the file, or `latest` */
+/** The command that restores the mirror to its place. @param backup the name of the file, or `latest` */
 export function restoreCommand({ path, owner, backups = null }: MirrorPlace, backup = LATEST_BACKUP): string {
   return withIdentity(
     `\`tidemark backup restore ${shellWord(backup)} --to ${shellWord(path)}${owner === null ? '' : ` --source ${owner}`}\``,
@@ -64,8 +64,8 @@ export function restoreCommand({ path, owner, backups = null }: MirrorPlace, bac
 }
 
 /**
- * The text, with the option for the key in commands that restore an encrypted backup: the configuration does not have it.
- * @param isEncrypted whether the latest one is; of others their names say it
+ * Adds the option for the key, which the configuration does not have, to commands that restore an encrypted backup.
+ * @param isEncrypted whether the latest backup is; for others, the name shows it
  */
 function withIdentity(text: string, isEncrypted: boolean): string {
   return text.replaceAll(
@@ -78,9 +78,11 @@ function withIdentity(text: string, isEncrypted: boolean): string {
 }
 
 /**
- * The text, with that backup in place of the latest in commands that restore one, and with the option for the key of an encrypted one.
- * @param backup name of its file, or `latest`; null if the known ones are of other mirrors: then it is to be looked for
- * @param backups how they are configured; null where they have no target: then a copy of the file is to be restored
+ * Replaces the latest backup by this one in commands that restore one, and adds the option for the key if it is
+ * encrypted.
+ * @param backup the name of the file, or `latest`; null if all known ones are of other mirrors, so that it must be
+ * found
+ * @param backups their configuration; null if they have no target, so that a copy of the file is to be restored
  */
 export function namingBackup(text: string, backup: string | null, backups: ConfiguredBackups | null): string {
   if (backups === null) return text.replaceAll(RESTORE_ADVICE, NO_BACKUP_HINT);
@@ -95,14 +97,14 @@ export function namingBackup(text: string, backup: string | null, backups: Confi
       );
 }
 
-/** `RESTORE_HINT`, perhaps with more options. */
+/** `RESTORE_HINT`, perhaps with further options. */
 const RESTORE_ADVICE = /restore a backup \(`tidemark backup restore latest [^`]*`\)/g;
 
 const NO_BACKUP_HINT = 'restore a copy of the file, if you have one (no backup target is configured)';
 
 const SEARCH_HINT = 'look for a backup of it (`tidemark backup list`; the known ones are of other mirrors)';
 
-/** What to do about a mirror that was there and is gone: first what is likeliest. @param backup as for `namingBackup` */
+/** What to do about a mirror that existed and is gone, the likeliest first. @param backup as for `namingBackup` */
 export function goneHint(place: MirrorPlace, backup: string | null): string {
   const { backups = { isEncrypted: false } } = place;
   const restore =
@@ -120,11 +122,11 @@ export const REFETCH_HINT =
 export const BACKUP_DAMAGED_HINT =
   'check its disk, or the bucket and a proxy before it, and the space there; the mirror and earlier backups are not affected';
 
-/** What to do about a sync that failed as the disk was full. */
+/** What to do about a sync that failed because the disk was full. */
 export const DISK_FULL_HINT =
   'free space on the volume of the mirror; what was published before is intact, and the next sync continues from it';
 
-/** Of a job of the daemon: nobody runs it again by hand. */
+/** For a job of the daemon, which nobody needs to run again. */
 export const HELD_HINT = 'nothing to do: the daemon tries again; if it stays so, end what holds the mirror';
 
 const BACKUP_HINTS: Partial<Record<ErrorCode, string>> = {
@@ -144,40 +146,40 @@ export function backupHint(errorCode: string | null): string | null {
   return BACKUP_HINTS[errorCode as ErrorCode] ?? null;
 }
 
-/** What to do about a directory that has none of the backups that were stored in it. */
+/** What to do about a directory without any of the backups that were stored in it. */
 export const EMPTIED_HINT =
   'mount the disk: the next complete run is backed up there. If it was emptied on purpose, is a new disk, or is the right one nevertheless, run `tidemark backup create`';
 
-/** What to do where the mirror has no state of a source as of the baseline: the source is newer, or retention dropped it. */
+/** What to do if the mirror has no state of a source at the baseline: the source is newer, or retention dropped it. */
 export const NEW_BASELINE_HINT =
   '`tidemark snapshots pin NAME --baseline` makes the latest state of all sources the baseline';
 
-/** Commands that need `--source` where each source has a mirror of its own, and some where several share one. */
+/** Commands that need `--source` if each source has a mirror of its own, some even if several share one. */
 const OF_ONE_SOURCE =
   /^tidemark (?:restore|undo|restores show|runs show|drill|serve|backup restore|drift accept|drift unaccept|diff latest live)\b/;
 
-/** Arguments that only one mirror has, or that are meant for one source: commands over all mirrors need it for them. */
+/** Arguments that concern one mirror or source, so that commands for all mirrors need `--source` with them. */
 const OF_ONE_MIRROR = /\brun:-?\d|--accept-removals\b/;
 
-/** The text, with `--source` in the commands (`tidemark …` in backticks) that need it, and do not name their source. */
+/** The text with `--source` added to the commands (`tidemark …` in backticks) that need it and do not have it. */
 export function withSource(text: string, source: string): string {
   return text.replaceAll(/`(tidemark [^`]*)`/g, (_, command: string) => `\`${commandOf(command, source)}\``);
 }
 
-/** The command (`tidemark …`), with `--source` if it needs it, and does not name its source. */
+/** The command (`tidemark …`) with `--source`, if it needs it and does not have it. */
 export function commandOf(command: string, source: string): string {
   const isNeeded = OF_ONE_SOURCE.test(command) || OF_ONE_MIRROR.test(command);
   return isNeeded && !/--(?:source|help)\b/.test(command) ? `${command} --source ${source}` : command;
 }
 
-/** The text, with this at the end of each of its commands that is to have it, before a pipe. */
+/** The text with the option added at the end, or before a pipe, of each command that is to have it. */
 export function withOption(text: string, option: string, isToHave: (command: string) => boolean): string {
   return text.replaceAll(/`tidemark [^`]*`/g, (command) =>
     isToHave(command) ? command.replace(/(?: \|.*)?`$/, (end) => `${option}${end}`) : command,
   );
 }
 
-/** The text, with the configuration file in its commands, so that they can be run as they are. */
+/** The text with the configuration file added to its commands, so that they can be run as they are. */
 export function withConfigOption(text: string, config: string | undefined): string {
   if (config === undefined) return text;
   return withOption(
@@ -189,25 +191,25 @@ export function withConfigOption(text: string, config: string | undefined): stri
 
 /**
  * What to do about a restore that was stopped or killed before its end.
- * @param owner the source, where each has a mirror of its own: only there a number does not tell which restore is meant
+ * @param owner the source if each has a mirror of its own, because then the number does not identify the restore
  */
 export function resumeHint(restore: number, owner: string | null): string {
   const hint = `\`tidemark restores show ${restore}\` lists what was done; \`tidemark restore --resume ${restore}\` continues it; \`tidemark undo ${restore}\` takes back what it did; \`tidemark restore --abandon ${restore}\` leaves it as it is`;
   return owner === null ? hint : withSource(hint, owner);
 }
 
-// What a key that works elsewhere is refused: `sync`, `status` and `doctor` give the same advice.
+// Advice of `sync`, `status` and `doctor` about requests refused with a key that works for others.
 
-/** A 401 of a key that other requests accept. */
+/** For a 401 although other requests accept the key. */
 export const REFUSED_HERE =
   'other requests accept the key: it lacks a permission, a gateway refuses this path, or it was revoked just now';
 
-/** Where the path of the root of everything answers 404. */
+/** For a 404 of the list of organizations. */
 export const NO_ORGANIZATIONS = 'check baseUrl, and the ids under `organizations` where some are named';
 
 export const OR_EXCLUDE = ', or exclude the kind in the configuration';
 
-/** "API key missing required scope 'organization:read'" names the permission. */
+/** The permission in a message such as "API key missing required scope 'organization:read'". */
 export function permissionIn(text: string): string | undefined {
   return /scopes?:? ['"`]?([a-z_*]+:[a-z_*]+)/i.exec(text)?.[1];
 }

@@ -1,7 +1,7 @@
-/** JSON pointers (RFC 6901): how a field of a record is named everywhere. */
-import { type JsonValue, isJsonObject } from '../core/json.ts';
+/** JSON pointers (RFC 6901), which name the fields of records everywhere. */
+import { type JsonValue, isJsonObject } from './json.ts';
 
-/** One member name or array index as written between two slashes. */
+/** Escapes a member name or array index for use between two slashes. */
 export function escapeSegment(segment: string): string {
   return segment.includes('~') || segment.includes('/')
     ? segment.replaceAll('~', '~0').replaceAll('/', '~1')
@@ -13,12 +13,12 @@ export function pointerTo(segments: readonly string[]): string {
   return segments.map((segment) => `/${escapeSegment(segment)}`).join('');
 }
 
-/** One member, nothing escaped: what nearly every pointer is. */
+/** One member without escapes, like almost every pointer. */
 const PLAIN = /^\/([^/~]+)$/;
 
 /**
  * The decoded segments of a pointer; none for the empty pointer.
- * @throws RangeError when the text is not a pointer: it does not begin with a slash, or a `~` is not `~0` or `~1`
+ * @throws RangeError if the text is not a pointer: it does not begin with a slash, or a `~` is not `~0` or `~1`
  */
 export function splitPointer(pointer: string): string[] {
   if (pointer === '') return [];
@@ -33,12 +33,12 @@ export function splitPointer(pointer: string): string[] {
     .map((segment) => segment.replaceAll('~1', '/').replaceAll('~0', '~'));
 }
 
-/** The value that a pointer names; undefined when the document has none there. */
+/** The value at a pointer; undefined if the document has none there. */
 export function resolvePointer(document: JsonValue, pointer: string): JsonValue | undefined {
   let value: JsonValue | undefined = document;
   for (const segment of splitPointer(pointer)) {
     if (Array.isArray(value)) {
-      // RFC 6901, 4: an index has no leading zero, so that an element has one pointer only.
+      // RFC 6901, 4: an index has no leading zeros, so that every element has only one pointer.
       value = /^(?:0|[1-9][0-9]*)$/.test(segment) ? value[Number(segment)] : undefined;
     } else if (isJsonObject(value)) {
       value = Object.hasOwn(value, segment) ? value[segment] : undefined;
@@ -49,7 +49,7 @@ export function resolvePointer(document: JsonValue, pointer: string): JsonValue 
   return value;
 }
 
-/** True for a path that a pattern names; `*` is any member or element. */
+/** True if the path matches the pattern, in which `*` matches any member or element. */
 export function isAt(pattern: readonly string[], path: readonly string[]): boolean {
   return (
     pattern.length === path.length && pattern.every((part, index) => part === '*' || part === path[index])

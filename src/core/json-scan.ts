@@ -1,37 +1,37 @@
 /**
  * Finds positions in JSON text without parsing it, so that a record is kept exactly as received and hashed by its text.
- * The scanner checks structure (brackets, separators, strings), not every token: a new or changed record is still parsed
- * before it is stored, and text whose hash is already known was parsed when it came first.
+ * The scanner checks structure (brackets, separators, strings), not every token. A new or changed record is parsed
+ * before it is stored, and text with a known hash was parsed when it was first received.
  */
 
 /** What to look for in each record of a list. */
 export interface RecordShape {
   /** Member names that lead to the id: `['id']`, or `['user', 'uuid']` for members. */
   readonly idPath: readonly string[];
-  /** Top-level members that the service changes without a configuration change: left out of `stableText`. */
+  /** Top-level members that the service changes without a configuration change. They are omitted from `stableText`. */
   readonly volatile: ReadonlySet<string>;
-  /** The top-level member with the record's creation time, where its text is wanted. */
+  /** The top-level member with the creation time of the record, if its text is needed. */
   readonly createdAtName?: string;
 }
 
 /** One record of a list, as text. */
 export interface ScannedRecord {
   /**
-   * The id as text: strings decoded, numbers digit by digit. Undefined where the record has none. It may be kept; the other
-   * texts are parts of the page and hold it in memory.
+   * The id as text: strings decoded, numbers digit by digit; undefined if the record has none. Callers may keep it. The
+   * other texts are parts of the page, which they keep in memory.
    */
   readonly id: string | undefined;
   /** The record exactly as received. */
   readonly text: string;
   /** The record without its volatile members; the same string as `text` for kinds that have none. */
   readonly stableText: string;
-  /** The volatile members' text, joined by commas; empty for kinds that have none. */
+  /** The texts of the volatile members, joined by commas; empty for kinds that have none. */
   readonly volatileText: string;
-  /** The text of `RecordShape.createdAtName`, quotes included; undefined where the record has none or none was wanted. */
+  /** The text of `RecordShape.createdAtName`, including quotes; undefined if not requested or the record has none. */
   readonly createdAtText?: string | undefined;
 }
 
-/** A record whose text is not JSON. The message does not name it: its id may be a secret. */
+/** A record whose text is not JSON. The message does not name the record, because its id may be a secret. */
 export class RecordSyntaxError extends SyntaxError {
   readonly id: string;
 
@@ -41,9 +41,9 @@ export class RecordSyntaxError extends SyntaxError {
   }
 }
 
-/** A list answer taken apart. */
+/** A parsed list response. */
 interface ScannedList {
-  /** The members beside the records (`count`, `next`, …) as a JSON object text; null for a bare array. */
+  /** The members other than the records (`count`, `next`, …) as the text of a JSON object; null for a bare array. */
   readonly envelope: string | null;
   readonly records: ScannedRecord[];
 }
@@ -117,7 +117,7 @@ export function skipValue(text: string, start: number): number {
   return i;
 }
 
-/** Levels that SQLite's JSON functions take: no mirror can keep a record that nests deeper. */
+/** The most levels that SQLite's JSON functions accept. A mirror cannot store a record that nests deeper. */
 export const MOST_NESTING = 1000;
 
 /** True for text that nests arrays and objects more than `most` levels deep. */
@@ -171,16 +171,16 @@ function scanMembers(
 }
 
 /**
- * The same well-formed text in memory of its own. What is cut out of a string holds all of that string in memory, so whatever
- * outlives the page that it came from is copied.
+ * The same well-formed text in memory of its own. A part of a string keeps the entire string in memory, so parts that
+ * outlive their page are copied.
  */
 export function copyText(text: string): string {
   return Buffer.from(text).toString();
 }
 
 /**
- * The text of a string or number value as an id, copied; undefined for anything else, and for a string with a lone surrogate:
- * UTF-8 cannot distinguish such strings, so neither a path nor the mirror can.
+ * The text of a string or number as an id, copied; undefined for anything else, and for a string with a lone surrogate:
+ * UTF-8 cannot distinguish such strings, and so neither can paths or the mirror.
  */
 function idFrom(text: string, valueStart: number, valueEnd: number): string | undefined {
   const raw = text.slice(valueStart, valueEnd);
@@ -244,8 +244,8 @@ function scanRecordAt(
 }
 
 /**
- * One record's text, scanned: its id and its stable text.
- * @throws SyntaxError when the text is not one JSON object
+ * Scans the text of one record.
+ * @throws SyntaxError if the text is not one JSON object
  */
 export function scanRecord(text: string, shape: RecordShape): ScannedRecord {
   const start = skipSpace(text, 0);
@@ -255,9 +255,9 @@ export function scanRecord(text: string, shape: RecordShape): ScannedRecord {
 }
 
 /**
- * Takes a list answer apart: an envelope with the records under one of `listKeys` (the first that holds an array), or a
- * bare array.
- * @throws SyntaxError when the text is cut, is not JSON, or is neither shape
+ * Scans a list response: an envelope with the records under one of `listKeys` (the first one with an array), or a bare
+ * array.
+ * @throws SyntaxError if the text is truncated, not JSON, or neither of the two
  */
 export function scanList(text: string, listKeys: readonly string[], shape: RecordShape): ScannedList {
   const start = skipSpace(text, 0);
@@ -273,7 +273,7 @@ export function scanList(text: string, listKeys: readonly string[], shape: Recor
   });
   if (skipSpace(text, end) !== text.length) throw broken(text, end);
   for (const listKey of listKeys) {
-    // The last of equal keys, as JSON.parse would take it.
+    // The last of equal keys counts, as in JSON.parse.
     const list = members.findLast((member) => member.key === listKey && member.text === '');
     if (list === undefined) continue;
     const rest = members.filter((member) => member.text !== '').map((member) => member.text);

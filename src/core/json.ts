@@ -1,10 +1,10 @@
 /**
- * JSON whose values are written as received. `JSON.parse` loses integers beyond 2^53 and the text of decimals (`1.10`); here such a
- * number is kept as a raw JSON value (`JSON.rawJSON`), which `JSON.stringify` writes back digit by digit.
+ * JSON whose values are written as received. `JSON.parse` loses integers beyond 2^53 and the text of decimals (`1.10`).
+ * Here such a number is kept as a raw JSON value (`JSON.rawJSON`), which `JSON.stringify` writes digit by digit.
  */
 import { broken, decodeKey, skipSpace, skipString, skipValue } from './json-scan.ts';
 
-/** A number whose received text would not survive as a double: stringifies to exactly that text. */
+/** A number whose text would not survive as a double. It stringifies to exactly that text. */
 export interface RawNumber {
   readonly rawJSON: string;
 }
@@ -26,25 +26,25 @@ const sourceAwareJson = JSON as unknown as {
 };
 
 /**
- * Finds every number that may not survive: of 16 characters or more, with a last zero behind its point, so small that
- * JavaScript prints an exponent, with an exponent of its own, minus zero. A text that is one single number, too. What
- * looks like that inside a string is found as well and does no harm: looking at every value takes ten times as long as
- * parsing, and few records need it.
+ * Matches every number that may not survive: with 16 characters or more, a trailing zero after the point, an exponent,
+ * so small that JavaScript prints an exponent, or minus zero; also if the number is the entire text. It also matches
+ * inside strings, which does no harm: examining every value takes ten times as long as parsing, and few records need
+ * it.
  */
 const DELICATE =
   /[[:,\s]-?(?:\d[\d.]{15}|(?:\d+\.\d*0|0\.0{5}\d*|\d+(?:\.\d+)?[eE][-+]?\d+)\s*[,\]}])|[[:,\s]-0\s*[,\]}]|^\s*[-\d]/;
 
 /**
- * `JSON.parse` for what a service sent: its error is for messages, the log and the mirror, so it does not quote the text,
- * as that of the runtime does: a record may hold a secret.
- * @throws SyntaxError with what is wrong and, where the runtime says so, the position
+ * `JSON.parse` for text from a service. The error is shown in messages, the log and the mirror, so unlike that of the
+ * runtime it does not quote the text, which may have a secret.
+ * @throws SyntaxError with the mistake and, if the runtime gives it, the position
  */
 export function parseReceived(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
-    // Without the cause: it quotes the text, and causes are logged.
+    // Without the cause, because causes are logged and this one quotes the text.
     throw new SyntaxError(mistakeIn(error.message));
   }
 }
@@ -55,12 +55,12 @@ function mistakeIn(message: string): string {
 }
 
 /**
- * Parses JSON without losing a digit: numbers whose text is not what JavaScript would print come back as `RawNumber`.
- * @throws SyntaxError as `parseReceived` does, and for numbers below some thousand levels
+ * Parses JSON without losing a digit: numbers whose text differs from what JavaScript would print become `RawNumber`.
+ * @throws SyntaxError like `parseReceived`, and for numbers below some thousand levels
  */
 export function parseLossless(text: string): JsonValue {
   const value = parseReceived(text) as JsonValue;
-  // Whether a record holds a number shows sooner in its members than in its text.
+  // It is faster to look for a number in the members of a record than in its text.
   if (!holdsNumber(value, 0) || !DELICATE.test(text)) return value;
   try {
     return sourceAwareJson.parse(text, (_key, value, context) => {
@@ -68,17 +68,17 @@ export function parseLossless(text: string): JsonValue {
       return String(value) === context.source ? value : sourceAwareJson.rawJSON(context.source);
     }) as JsonValue;
   } catch (error) {
-    // The reviver recurses; that the text nests too deep is the text's fault, not the machine's.
+    // The reviver recurses. Text that nests too deep is invalid, not a failure of this machine.
     if (error instanceof RangeError)
       throw new SyntaxError('JSON nests too deep to be read', { cause: error });
     throw error;
   }
 }
 
-/** Deeper than records are: what nests deeper counts as holding one, so that the call stack is not what ends it. */
+/** Deeper than records nest. Anything deeper counts as having a number, so that the search does not overflow the stack. */
 const MOST_DEPTH = 16;
 
-/** True where a number is somewhere in the value. */
+/** True if there is a number anywhere in the value. */
 function holdsNumber(value: JsonValue, depth: number): boolean {
   if (typeof value === 'number') return true;
   if (typeof value !== 'object' || value === null) return false;
@@ -95,10 +95,10 @@ function holdsNumber(value: JsonValue, depth: number): boolean {
   return false;
 }
 
-/** As `JSON.stringify`, but with U+FFFD in place of half a surrogate pair, with which DuckDB reads no JSON, and of U+0000, which ends a text. */
+/** `JSON.stringify` with U+FFFD in place of lone surrogates, which DuckDB does not accept, and U+0000, which ends a text. */
 export function encodableJson(value: object | JsonValue): string {
   const text = JSON.stringify(value);
-  // Of a pair JSON has the character, not the two codes.
+  // A surrogate pair is in the JSON as a character, not as two escapes.
   return /\\u(?:d|0000)/.test(text)
     ? text.replaceAll(/\\(?:(ud[89a-f][0-9a-f]{2}|u0000)|.)/g, (escape, half?: string) =>
         half === undefined ? escape : '\ufffd',
@@ -111,19 +111,19 @@ export function isRawNumber(value: unknown): value is RawNumber {
   return sourceAwareJson.isRawJSON(value);
 }
 
-/** True for a JSON object: not an array, not null, not a kept number. */
+/** True for a JSON object: not an array, null or `RawNumber`. */
 export function isJsonObject(value: JsonValue | undefined): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !isRawNumber(value);
 }
 
-/** Sets an own property whatever its name is (`__proto__` included). */
+/** Sets an own property of any name, including `__proto__`. */
 export function setOwn(target: JsonObject, key: string, value: JsonValue): void {
-  // The only name whose assignment does something else; to define a property takes ten times as long.
+  // This is the only name whose assignment does something else. Defining a property takes ten times as long.
   if (key !== '__proto__') target[key] = value;
   else Object.defineProperty(target, key, { value, writable: true, enumerable: true, configurable: true });
 }
 
-/** The own property of that name, or undefined; never one of the prototype's. */
+/** The own property of that name, or undefined; never one of the prototype. */
 export function getOwn(target: JsonObject, key: string): JsonValue | undefined {
   return Object.hasOwn(target, key) ? target[key] : undefined;
 }
@@ -139,7 +139,7 @@ export function withoutUndefined<T extends object>(
 
 /**
  * The id at the end of a path of member names, as `scanRecord` finds it in the text: strings decoded, numbers digit by
- * digit. Undefined if there is none.
+ * digit; undefined if there is none.
  */
 export function idAt(body: JsonValue, path: readonly string[]): string | undefined {
   let value: JsonValue | undefined = body;
@@ -152,7 +152,7 @@ export function idAt(body: JsonValue, path: readonly string[]): string | undefin
   return isRawNumber(value) ? value.rawJSON : undefined;
 }
 
-// Replaces values inside JSON text and leaves everything else unchanged, character by character.
+// Replaces values in JSON text and leaves everything else unchanged, character by character.
 
 const QUOTE = 0x22;
 const COMMA = 0x2c;
@@ -163,16 +163,16 @@ const OPEN_BRACKET = 0x5b;
 const CLOSE_BRACKET = 0x5d;
 
 /**
- * Says for the value at a place what is there instead, as JSON text; null to keep it, and to be asked for what is
- * inside it. `path` is the walker's own array: copy what is kept. `text` cuts the value out.
+ * Returns the JSON text that replaces the value at a path; null to keep the value and be called for the values inside
+ * it. `path` is reused by the caller, so copy it to keep it. `text` returns the text of the value.
  */
 type Replacement = (path: readonly string[], text: () => string) => string | null;
 
 /**
- * The text with what the replacement names; the same string where it names nothing. The text as a whole is not asked
- * about. Works without recursion, so that deep nesting cannot exhaust the stack.
- * @param renaming the same for the name at the end of a path; `path` has names as they are in the text
- * @throws SyntaxError when the text is not JSON
+ * The text with the replacements; the same string if there are none. `replacement` is not called for the outermost
+ * value. Does not recurse, so that deep nesting cannot exhaust the stack.
+ * @param renaming the same for the name at the end of a path; `path` has the names as in the text
+ * @throws SyntaxError if the text is not JSON
  */
 export function replaceValues(
   text: string,
@@ -226,7 +226,7 @@ export function replaceValues(
     } else {
       at = skipValue(text, start);
     }
-    // Behind a value: on to the next one, or out of what it ends.
+    // After a value: continue with the next one, or leave the array or object that ends here.
     for (;;) {
       at = skipSpace(text, at);
       const frame = frames.at(-1);
@@ -249,7 +249,7 @@ export function replaceValues(
   }
 }
 
-/** Up to this number, a plain insertion is several times faster than the engine's sort, and allocates nothing. */
+/** Up to this number, insertion sort is several times faster than the engine's sort and allocates nothing. */
 const FEW = 40;
 
 /** Sorts names by their code units, in place. */
@@ -267,7 +267,7 @@ export function sortNames(names: string[]): string[] {
   return names;
 }
 
-/** An object's own names, sorted by their code units. */
+/** The own names of an object, sorted by their code units. */
 export function sortedKeys(value: object): string[] {
   return sortNames(Object.keys(value));
 }

@@ -1,4 +1,4 @@
-/** Addresses of this machine: which host names stay on it, and the URL of a server of this process. */
+/** Which host names are of this machine, and the URL of a server of this process. */
 import { type AddressInfo, isIPv4 } from 'node:net';
 
 /** Addresses that stand for all addresses of the machine, and the loopback address to use instead. */
@@ -6,7 +6,7 @@ const EVERY_ADDRESS: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1'
 
 /** Where a server listens. */
 export interface ListeningAt {
-  /** Without a trailing slash; can be opened on this machine. */
+  /** A URL that can be opened on this machine, without a trailing slash. */
   readonly url: string;
   /** True if it listens on all addresses of this machine. */
   readonly isEverywhere: boolean;
@@ -18,7 +18,7 @@ export interface ListeningAt {
  */
 export function listeningAt(host: string, address: AddressInfo | string | null): ListeningAt {
   if (address === null || typeof address === 'string') throw new Error('the server has no port');
-  // Nobody can connect to 0.0.0.0 everywhere: browsers and some systems refuse it.
+  // Browsers and some systems refuse to connect to 0.0.0.0.
   const loopback = EVERY_ADDRESS[address.address];
   const name = loopback ?? host;
   return {
@@ -27,7 +27,7 @@ export function listeningAt(host: string, address: AddressInfo | string | null):
   };
 }
 
-/** True for a host name or address that stays on this machine. */
+/** True for a host name or address of this machine only. */
 export function isLoopback(host: string): boolean {
   const name = host.replace(/^\[|\]$/g, '').toLowerCase();
   return (

@@ -1,16 +1,16 @@
-/** The one door to pino: JSON lines on stderr, so that stdout carries results only. */
+/** The only user of pino: JSON lines on stderr, so that stdout has results only. */
 import pino from 'pino';
 
-/** What the rest of the code sees of a logger: facts first, then one short sentence. */
+/** A logger: each line has facts and one short sentence. */
 export interface Logger {
   error(facts: Record<string, unknown>, message: string): void;
   warn(facts: Record<string, unknown>, message: string): void;
   info(facts: Record<string, unknown>, message: string): void;
   debug(facts: Record<string, unknown>, message: string): void;
   trace(facts: Record<string, unknown>, message: string): void;
-  /** Called before facts are gathered that only such a line needs: lines that are not written cost nothing. */
+  /** To be called before facts are gathered for such a line only, so that lines that are not written cost nothing. */
   isLevelEnabled(level: WrittenLevel): boolean;
-  /** A logger whose every line carries these facts too. */
+  /** A logger that adds these facts to every line. */
   child(facts: Record<string, unknown>): Logger;
 }
 
@@ -19,7 +19,7 @@ export function createLogger(level: LogLevel, stream: { write(line: string): unk
   return carrying(pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, stream), {});
 }
 
-/** A fact that a line has too replaces the carried one: pino's own children would write both. */
+/** A fact of a line replaces the added one of the same name. pino's own children would write both. */
 function carrying(log: pino.Logger, carried: Record<string, unknown>): Logger {
   const write = (level: WrittenLevel) => (facts: Record<string, unknown>, message: string) => {
     if (log.isLevelEnabled(level)) log[level]({ ...carried, ...facts }, message);
@@ -36,7 +36,7 @@ function carrying(log: pino.Logger, carried: Record<string, unknown>): Logger {
 }
 
 const ignore = (): void => undefined;
-/** Says nothing. */
+/** A logger that writes nothing. */
 export const silentLogger: Logger = {
   error: ignore,
   warn: ignore,
@@ -47,13 +47,13 @@ export const silentLogger: Logger = {
   child: () => silentLogger,
 };
 
-/** The log levels, apart from the logger itself: the command line names them without loading it. */
+/** The log levels, in a module without pino, so that the command line can list them without loading it. */
 export const LOG_LEVELS = ['silent', 'error', 'warn', 'info', 'debug', 'trace'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 /** The level of a line. */
 export type WrittenLevel = Exclude<LogLevel, 'silent'>;
 
-/** True for the levels of those who look for a cause. */
+/** True for the levels with which people look for a cause. */
 export function isDetailed(level: LogLevel | undefined): boolean {
   return level === 'debug' || level === 'trace';
 }

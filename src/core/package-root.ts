@@ -1,9 +1,9 @@
-/** This package: its version, and its files, which are found from `src/` and from the bundled `dist/`. */
+/** The version and the files of this package, both for `src/` and the bundled `dist/`. */
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** Absolute path of a file that ships with the package, e.g. `packageFile('drizzle')`. */
+/** The absolute path of a file of the package, e.g. `packageFile('drizzle')`. */
 export function packageFile(...parts: string[]): string {
   let directory = dirname(fileURLToPath(import.meta.url));
   while (!existsSync(join(directory, 'package.json'))) {
@@ -14,7 +14,7 @@ export function packageFile(...parts: string[]): string {
   return join(directory, ...parts);
 }
 
-/** Read once for a process: it is the version of the code that runs, whatever is installed meanwhile. */
+/** Read once per process: the version of the running code, whatever is installed later. */
 let version: string | null = null;
 
 /** E.g. `0.1.0`. */
@@ -23,12 +23,12 @@ export function programVersion(): string {
   return version;
 }
 
-/** Where a program that runs from sources finds built workers; null until somebody builds them. */
+/** The directory with built workers for a program that runs from sources; null until they are built. */
 let builtWorkers: string | null = null;
 
 /**
- * From now on, a program that runs from sources starts the workers of the program built in `directory`: from their sources
- * each would load, and strip of its types, everything that it imports, a second of the processor.
+ * From now on, a program that runs from sources starts the workers built in `directory`. From sources, each worker
+ * would have to load everything that it imports and strip its types, which takes a second of processor time.
  * @internal
  */
 export function useWorkersOf(directory: string): void {
@@ -36,8 +36,8 @@ export function useWorkersOf(directory: string): void {
 }
 
 /**
- * The file of a worker, e.g. `mirror/checkpoint-worker`. Beside the running program where that was built, whose parts
- * are in `chunks/`; the source, whose types Node strips, where the program runs from sources (but see `useWorkersOf`).
+ * The file of a worker, e.g. `mirror/checkpoint-worker`. For a built program it is next to the program, whose parts are
+ * in `chunks/`. For a program that runs from sources it is the source file (but see `useWorkersOf`).
  */
 export function workerFile(worker: string): string {
   const here = dirname(fileURLToPath(import.meta.url));

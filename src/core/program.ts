@@ -1,20 +1,21 @@
-/** A program that the configuration names, run with its arguments, never by a shell: how it begins and ends. */
+/** Starts and ends programs that the configuration names, with their arguments and never by a shell. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { Readable } from 'node:stream';
 import { aborted } from './aborted.ts';
 import { abortReason } from './clock.ts';
+import { systemCodeOf } from './errors.ts';
 
 interface ProgramPlace {
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
-  /** `pipe` for one that is handed something to read. */
+  /** `pipe` if the program is given input. */
   readonly stdin: 'pipe' | 'ignore';
 }
 
 export interface ProgramEnd {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
-  /** Why it could not be started; null where it ran. */
+  /** Why it could not be started; null if it ran. */
   readonly error: NodeJS.ErrnoException | null;
 }
 
@@ -27,12 +28,12 @@ export function startProgram(
     cwd,
     env,
     stdio: [stdin, 'pipe', 'pipe'],
-    // A group of its own, so that what it starts ends with it.
+    // A process group of its own, so that everything it starts can be ended with it.
     detached: true,
   });
 }
 
-/** Not when its output is closed: what it left running in the background may hold that open forever. */
+/** Waits for the exit, not for the end of the output, which processes left in the background may keep open forever. */
 export function programEnd(child: ChildProcess): Promise<ProgramEnd> {
   return new Promise((resolve) => {
     child.once('error', (error: NodeJS.ErrnoException) => resolve({ code: null, signal: null, error }));
@@ -40,7 +41,7 @@ export function programEnd(child: ChildProcess): Promise<ProgramEnd> {
   });
 }
 
-/** Takes nothing more of what it says. */
+/** Stops reading the program's output. */
 export function closeOutput(child: ChildProcess): void {
   child.stdout?.destroy();
   child.stderr?.destroy();
@@ -51,15 +52,15 @@ export function endText({ code, signal }: ProgramEnd): string {
   return code === null ? `ended by ${signal ?? 'a signal'}` : `ended with exit code ${code}`;
 }
 
-/** `there is no such program`, or why else it could not be started. */
+/** Why a program could not be started, such as `there is no such program`. */
 export function startError(error: NodeJS.ErrnoException, otherwise: string): string {
   return error.code === 'ENOENT' ? 'there is no such program' : otherwise;
 }
 
 /**
- * Ends it with everything that it started: asked first, then by force.
- * @param ended of `programEnd`
- * @param grace resolves when it had enough time to exit on its own
+ * Ends the program and everything that it started, first by request, then by force.
+ * @param ended the promise of `programEnd`
+ * @param grace resolves when the program has had enough time to exit
  */
 export async function endProgram(
   child: ChildProcess,
@@ -68,7 +69,7 @@ export async function endProgram(
 ): Promise<void> {
   signalGroup(child, 'SIGTERM');
   await Promise.race([ended, grace]);
-  // What it started may outlive it.
+  // Processes that it started may still be running.
   signalGroup(child, 'SIGKILL');
   await ended;
 }
@@ -78,28 +79,28 @@ function signalGroup(child: ChildProcess, name: NodeJS.Signals): void {
   try {
     process.kill(-child.pid, name);
   } catch (error) {
-    // It is gone already.
-    if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error;
+    // It has already ended.
+    if (systemCodeOf(error) !== 'ESRCH') throw error;
   }
 }
 
 interface ProgramRun extends Omit<ProgramPlace, 'stdin'> {
-  /** What it is given to read. */
+  /** The text for its stdin. */
   readonly input: Iterable<string | Uint8Array>;
   readonly onStdout: (chunk: Buffer) => void;
   readonly onStderr: (chunk: Buffer) => void;
-  /** True to have everything that it wrote to stdout, however long it takes within the limit. */
+  /** True to wait for the end of its stdout, within the time limit. */
   readonly needsOutput: boolean;
   readonly timeoutMs: number;
-  /** Between asking it to end and ending it. */
+  /** The time between the request to end and ending it by force. */
   readonly graceMs: number;
   readonly signal: AbortSignal;
 }
 
 /**
- * Runs a program to its end, or ends it with everything that it started.
- * @returns null where its time was over
- * @throws the abort reason where the signal was aborted; what `input` throws
+ * Runs a program to its end, or ends it and everything that it started.
+ * @returns null if its time was over
+ * @throws the abort reason if the signal was aborted; what `input` throws
  */
 export async function runProgram(
   program: string,
@@ -118,12 +119,12 @@ export async function runProgram(
     closeOutput(child);
     return end;
   });
-  // One that does not read what it is given is not a failure.
+  // It is not a failure if the program does not read its input.
   const source = Readable.from(input);
   child.stdin?.on('error', () => source.destroy());
   const isInputBroken = new Promise<Error>((resolve) => source.once('error', resolve));
   if (child.stdin !== null) source.pipe(child.stdin);
-  // Not the Clock's: it guards a real process.
+  // Not a timer of Clock, because it guards a real process.
   const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
   const first = await Promise.race([ended, isInputBroken, aborted(limit).then(() => null)]);
   if (first !== null && !(first instanceof Error)) return first;

@@ -1,4 +1,4 @@
-/** A value that must not be seen: prints, logs and serialises as `[secret]`, and is only read by `reveal()`. */
+/** A value that must not be shown: it prints, logs and serializes as `[secret]`, and only `reveal()` returns it. */
 import { inspect } from 'node:util';
 
 export class Secret {
@@ -8,7 +8,7 @@ export class Secret {
     this.#value = value;
   }
 
-  /** The value itself. Called where it is sent, nowhere else. */
+  /** The value. To be called only where it is sent. */
   reveal(): string {
     return this.#value;
   }
@@ -26,17 +26,17 @@ export class Secret {
   }
 }
 
-/** Without any of these a text has no secret in another form: the search for these takes seven times as long. */
+/** Text that does not match has no encoded secrets, for which the search takes seven times as long. */
 const MAY_BE_ENCODED = /[\\%&]|(?<![\w+/-])[\w+/-]{16}/;
 
-/** Finds any of many secrets in texts, at the cost of one search; also where JSON, an address or HTML escape their characters, and in base64. */
+/** Finds any of many secrets in a text with one search, also if they are escaped as in JSON, URLs or HTML, or in base64. */
 export class SecretSearch {
   readonly #plain: RegExp;
   readonly #encoded: RegExp;
 
   /** @param secrets at least one, none of them empty */
   constructor(secrets: readonly Secret[]) {
-    // One may be a part of another.
+    // One secret may be part of another.
     const longestFirst = secrets
       .map((secret) => secret.reveal())
       .sort((one, other) => other.length - one.length);
@@ -48,13 +48,13 @@ export class SecretSearch {
     this.#encoded = new RegExp(forms.join('|'), 'gu');
   }
 
-  /** The text with the mask in place of each. */
+  /** The text with each secret replaced by the mask. */
   masked(text: string, mask: string): string {
     const clean = text.replace(this.#plain, () => mask);
     return MAY_BE_ENCODED.test(clean) ? clean.replace(this.#encoded, () => mask) : clean;
   }
 
-  /** True for a text with any of them. */
+  /** True if the text has any of the secrets. */
   isIn(text: string): boolean {
     return this.masked(text, '') !== text;
   }
@@ -62,7 +62,7 @@ export class SecretSearch {
 
 const searches = new WeakMap<readonly Secret[], SecretSearch | null>();
 
-/** The search for those of them that no text holds by chance, made once for each list; null without any. */
+/** The search for those of the secrets that are long enough, cached for each list; null if there are none. */
 export function searchFor(secrets: readonly Secret[]): SecretSearch | null {
   const known = searches.get(secrets);
   if (known !== undefined) return known;
@@ -72,17 +72,17 @@ export function searchFor(secrets: readonly Secret[]): SecretSearch | null {
   return search;
 }
 
-/** True for a secret that other texts do not hold by chance. */
+/** True for a secret that is too long to occur in other texts by chance. */
 export function isLong(secret: Secret): boolean {
   return secret.reveal().length >= 8;
 }
 
-/** True for a text that holds one of these secrets, in any form that a search finds. */
+/** True for a text with one of these secrets, in any form that a search finds. */
 export function holdsSecret(text: string, secrets: readonly Secret[]): boolean {
   return searchFor(secrets)?.isIn(text) ?? false;
 }
 
-/** What encoding makes of a text at each of the three places that it may have in a larger one, without what depends on it. */
+/** The base64 of a text at each of its three possible offsets in a larger one, without characters that depend on the latter. */
 export function base64Cores(bytes: Buffer): string[] {
   return [0, 1, 2].map((before) => {
     const encoded = Buffer.concat([Buffer.alloc(before), bytes])
@@ -107,7 +107,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "'": 'apos',
 };
 
-/** The pattern of a character as it is, in any case of letters, percent-encoded, or escaped as in JSON, JavaScript or HTML. */
+/** The pattern of a character in upper or lower case, percent-encoded, or escaped as in JSON, JavaScript or HTML. */
 export function escapedForms(character: string): string {
   const code = character.codePointAt(0) ?? 0;
   const percent = [...Buffer.from(character)].map((byte) => `%(?:25)?${anyCase(hex(byte, 2))}`).join('');
@@ -123,7 +123,7 @@ export function escapedForms(character: string): string {
     ...(ENTITIES[character] === undefined ? [] : [`&${ENTITIES[character]};`]),
     `&#0{0,8}${code};?`,
     `&#[xX]0{0,8}${anyCase(hex(code, 1))};?`,
-    // JSON may escape a slash, and every escaping of quotes and of itself is by a backslash.
+    // JSON may escape a slash, and quotes and backslashes are escaped by a backslash.
     ...(/["'/\\]/.test(character) ? [String.raw`\\{1,4}` + literal(character)] : []),
     ...(character === '\n' ? [String.raw`(?:\\{1,4}r)?\\{1,4}n`] : []),
   ].join('|')})`;
@@ -133,7 +133,7 @@ export function hex(value: number, digits: number): string {
   return value.toString(16).padStart(digits, '0');
 }
 
-/** In any case of letters: a URL parser, for one, lowers a host's. */
+/** The pattern of a text in upper or lower case: URL parsers, for example, convert hosts to lower case. */
 export function anyCase(text: string): string {
   return Array.from(text)
     .map((each) => {

@@ -11,19 +11,19 @@ export function didYouMean(
 }
 
 /**
- * The candidate that `word` was probably meant to be, or undefined when none is near. Case does not count; at most a
- * third of the letters, and never more than three, may differ. Of equally near ones the first wins.
+ * The candidate that `word` was probably meant to be; undefined if none is near. Case does not count. At most a third
+ * of the letters, and never more than three, may differ. The first of equally near ones wins.
  */
 export function suggest(word: string, candidates: Iterable<string>): string | undefined {
   const wanted = word.toLowerCase();
-  // Longer than any name of ours: comparing it would cost time and suggest nothing.
+  // Longer than all our names, so a comparison would only take time.
   if (wanted === '' || wanted.length > 100) return undefined;
   let best: string | undefined;
   let bestDistance = Math.min(3, Math.max(1, Math.floor(wanted.length / 3))) + 1;
   for (const candidate of candidates) {
     if (Math.abs(candidate.length - wanted.length) >= bestDistance) continue;
     const distance = editDistance(wanted, candidate.toLowerCase());
-    // A candidate of which every letter differs resembles nothing.
+    // A candidate in which all letters differ is not similar.
     if (distance < bestDistance && distance < candidate.length) {
       best = candidate;
       bestDistance = distance;

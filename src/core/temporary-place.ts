@@ -1,12 +1,12 @@
-/** Where short-lived files go: Tidemark's own, and SQLite's. */
+/** The directories for temporary files of Tidemark and SQLite. */
 import { accessSync, constants, existsSync, lstatSync, mkdtempSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { asFileError, makeDirectory } from './file-errors.ts';
 
 /**
- * What `TMPDIR` names, `/tmp` without it, and also where nothing can be written in what it names: in a container that is
- * the mirror's volume, which a reader may have without the right to write.
+ * `TMPDIR`, or `/tmp` if it is not set or not writable: in a container it is on the mirror's volume, which a reader may
+ * not be allowed to write.
  */
 export function temporaryPlace(): string {
   const named = tmpdir();
@@ -14,8 +14,8 @@ export function temporaryPlace(): string {
 }
 
 /**
- * A new directory there that only this user can enter.
- * @throws TidemarkError `disk_full`, `read_only`, `file_system`, about the place
+ * Creates a directory there that only this user can enter.
+ * @throws TidemarkError `disk_full`, `read_only`, `file_system`, about `temporaryPlace()`
  */
 export function makeTemporaryDirectory(prefix: string): string {
   const place = temporaryPlace();
@@ -27,8 +27,8 @@ export function makeTemporaryDirectory(prefix: string): string {
 }
 
 /**
- * The directory there that all processes of this user share and nobody else can enter. Null where it is missing (and cannot be
- * made, if it `isMade`), or what has its name is somebody else's or open to others.
+ * The directory there that all processes of this user share and nobody else can enter. Null if it is missing (with
+ * `isMade`: and cannot be created), or something else has its name, or it belongs to or is open to others.
  */
 export function sharedTemporaryDirectory({ isMade }: { readonly isMade: boolean }): string | null {
   const user = process.getuid?.();
@@ -39,12 +39,12 @@ export function sharedTemporaryDirectory({ isMade }: { readonly isMade: boolean 
     const isOwn = user === undefined || (stats.uid === user && (stats.mode & 0o077) === 0);
     return stats.isDirectory() && isOwn ? path : null;
   } catch {
-    // Missing or not writable, or a file has that name.
+    // It is missing, not writable, or a file.
     return null;
   }
 }
 
-/** Where SQLite keeps temporary files: the first of its own list that it may write (sqlite.org/tempfiles.html, 5). */
+/** Where SQLite stores temporary files: the first writable directory of its list (sqlite.org/tempfiles.html, 5). */
 export function sqliteTemporaryPlace(): string {
   if (process.platform === 'win32') return tmpdir();
   const { SQLITE_TMPDIR, TMPDIR } = process.env;
@@ -58,7 +58,7 @@ function isWritable(directory: string): boolean {
     accessSync(directory, constants.W_OK | constants.X_OK);
     return true;
   } catch {
-    // Missing or not writable: the next candidate is tried.
+    // It is missing or not writable: try the next one.
     return false;
   }
 }

@@ -1,7 +1,7 @@
 /**
- * A thread that ends its process when it must stop: it ran too long, is too large, or is orphaned. For work that blocks the
- * main thread and that nothing else can interrupt, such as a query in SQLite. The signal cannot be caught, and nothing is
- * left to tidy up after what only reads.
+ * A thread that ends its process if that ran too long, is too large, or is orphaned. For work that blocks the main
+ * thread and cannot be interrupted otherwise, such as a query in SQLite. The signal cannot be caught, but work that
+ * only reads leaves nothing to clean up.
  */
 import { writeSync } from 'node:fs';
 import { workerData } from 'node:worker_threads';

@@ -1,4 +1,4 @@
-/** Short forms for people: numbers, how many of something, durations, sizes, times. */
+/** Numbers, counts, durations, sizes and times as short texts for people. */
 
 /** 12345 → `12,345`. */
 export function count(value: number): string {
@@ -33,17 +33,17 @@ export function duration(ms: number): string {
   return inUnits(ms, Math.round);
 }
 
-/** Likewise, of what has passed since: rounded down, as no age is said before it is reached (2 h 50 min are `2 h`). */
+/** The same for an age, which is rounded down (2 h 50 min are `2 h`). */
 export function elapsed(ms: number): string {
   return inUnits(ms, Math.floor);
 }
 
 function inUnits(ms: number, round: (value: number) => number): string {
-  // Of times that another program made unreadable.
+  // The time was made invalid by another program.
   if (Number.isNaN(ms)) return 'unknown';
   const seconds = ms / 1000;
   if (seconds < 9.95) return `${seconds.toFixed(1)} s`;
-  // Rounded before the unit is chosen: as a duration, 119.6 s and 120.4 s are both 2 min.
+  // Rounded before the unit is chosen, so that the durations 119.6 s and 120.4 s are both 2 min.
   const [minutes, hours] = [round(seconds / 60), round(seconds / 3600)];
   if (round(seconds) < 120) return `${round(seconds)} s`;
   if (minutes < 120) return `${minutes} min`;
@@ -51,8 +51,8 @@ function inUnits(ms: number, round: (value: number) => number): string {
 }
 
 /**
- * A duration beyond a limit, and the limit, in a unit in which they differ: `5 h` and `60 min`, `250 s` and `240 s`.
- * @param text how durations are written that differ anyway
+ * A duration beyond a limit, and the limit, in units in which they differ: `5 h` and `60 min`, `250 s` and `240 s`.
+ * @param text writes durations that differ anyway
  */
 export function durationBeyond(ms: number, limitMs: number, text = duration): readonly [string, string] {
   const usual = [text(ms), text(limitMs)] as const;
@@ -66,7 +66,7 @@ export function durationBeyond(ms: number, limitMs: number, text = duration): re
     const [whole, limit] = [round(ms / unitMs), round(limitMs / unitMs)];
     if (whole !== limit) return [`${count(whole)} ${unit}`, `${count(limit)} ${unit}`];
   }
-  // Also where they are less than a second apart.
+  // Rounded apart, since they may differ by less than a second.
   return [`${count(Math.ceil(ms / 1000))} s`, `${count(Math.floor(limitMs / 1000))} s`];
 }
 
@@ -87,9 +87,9 @@ export function byteSize(bytes: number): string {
   return `${size === 1 ? bytes : (bytes / size).toFixed(1)} ${unit}`;
 }
 
-/** A share of 1 → `97.3 %`. Rounded down: 100 % is said of all and nothing less. */
+/** A share of 1 → `97.3 %`. Rounded down, so that only 1 is 100 %. */
 export function percent(share: number): string {
-  // 0.287 * 1000 may be a little less than 287.
+  // 0.287 * 1000 may be slightly less than 287.
   return `${Math.floor(share * 1000 + 1e-9) / 10} %`;
 }
 
@@ -98,8 +98,8 @@ export function formatInteger(value: number): string {
 }
 
 /**
- * A time as people read it, in the zone of this process (TZ): `2026-03-01T08:00:00+01:00`, in UTC with `Z`. It is a
- * reference that commands take. A text that is not a time, as another program may have stored it, stays as it is.
+ * A time for people, in the zone of this process (TZ): `2026-03-01T08:00:00+01:00`, in UTC with `Z`. Commands accept it
+ * as a reference. A text that is not a time, because another program altered it, stays as it is.
  * @param at ISO 8601
  */
 export function localTime(at: string): string {
@@ -112,7 +112,7 @@ export function localTime(at: string): string {
   return `${local}${east < 0 ? '-' : '+'}${twoDigits(hours)}:${twoDigits(minutes)}`;
 }
 
-/** A text that was stored, with its instants (ISO 8601 in UTC) as `localTime` shows them: who wrote it had another zone. */
+/** A stored text, in which times (ISO 8601 in UTC) are replaced by `localTime`, since its writer had another zone. */
 export function withLocalTimes(text: string): string {
   return text.replaceAll(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, (at) => localTime(at));
 }

@@ -1,23 +1,24 @@
-/** How wide text is on a terminal, and lines of it broken between words. The one door to fast-string-width. */
+/** The width of text on a terminal, and line wrapping. The only user of fast-string-width. */
 import stringWidth from 'fast-string-width';
 
-/** Columns that a line takes; colours take none. */
+/** The number of columns of a line. Colours take none. */
 export function textWidth(text: string): number {
   return stringWidth(text);
 }
 
 const LEAST_ROOM = 10; // columns that text gets on the narrowest terminal
 
-// Neither is in a text for a terminal: `escapeControlCharacters` writes both out.
+// Neither is in a text for a terminal, because `escapeControlCharacters` escapes both.
 const SPACE_OF_CODE = '\ufffe'; // one column
 const BREAK = '\u0001'; // no column; before a space of ours
 
-/** Code spans with what adheres to them. */
+/** Code spans with the characters next to them. */
 const CODE = /(?:[^ `]*`[^`]*`)+[^ ]*/g;
 
 /**
- * A text in lines of at most `width` columns, each with the colours that it had. Broken at spaces; inside a code span only
- * if the span alone is too wide, inside a word only behind a comma or a slash: a value in JSON or a path is broken, an id never.
+ * Wraps a text to lines of at most `width` columns, which keep their colours. Breaks lines at spaces, inside a code
+ * span only if the span alone is too wide, and inside a word only after a comma or a slash: JSON values and paths are
+ * broken, ids never.
  */
 export function wrapText(text: string, width: number): string[] {
   if (textWidth(text) <= width) return [text];
@@ -33,7 +34,7 @@ export function wrapText(text: string, width: number): string[] {
   return withColours(rows);
 }
 
-/** Broken at spaces. */
+/** Breaks a text at spaces. */
 function rowsOf(text: string, width: number): string[] {
   const rows: string[] = [];
   let [row, columns] = ['', 0];
@@ -54,9 +55,9 @@ function rowsOf(text: string, width: number): string[] {
 const COLOUR = /\u001b\[(\d+)m/g;
 
 /**
- * Each row with the colours that are on where it begins, which end where it ends. Not by wrap-ansi, which loads string-width:
- * its regular expressions take 40 ms of the processor at each start. Not by fast-wrap-ansi, which forgets one of two
- * colours where a line is broken (test/core/wrap.test.ts, "colours within colours").
+ * Starts each row with the colours that are active at its beginning, and ends them at its end. Does not use wrap-ansi,
+ * which loads string-width: its regular expressions take 40 ms of processor time at each start. Nor fast-wrap-ansi,
+ * which loses one of two colours at a line break (test/core/wrap.test.ts, "colours within colours").
  */
 function withColours(rows: readonly string[]): string[] {
   let on: readonly { readonly start: string; readonly end: number }[] = [];
@@ -71,7 +72,7 @@ function withColours(rows: readonly string[]): string[] {
   });
 }
 
-/** The code that ends what this one begins, such as 39 for a colour; null for one that ends. */
+/** The code that ends the style of this one, such as 39 for a colour; null for a code that ends a style. */
 function endOf(code: number): number | null {
   if (code === 1 || code === 2) return 22;
   if (code > 2 && code < 10) return code + 20;
@@ -83,7 +84,7 @@ function endOf(code: number): number | null {
 const START = /^(?:\u001b\[[\d;]*m| )*/;
 const SIGN = /^(?:\u001b\[[\d;]*m)*(\d+|[^\p{L}\p{N}\s"'`(/\u001b]{1,2}) /u;
 
-/** Lines of text wrapped to `width` columns, all but the first of each indented below what follows its sign or number. */
+/** Wraps lines of text to `width` columns. Continuations are indented to the text after the sign or number of their line. */
 export function wrapLines(text: string, width: number): string {
   return text
     .split('\n')

@@ -1,4 +1,4 @@
-/** YAML for people to review: stable, and exact for numbers that JavaScript would bend. */
+/** YAML for people to review: stable, and exact for numbers that JavaScript would change. */
 import {
   Document,
   isAlias,
@@ -25,13 +25,13 @@ const rawNumber: ScalarTag = {
   identify: (value) => isRawNumber(value),
   default: true,
   tag: 'tag:yaml.org,2002:float',
-  // Only written, never matched on reading.
+  // Used only for writing, so it never matches on reading.
   test: /^\b\B$/,
   resolve: (text) => text,
   stringify: ({ value }) => (value as RawNumber).rawJSON,
 };
 
-/** One YAML document, keys in the order given. Numbers kept as text are written digit by digit. */
+/** Writes one YAML document with keys in the given order. A `RawNumber` is written digit by digit. */
 export function stringifyYaml(value: JsonValue): string {
   const document = new Document(value, {
     customTags: (tags) => [rawNumber, ...tags],
@@ -43,12 +43,12 @@ export function stringifyYaml(value: JsonValue): string {
       if (typeof node.value === 'string' && !isPlain(node.value)) node.type = 'QUOTE_DOUBLE';
     },
   });
-  // What is escaped is in double quotes now, keys too.
+  // All strings with escapes are in double quotes now, including keys.
   return escapeForTerminal(document.toString({ lineWidth: 0 }));
 }
 
 /**
- * The value of a small YAML document, such as the head of a record's file. Numbers as JavaScript has them.
+ * Parses a small YAML document, such as the head of a record's file, with JavaScript numbers.
  * @throws YAMLParseError for text that is not YAML
  */
 export function parseYaml(text: string): unknown {
@@ -57,12 +57,12 @@ export function parseYaml(text: string): unknown {
 
 /** One document of a YAML text. */
 interface YamlDocument {
-  /** Where it begins, from 1. */
+  /** The line where the document begins, from 1. */
   readonly line: number;
   readonly value: JsonValue;
 }
 
-/** Text that is not YAML, or YAML that says something JSON cannot. */
+/** Text that is not YAML, or YAML with something that JSON does not have. */
 export class YamlMistake extends Error {
   /** From 1. */
   readonly line: number;
@@ -73,11 +73,11 @@ export class YamlMistake extends Error {
   }
 }
 
-/** JSON's numbers; YAML has more spellings of one. */
+/** A number as in JSON; YAML has further spellings. */
 const JSON_NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?$/;
 
 /**
- * The documents of a YAML 1.2 text, numbers digit by digit: what `stringifyYaml` wrote comes back as it was.
+ * Parses the documents of a YAML 1.2 text with numbers digit by digit, as `stringifyYaml` writes them.
  * @throws YamlMistake with the line
  */
 export function parseLosslessYaml(text: string): YamlDocument[] {
@@ -119,7 +119,7 @@ function jsonOf(node: unknown, lineOf: (offset: number | undefined) => number): 
     }
     throw new YamlMistake(`${source ?? 'this value'} cannot be written as JSON`, lineOf(range?.[0]));
   }
-  // Anchors could make a small file a huge one, and no export writes them.
+  // Aliases could make a small file huge, and exports never have them.
   const range = isAlias(node) ? node.range : undefined;
   throw new YamlMistake('an alias (*name): write the value out', lineOf(range?.[0]));
 }
@@ -128,8 +128,8 @@ function keyText(key: unknown): string {
   return isScalar(key) && typeof key.value === 'string' ? key.value : '';
 }
 
-/** False for text that is not displayed literally, or that YAML or UTF-8 could not carry: quoted, it is escaped. */
+/** False for text that is not displayed literally or cannot be in YAML or UTF-8. It is quoted and escaped. */
 function isPlain(text: string): boolean {
-  // Control characters of C0 are escaped by the library; tabs and line breaks stay as they are.
+  // The library escapes C0 control characters. Tabs and line breaks stay as they are.
   return text.isWellFormed() && !/[\u0000-\u0008\u000b-\u001f]/.test(text) && !isActive(text);
 }
