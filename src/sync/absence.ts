@@ -1,5 +1,5 @@
 /**
- * Decides on records that a proved walk did not show. Only this file decides that a record is removed from the mirror
+ * Decides on records that a proved walk did not show. Only this module decides that a record is removed from the mirror
  * (design.md, The sync: Absence; invariant 1).
  */
 import type { WalkVerdict } from '../api/walk-verdict.ts';
@@ -29,16 +29,16 @@ import {
 } from './removals.ts';
 import { type Reader, retrieveEach } from './retrieve.ts';
 
-/** Before all times. */
+/** Earlier than all times. */
 const NEVER = '';
-/** Ids held in memory at a time. */
+/** How many ids are held in memory at a time. */
 const BATCH = 1000;
-/** Records fetched by id before many are held: a few suffice to detect a list that leaks rows or came back empty. */
+/** How many records are fetched by id before many are held: enough to detect a list that omits rows or is empty. */
 export const SAMPLE = 10;
 const LEAK_HINT =
   "the service's list leaves out records that exist: check in what order it lists them; the next run reads it again";
 
-/** What shows that a record is gone which a complete list did not show. */
+/** How to prove that a record is gone that a complete list did not show. */
 export function proofOfAbsence(
   definition: ResourceDefinition,
   isOnePage: boolean,
@@ -47,28 +47,28 @@ export function proofOfAbsence(
   return isOnePage ? 'one page' : 'second walk';
 }
 
-/** What is done with an absent record that was asked for by its id. */
+/** Called with the result of requesting an absent record by its id. */
 interface AbsentAnswers {
-  /** It exists: the list leaks. `text`: as received. */
+  /** The record exists, so the list omits rows. `text`: as received. */
   readonly exists: (id: string, text: string) => void;
   /** The service has no such record. */
   readonly isGone?: (id: string) => void;
-  /** Nothing is known of it: the request failed. */
+  /** The request failed, so nothing is known of the record. */
   readonly isUnknown?: (id: string) => void;
 }
 
-/** How many of the absent records there were of each sort. */
+/** How many absent records had each result. */
 interface AbsentTally {
   readonly gone: number;
   readonly leaked: number;
   readonly unknown: number;
-  /** Of the first request that failed. */
+  /** The error of the first failed request. */
   readonly error: TidemarkError | null;
 }
 
 /**
- * Asks for records that a complete list did not show, by their ids: for a sync, and for a live state. Those that exist are
- * logged in one line, since they show that the list leaks.
+ * Requests records that a complete list did not show by their ids, for a sync or a live state. Logs in one line how
+ * many exist, since they show that the list omits rows.
  */
 export async function confirmAbsent(
   reader: Reader & Pick<SweepContext, 'log'>,
@@ -78,7 +78,7 @@ export async function confirmAbsent(
 ): Promise<AbsentTally> {
   const { definition, scope } = target;
   const tally = { gone: 0, leaked: 0, unknown: 0, error: null as TidemarkError | null };
-  /** The first ones, for the log. */
+  /** The first few, for the log. */
   const leakedIds: string[] = [];
   const ask = (batch: readonly string[]): Promise<void> =>
     retrieveEach(reader, {
@@ -99,7 +99,7 @@ export async function confirmAbsent(
         answers.isUnknown?.(id);
       },
     });
-  // By batches: what is absent may be read from a connection on which the answers are written.
+  // In batches, because the absent records may be read from the connection to which the results are written.
   let batch: string[] = [];
   for await (const id of ids) {
     batch.push(id);
@@ -109,7 +109,7 @@ export async function confirmAbsent(
   }
   await ask(batch);
   if (tally.leaked > 0) {
-    // The error of the collection says it.
+    // Only `info`, because the collection has an error about it.
     reader.log.info(
       { kind: definition.kind, scope, records: tally.leaked, ids: leakedIds },
       'a list that was read completely did not show records that exist: they are kept',
@@ -118,7 +118,7 @@ export async function confirmAbsent(
   return tally;
 }
 
-/** The result for the records that a walk did not show. */
+/** What was decided on the records that a walk did not show. */
 export interface AbsenceResult {
   readonly outcome: SweepOutcome;
   readonly removed: number;
@@ -137,10 +137,10 @@ interface Walked {
 }
 
 /**
- * Decides on the absent records of a collection whose walk was complete. If too many are absent, SAMPLE of them are fetched
- * by id: if one exists, the list is unreliable; otherwise their removal is held. What an earlier run held stays held for
- * all of its wait, also where no longer too many are absent, as after the list has grown. Each other one is confirmed
- * (`proofOfAbsence`).
+ * Decides on the absent records of a collection whose walk was complete. If too many are absent, SAMPLE of them are
+ * fetched by id: if one exists, the list is unreliable; otherwise their removal is held. Removals that an earlier run
+ * held stay held until their wait is over, even if fewer are absent now or the list has grown. All others are confirmed
+ * one by one (`proofOfAbsence`).
  */
 export async function resolveAbsences(
   walked: Walked,
@@ -151,7 +151,7 @@ export async function resolveAbsences(
   const none: AbsenceResult = { outcome: 'complete', removed: 0, held: 0, leaked: 0, error: null };
   const isBelowOther = context.isOther();
   const moved = isBelowOther || definition.discovery.from === 'root' ? context.moved : null;
-  // At another address, each later run finds the same: time confirms nothing there.
+  // At another address every later run has the same result, so waiting confirms nothing.
   const heldBy = moved === null ? confirmationCutoff(limits, context.clock.now()) : NEVER;
   let counts = await stage.countAbsent(heldBy);
   if (counts.absent === 0) return none;
@@ -170,11 +170,12 @@ export async function resolveAbsences(
 
   const waiting: AbsentShare = { which: 'waiting', heldBy };
   const waitingCount = counts.absent - counts.confirmed;
-  // A record that a restore recreated under another id, or removed, is not lost; one that it removed leaves a smaller collection.
+  // Records that a restore recreated under another id or removed are not lost. Those that it removed make the
+  // collection smaller.
   const lost = counts.absent - counts.replaced - counts.taken;
   const known = stage.known - counts.taken;
   const dependents = waitingCount === 0 ? 0 : await countBelow(walked, waiting);
-  // Removing an organization also removes its children: they count too.
+  // Removing an organization also removes its children, so they count too.
   const removesTooManyChildren = dependents > removalLimit(limits, context.sourceRecords());
   const areTooMany =
     waitingCount > 0 && (isBelowOther || removesTooManyChildren || isTooMany(limits, known, lost));
@@ -182,25 +183,25 @@ export async function resolveAbsences(
     ? { share: waiting, count: waitingCount, lost, below: dependents, areTooMany }
     : await earlierHold(walked, counts, heldBy);
   const { kind, family } = walked.definition;
-  // Which they are: a component is in two lists, and counts once.
+  // The ids are needed because a component is in two lists and must count once.
   const ids = family === null || hold.count === 0 ? [] : await idsOf(stage.absent(hold.share));
-  const asked = { kind, scope: walked.scope, accepted: hold.lost, below: hold.below, ids };
-  if (hold.count === 0 || context.accepted.take(asked)) return await removeAbsent(walked);
+  const removals = { kind, scope: walked.scope, accepted: hold.lost, below: hold.below, ids };
+  if (hold.count === 0 || context.accepted.take(removals)) return await removeAbsent(walked);
   const isOther = moved !== null && (isBelowOther || lost >= known || counts.held > 0);
   if (isOther) context.foundOther();
 
   const sample = proof === 'retrieve' ? await retrieveSample(walked, hold) : null;
   if (sample !== null && sample.leaked > 0) {
     const { leaked } = sample;
-    const asked = leaked + sample.gone + sample.unknown;
-    const message = `the list did not show ${plural(hold.count, 'record')}, and ${leaked} of ${asked} asked for by id ${leaked === 1 ? 'exists' : 'exist'}: nothing was removed`;
+    const requested = leaked + sample.gone + sample.unknown;
+    const message = `the list did not show ${plural(hold.count, 'record')}, and ${leaked} of ${requested} asked for by id ${leaked === 1 ? 'exists' : 'exist'}: nothing was removed`;
     return { ...none, leaked, ...unproven(message, LEAK_HINT) };
   }
-  // Records found absent long enough ago are confirmed by this run; only the others wait.
+  // This run confirms the records that were first absent long enough ago. Only the others wait.
   const result = await removeAbsent(walked, { which: areTooMany ? 'confirmed' : 'not held', heldBy });
   const now = context.clock.now();
   const held = await stage.decideAbsent('hold', hold.share, isoTime(now));
-  context.accepted.hold(asked);
+  context.accepted.hold(removals);
   const error =
     result.error ?? heldError(walked, { known, counts, hold, now, moved: isOther ? moved : null });
   return { ...result, outcome: 'held', held, error };
@@ -212,18 +213,18 @@ async function idsOf(records: AsyncIterable<{ readonly id: string }>): Promise<s
   return ids;
 }
 
-/** The absent records of which the removal is held. */
+/** The absent records whose removal is held. */
 interface Hold {
   readonly share: AbsentShare;
   readonly count: number;
-  /** What somebody accepts, apart from what is below. */
+  /** How many removals a person accepts, not counting records below. */
   readonly lost: number;
   readonly below: number;
-  /** False where this run would not hold them, but an earlier one did. */
+  /** False if only an earlier run held them and this one would not. */
   readonly areTooMany: boolean;
 }
 
-/** What an earlier run held, and whose wait is not over. */
+/** The removals that an earlier run held and whose wait is not over. */
 async function earlierHold(walked: Walked, { held }: AbsentCounts, heldBy: string): Promise<Hold> {
   const share: AbsentShare = { which: 'held', heldBy };
   const below = held === 0 ? 0 : await countBelow(walked, share);
@@ -240,8 +241,8 @@ function unproven(
 }
 
 /**
- * Retrieves some of the absent records, spread over all of them. If one exists, the list is not reliable, and nothing is
- * known about the others. A refusal proves nothing.
+ * Retrieves some of the absent records, spread over all of them. If one exists, the list is not reliable, and nothing
+ * is known about the others. A refusal proves nothing.
  */
 async function retrieveSample(
   { context, definition, scope, stage }: Walked,
@@ -260,7 +261,7 @@ async function retrieveSample(
   });
 }
 
-/** Records that the mirror holds below these, for kinds with children: there are few, so each is counted. */
+/** How many records the mirror has below these, for kinds with children. There are few parents, so each is counted. */
 async function countBelow({ context, stage }: Walked, share: AbsentShare): Promise<number> {
   if (scopeKeyNaming(stage.kind) === undefined) return 0;
   let sum = 0;
@@ -269,7 +270,7 @@ async function countBelow({ context, stage }: Walked, share: AbsentShare): Promi
   return sum;
 }
 
-/** Removes absent records, all or a share of them; each is confirmed by a retrieve where the kind has one. */
+/** Removes all absent records or a share of them. If the kind has a retrieve, it first confirms each one. */
 async function removeAbsent(walked: Walked, share?: AbsentShare): Promise<AbsenceResult> {
   const { context, stage, proof } = walked;
   if (proof === 'retrieve') return await confirmEach(walked, share);
@@ -302,7 +303,7 @@ async function confirmEach(
     unknown,
     error: firstError,
   } = await confirmAbsent(context, { definition, scope }, absent(), {
-    // A record that could not be asked for gets no verdict: it stays, and its wait is as long as before.
+    // A record whose request failed gets no verdict: it stays, and its wait is as before.
     exists: (id) => stage.keep(id),
     isGone: (id) => {
       stage.remove(id);
@@ -324,13 +325,13 @@ async function confirmEach(
 }
 
 interface HeldFacts {
-  /** Records of the collection. */
+  /** How many records the collection has. */
   readonly known: number;
   readonly counts: AbsentCounts;
   readonly hold: Hold;
-  /** Given where the source was read elsewhere before, and none of that is in the list. */
+  /** Set if the source was read at another address before and none of its records is in the list. */
   readonly moved: MovedAddress | null;
-  /** When those were held that no earlier run held. */
+  /** When this run held those that no earlier run held. */
   readonly now: number;
 }
 
@@ -354,7 +355,7 @@ function heldError(walked: Walked, facts: HeldFacts): TidemarkError {
     'removals_held',
     `the list no longer shows ${gone}${below}: ${reasonOfHold(walked, facts)}`,
     {
-      // A hint is read apart from its run, and the same command without a source would be for all of them.
+      // The hint may be shown without its run, and the command without a source would be about all sources.
       hint: withSource(
         `${heldUntilText([{ until }])}; ` +
           (facts.moved === null ? `${look} shows ${them}, ${restoring(them).join('; ')}` : MOVED_HINT),
@@ -375,7 +376,7 @@ function reasonOfHold({ context }: Walked, { known, counts, hold, now, moved }: 
   return `more than the ${removalLimit(limits, context.sourceRecords())} that are removed without confirmation, including what is below`;
 }
 
-/** Since when they wait: those that different runs held are confirmed one after the other. */
+/** Since when the removals wait. Those held by different runs are confirmed at different times. */
 function waitOf({ counts, hold, now }: HeldFacts): { firstAt: string; lastAt: string } {
   const firstAt = counts.firstHeldAt ?? isoTime(now);
   return { firstAt, lastAt: hold.count > counts.held ? isoTime(now) : (counts.lastHeldAt ?? firstAt) };

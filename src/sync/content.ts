@@ -1,4 +1,4 @@
-/** Whether two received texts of a record are equal, by the one comparison. */
+/** Whether two received texts of a record are equal, by the comparison that all commands use. */
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
@@ -6,14 +6,12 @@ import { definitionsFor } from '../config/source.ts';
 import { parseLossless } from '../core/json.ts';
 import { compareBodies } from '../diff/compare.ts';
 
-/** True when no field but a volatile one differs: key order, spaces and the spelling of numbers do not count. */
+/** True if only volatile fields differ. Key order, white space and the spelling of numbers do not count. */
 export function isSameContent(definition: ResourceDefinition, oldText: string, newText: string): boolean {
   return compareBodies(definition, parseLossless(oldText), parseLossless(newText), 'default').length === 0;
 }
 
-// The one comparison of contents over all sources of a configuration: what `forget` joins revisions by.
-
-/** True for two bodies of a kind of that source that are equal by value. */
+/** The same comparison for all sources of a configuration. `forget` joins revisions by it. */
 export function contentComparison(
   config: Config,
 ): (source: string, kind: Kind, oldText: string, newText: string) => boolean {

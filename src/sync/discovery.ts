@@ -1,7 +1,7 @@
 /**
- * Finds the collections of each kind below the parent records that are known: from the lists of this run, from
- * organizations' `teams`, and from earlier runs, so that children are read even if the list of their parents could not be
- * read (design.md, The sync). Everything follows from the catalog's rows.
+ * Finds the collections of each kind below the known parent records (design.md, The sync). Parents are known from the
+ * lists of this run, from the `teams` of organizations, and from earlier runs, so that children are read even if the
+ * list of their parents could not be read. Everything follows from the rows of the catalog.
  */
 import { definitionOf, scopeKey } from '../catalog/catalog.ts';
 import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
@@ -9,13 +9,13 @@ import type { Kind, KindRow } from '../catalog/kinds.ts';
 import { scopeBelow, SCOPE_KIND, scopeKeyNaming, scopeOf, teamIds } from '../catalog/lineage.ts';
 import type { ParentLimits } from './run-extent.ts';
 
-/** Where a parent is known from: this run, the mirror only, or the configuration only. */
+/** How a parent is known: from this run, only from the mirror, or only from the configuration. */
 type Origin = 'live' | 'mirror' | 'configured';
 
 export interface DiscoveredScope {
   readonly scope: Scope;
   readonly origin: Origin;
-  /** All known parents, also those that the scope does not name: the organization of a project. */
+  /** All known parents, including those that the scope does not name, such as the organization of a project. */
   readonly path: Scope;
 }
 
@@ -27,7 +27,7 @@ interface Parent {
 
 const EVERYTHING: ParentLimits = { organizations: 'all', projects: 'all', areProjectsTrusted: true };
 
-/** The parent records found so far in this run, and those that earlier runs knew. */
+/** The parent records found so far in this run, and those known from earlier runs. */
 export class Discovery {
   readonly #limits: ParentLimits;
   readonly #organizationsOf: (project: string) => readonly string[];
@@ -36,7 +36,10 @@ export class Discovery {
     Object.values(SCOPE_KIND).map((kind) => [kind, new Map()]),
   );
 
-  /** `organizationsOf`: the organizations in which earlier runs knew a project; recordings name only their project. */
+  /**
+   * @param organizationsOf the organizations in which earlier runs found a project, because recordings name only their
+   * project
+   */
   constructor(
     limits: ParentLimits = EVERYTHING,
     organizationsOf: (project: string) => readonly string[] = () => [],
@@ -45,14 +48,14 @@ export class Discovery {
     this.#organizationsOf = organizationsOf;
   }
 
-  /** Takes a record that the service showed in this run. Kinds without collections below them are ignored. */
+  /** Adds a record that the service showed in this run. Kinds without collections below them are ignored. */
   found(kind: Kind, scope: Scope, id: string, text: string): void {
     this.#add(kind, scope, id, 'live');
     if (kind !== SCOPE_KIND.organization_id) return;
     for (const team of teamIds(text)) this.#add(SCOPE_KIND.project_id, { organization_id: id }, team, 'live');
   }
 
-  /** Takes the scope of a collection in the mirror; parents found live keep that origin. */
+  /** Adds the parents in the scope of a collection of the mirror. Parents found in this run keep that origin. */
   knew(scope: Scope): void {
     for (const key of SCOPE_KEYS) {
       const id = scope[key];
@@ -73,7 +76,7 @@ export class Discovery {
     return new Set([...(this.#parents.get(kind)?.values() ?? [])].map(({ id }) => id));
   }
 
-  /** The scopes of the kind's collections. A kind that is read one by one has the scopes of its parents' lists. */
+  /** The scopes of the kind's collections. A kind that is read one by one has the scopes of the lists of its parents. */
   scopesOf(definition: KindRow): DiscoveredScope[] {
     const { from } = definition.discovery;
     if (from === 'root') return [{ scope: {}, origin: 'live', path: {} }];
@@ -89,7 +92,7 @@ export class Discovery {
       found.set(key, { scope, origin: parent.origin, path });
     };
     for (const parent of this.#parents.get(from)?.values() ?? []) add(parent);
-    // Parents that the configuration names are read even if no list shows them.
+    // The children of parents that the configuration names are read even if no list shows these parents.
     for (const id of this.#named(from)) add({ scope: {}, id, origin: 'configured' });
     return [...found.values()].filter((each) => this.#isAllowed(each));
   }
@@ -109,7 +112,7 @@ export class Discovery {
     if (organization !== undefined && !isWithin(organizations, organization)) return false;
     if (project === undefined) return true;
     if (!isWithin(projects, project)) return false;
-    // What this run saw of projects, it saw within the organizations.
+    // Projects found in this run are within the organizations, because only these were read.
     if (areProjectsTrusted || origin === 'live') return true;
     return this.#organizationsOf(project).some((id) => isWithin(organizations, id));
   }

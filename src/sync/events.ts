@@ -4,29 +4,29 @@ import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { SweepReport } from './outcome.ts';
 
-/** How a sweep reads: all pages, a feed's newest ones, or one request per parent record. */
+/** How a sweep reads: all pages, the newest pages of a feed, or one request per parent record. */
 export type SweepReading = 'full' | 'head' | 'each';
 
-/** A sweep that is still to come. */
+/** A sweep that has not begun. */
 export interface PlannedSweep extends CollectionKey {
   readonly reading: SweepReading;
-  /** Records that the mirror holds, for `each` the parents to ask for; null where the collection was never read. */
+  /** How many records the mirror has; for `each`, how many parents to check; null if the collection was never read. */
   readonly known: number | null;
-  /** Rows of the largest page that the service gave before; null where it gave none yet. */
+  /** The number of rows on the largest page of earlier runs; null if there was none. */
   readonly pageRows: number | null;
-  /** Most requests that this run spends on it (`each`); null for no limit. */
+  /** The most requests that this run uses for it (`each`); null for no limit. */
   readonly budget: number | null;
 }
 
 export interface SyncEvents {
   /**
-   * All sweeps that are not begun, as far as they are known now: those of earlier levels are certain, later ones are
-   * as earlier runs left them. `open`: kinds of which the number of sweeps is not known yet.
+   * All sweeps that have not begun, as far as known: those of earlier levels are certain, later ones are as in earlier
+   * runs. `open`: kinds whose number of sweeps is not known yet.
    */
   sweepsPlanned(plan: { sweeps: readonly PlannedSweep[]; open: readonly Kind[] }): void;
-  /** `known`: as in the plan, but counted; 0 where nothing is. */
+  /** `known`: as in the plan, but counted now; 0 if the mirror has none. */
   sweepStarted(sweep: { kind: Kind; scope: Scope; reading: SweepReading; known: number }): void;
-  /** `pages` counts answers, `received` rows, repeated ones included; `count` is what the service says. */
+  /** `pages` counts responses; `received` counts rows, including repeated ones; `count` is reported by the service. */
   sweepProgressed(sweep: {
     kind: Kind;
     scope: Scope;

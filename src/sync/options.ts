@@ -1,4 +1,4 @@
-/** What a run is given, and what its sweeps work with. */
+/** The options of a run and the context of its sweeps. */
 import type { ReadClient } from '../api/read-client.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { RecordKey } from '../catalog/order.ts';
@@ -20,23 +20,23 @@ export interface SyncOptions {
   readonly log: Logger;
   readonly events: SyncEvents;
   readonly signal: AbortSignal;
-  /** What started it: `command of NAME`, or a schedule's name. */
+  /** What started the run: `command of NAME` or the name of a schedule. */
   readonly trigger: string;
-  /** Only these kinds, and what is needed to find their collections; null for every kind that the source includes. */
+  /** The kinds to read, besides those needed to find their collections; null for all kinds that the source includes. */
   readonly kinds: readonly Kind[] | null;
-  /** Only what belongs to these, of what the source's configuration allows. Left out: all of that. */
+  /** Narrows the run to what belongs to these; default: everything that the configuration of the source allows. */
   readonly only?: ParentFilter;
-  /** Feeds completely, whatever their cadence is. */
+  /** Read feeds completely, whatever their interval. */
   readonly isFull: boolean;
-  /** Under which secrets are fingerprinted (`redact`): another mirror's, where its records are compared with; else its own. */
+  /** The key for fingerprints of secrets (`redact`): another mirror's to compare with its records; default: the own one. */
   readonly fingerprintKey?: Uint8Array;
-  /** Most held removals to accept now; 0 for none. */
+  /** The most held removals to accept in this run; 0 for none. */
   readonly acceptRemovals: number;
 }
 
-/** What every sweep of a run works with. */
+/** What all sweeps of a run share. */
 export interface SweepContext {
-  /** Name of the source. */
+  /** The name of the source. */
   readonly source: string;
   readonly client: ReadClient;
   readonly run: RunWriter;
@@ -45,19 +45,19 @@ export interface SweepContext {
   readonly events: SyncEvents;
   readonly limits: RemovalLimits;
   readonly accepted: AcceptedRemovals;
-  /** Where the source was read before, if that was at another address. */
+  /** Set if the source was read at another address before. */
   readonly moved: MovedAddress | null;
-  /** Called where nothing at the new address shows that this is the same source. */
+  /** Called if nothing at the new address shows that this is the same source. */
   readonly foundOther: () => void;
-  /** True from then on: what is below the organizations that are missing there is held too. */
+  /** True after `foundOther`: then removals below the missing organizations are held too. */
   readonly isOther: () => boolean;
-  /** The effective definition of a kind: the catalog's with profile and configuration applied. */
+  /** The definition of a kind in effect: that of the catalog with profile and configuration applied. */
   readonly definitionOf: (kind: Kind) => ResourceDefinition;
   /** Called for every record of a kind with children whose removal this run decided. */
   readonly removed: (record: RecordKey) => void;
-  /** Records that the mirror holds below a record of a parent kind: they would be removed with it. */
+  /** How many records the mirror has below a record of a parent kind. They would be removed with it. */
   readonly dependents: (record: RecordKey) => number;
-  /** Records that the mirror holds of the source. */
+  /** How many records the mirror has of the source. */
   readonly sourceRecords: () => number;
   readonly pageSize: number;
   readonly concurrency: number;

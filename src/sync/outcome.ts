@@ -7,31 +7,32 @@ import type { SweepOutcome } from '../mirror/sweep-result.ts';
 export type RunOutcome = 'complete' | 'partial' | 'failed';
 
 /**
- * How a collection was read. `full`: the entire list, which can prove absence. `head`: a feed's newest pages. `each`: one
- * request per parent record within a budget. `parent`: not read, its parent record is gone. `none`: not reached.
+ * How a collection was read. `full`: the entire list, which can prove absence. `head`: the newest pages of a feed.
+ * `each`: one request per parent record, within a budget. `parent`: not read, because its parent record is gone.
+ * `none`: not reached.
  */
 export type SweepMode = 'full' | 'head' | 'each' | 'parent' | 'none';
 
-/** What one sweep did. Counts are records. */
+/** The result of one sweep. Counts are numbers of records. */
 export interface SweepReport extends CollectionKey {
   readonly outcome: SweepOutcome;
   readonly mode: SweepMode;
   readonly pages: number;
-  /** Distinct records that the service showed. */
+  /** Distinct records in the responses. */
   readonly records: number;
   readonly added: number;
   readonly changed: number;
   readonly removed: number;
   readonly unchanged: number;
-  /** Absent records whose removal waits for confirmation. */
+  /** Absent records whose removal is held. */
   readonly held: number;
-  /** Records that the walk missed and a retrieve found: kept, and a sign of a faulty server. */
+  /** Records that the walk missed and a retrieve found. They are kept, and show that the server is faulty. */
   readonly leaked: number;
-  /** Parent records that the budget left unchecked (kinds read `each`). */
+  /** Parent records that were never checked because of the budget (kinds read `each`). */
   readonly pending: number;
-  /** The count that the server gave; null where it gave none. */
+  /** The count that the service reported; null if it did not. */
   readonly count: number | null;
-  /** Largest page that the server gave. */
+  /** The number of rows on the largest page received. */
   readonly pageCap: number | null;
   readonly error: SweepError | null;
 }
@@ -43,7 +44,7 @@ export interface SweepError {
   readonly permission: string | null;
 }
 
-/** A report of a sweep, with zeros and nulls for what is not named. */
+/** The report of a sweep, with zeros and nulls for all fields that are not given. */
 export function sweepReport(
   own: Pick<SweepReport, 'kind' | 'scope' | 'outcome' | 'mode'> & Partial<SweepReport>,
 ): SweepReport {
@@ -55,7 +56,7 @@ export function sweepReport(
   };
 }
 
-/** One run as `tidemark.sync/1` shows it. Times are ISO 8601 UTC. */
+/** A run as in `tidemark.sync/1`. Times are ISO 8601 UTC. */
 export interface RunReport {
   readonly run: number;
   readonly source: string;
@@ -64,24 +65,24 @@ export interface RunReport {
   readonly finished_at: string;
   readonly requests: number;
   readonly retries: number;
-  /** Records of all sweeps; one that two lists show counts once. */
+  /** Sums of all sweeps, in which a record that is in two lists counts once. */
   readonly added: number;
   readonly changed: number;
   readonly removed: number;
   readonly sweeps: readonly SweepReport[];
-  /** Why it failed; left out where it did not. */
+  /** Why the run failed; missing if it did not. */
   readonly error?: SweepError;
 }
 
 const READ: ReadonlySet<SweepOutcome> = new Set(['complete', 'incomplete', 'held']);
 
-/** True when the sweep read its collection, completely or not. */
+/** True if the sweep read its collection, completely or not. */
 export function wasRead(sweep: Pick<SweepReport, 'outcome'>): boolean {
   return READ.has(sweep.outcome);
 }
 
 /**
- * The run's outcome from those of its sweeps: `failed` when no collection could be read, `partial` when some could not
+ * The outcome of a run from those of its sweeps: `failed` if no collection could be read, `partial` if some could not
  * (design.md, invariant 10).
  */
 export function runOutcome(sweeps: readonly Pick<SweepReport, 'outcome'>[]): RunOutcome {
@@ -89,7 +90,7 @@ export function runOutcome(sweeps: readonly Pick<SweepReport, 'outcome'>[]): Run
   return sweeps.every((sweep) => sweep.outcome === 'complete') ? 'complete' : 'partial';
 }
 
-/** Why a run failed: the error of its sweeps, or that it had none. */
+/** Why a run failed: the first error of its sweeps, or that it had no sweeps. */
 export function failureOf(sweeps: readonly Pick<SweepReport, 'kind' | 'outcome' | 'error'>[]): SweepError {
   const known = sweeps.find(({ error }) => error !== null)?.error ?? null;
   if (known !== null) return known;
@@ -107,15 +108,15 @@ export function failureOf(sweeps: readonly Pick<SweepReport, 'kind' | 'outcome' 
 }
 
 /**
- * True when the key was refused for all requested kinds (exit code 5). With `asked`, parents that were only read to find
- * the collections do not count, unless none of the requested collections could be found.
+ * True if the key was refused for all requested kinds (exit code 5). With `requested`, parents that were only read to
+ * find the collections do not count, unless none of the requested collections could be found.
  */
 export function isAllDenied(
   sweeps: readonly Pick<SweepReport, 'kind' | 'outcome'>[],
-  asked: readonly Kind[] | null = null,
+  requested: readonly Kind[] | null = null,
 ): boolean {
   const reached = sweeps.filter((sweep) => sweep.outcome !== 'skipped');
-  const own = reached.filter(({ kind }) => asked === null || asked.includes(kind));
+  const own = reached.filter(({ kind }) => requested === null || requested.includes(kind));
   const deciding = own.length > 0 ? own : reached;
   return deciding.length > 0 && deciding.every((sweep) => sweep.outcome === 'denied');
 }

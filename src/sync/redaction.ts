@@ -1,7 +1,7 @@
 /**
- * `redact: true`: secrets that the service returns in clear text never reach the mirror. A keyed fingerprint is stored
- * instead, so that a diff can detect a change; the key is in the mirror, so that nobody else can find a short secret by
- * trying values. A fingerprint counts as masked (`catalog/masks.ts`): a restore never sends it.
+ * `redact: true`: secrets that the service returns in clear text are not stored in the mirror. A keyed fingerprint is
+ * stored instead, so that a diff can detect a change. The key is in the mirror, so that nobody without it can find a
+ * short secret by trying values. A fingerprint counts as masked (`catalog/masks.ts`): a restore never sends it.
  */
 import { createHmac } from 'node:crypto';
 import { hasCertainSecret, isMask, maySecretsBeIn } from '../catalog/masks.ts';
@@ -23,35 +23,35 @@ import { isAt, resolvePointer, splitPointer } from '../core/json-pointer.ts';
 
 export interface Redaction {
   /**
-   * A record's JSON text with every secret in clear replaced; the same string where it holds none.
-   * @param seen called for each of them, with the JSON texts of fingerprint and secret
+   * The JSON text of a record with every clear-text secret replaced; the same string if it has none.
+   * @param seen called for each secret, with the JSON texts of fingerprint and secret
    */
   text(
     definition: ResourceDefinition,
     text: string,
     seen?: (fingerprint: string, secret: string) => void,
   ): string;
-  /** The same for a record that was scanned: its id stays, what is hashed and stored is without secrets. */
+  /** The same for a scanned record. Its id stays, but its hash and text are without secrets. */
   record(definition: ResourceDefinition, record: ScannedRecord): ScannedRecord;
 }
 
 const FINGERPRINT = /^\[redacted:[0-9a-f]{16}\]$/;
 
-/** True for the fingerprint that the mirror holds instead of a secret: two of them differ if the secrets do. */
+/** True for a fingerprint that the mirror has instead of a secret. Two fingerprints differ if the secrets do. */
 export function isRedacted(text: string): boolean {
   return FINGERPRINT.test(text);
 }
 
-/** Which mirror's key made fingerprints, without telling the key. */
+/** Identifies the key of fingerprints without revealing it. */
 export function fingerprintsName(key: Uint8Array): string {
   return createHmac('sha256', key).update('fingerprints').digest('hex').slice(0, 16);
 }
 
 /**
- * What counts as secret: the fields and places named in catalog, profile and configuration; members below the top
- * level, and undocumented ones at the top, by their names; and texts, also names of members, with a secret in a URL or
- * connection string (the entire text). Null, the empty text, masked values and the id are kept.
- * @param key the mirror's (`fingerprintKey`)
+ * What counts as secret: the fields and places named in catalog, profile and configuration; by their names, members
+ * below the top level and undocumented ones at the top; and texts and names of members with a secret in a URL or
+ * connection string, of which the entire text is replaced. Null, the empty text, masked values and the id are kept.
+ * @param key that of the mirror (`fingerprintKey`)
  */
 export function redactionWith(key: Uint8Array): Redaction {
   const shapes = new Map<Kind, Shape>();
@@ -61,7 +61,7 @@ export function redactionWith(key: Uint8Array): Redaction {
     namesJudged.set(name, known);
     return known;
   };
-  // Kinds of a family show the same records.
+  // Kinds of a family have the same records, so fingerprints use the family.
   const fingerprint = (
     { kind, family }: ResourceDefinition,
     field: string | undefined,
@@ -119,7 +119,7 @@ export function redactionWith(key: Uint8Array): Redaction {
   };
 }
 
-/** The same for what is at an RFC 6901 pointer of a record of the kind. */
+/** The same for a value at an RFC 6901 pointer of a record of the kind. */
 export function redactedValues(
   key: Uint8Array,
   definitions: (kind: Kind) => ResourceDefinition,
@@ -154,7 +154,7 @@ function shapeOf({ fields }: ResourceDefinition): Shape {
 function isSecretValue(valueText: string, isPlace: boolean): boolean {
   const value = parseLossless(valueText);
   if (value === null || value === '') return false;
-  // By its name alone a switch is not a secret.
+  // The name alone does not make a boolean a secret.
   if (typeof value === 'boolean') return isPlace;
   return typeof value !== 'string' || !isMask(value);
 }

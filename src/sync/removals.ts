@@ -11,33 +11,33 @@ import type { SourceMove } from '../mirror/run-rows.ts';
 
 export interface RemovalLimits {
   readonly maxRecords: number;
-  /** Share of the collection, 0 to 1. */
+  /** A share of the collection, 0 to 1. */
   readonly maxShare: number;
   readonly confirmAfterMs: number;
 }
 
-/** The largest number of removals in one sweep of a collection without confirmation. */
+/** The most removals in one sweep of a collection that need no confirmation. */
 export function removalLimit(limits: RemovalLimits, known: number): number {
   return Math.max(limits.maxRecords, Math.floor(known * limits.maxShare));
 }
 
-/** True when that many removals from a collection of `known` records must be confirmed: too many, or all of them. */
+/** True if this number of removals from a collection of `known` records must be confirmed: too many, or all of them. */
 export function isTooMany(limits: RemovalLimits, known: number, absent: number): boolean {
   return absent > 0 && (absent > removalLimit(limits, known) || absent >= known);
 }
 
-/** An absence first found at this time (ISO 8601) or before, and found again now, is confirmed. */
+/** A record that was absent at this time (ISO 8601) or before, and is again now, is confirmed as removed. */
 export function confirmationCutoff(limits: RemovalLimits, nowMs: number): string {
   return isoTime(nowMs - limits.confirmAfterMs);
 }
 
-/** A source that was read at one address before, and now at another one. */
+/** The previous and the current address of a source. */
 export interface MovedAddress {
   readonly from: string;
   readonly to: string;
 }
 
-/** @param from where the mirror has its records from; undefined for a new source */
+/** @param from the address of the records in the mirror; undefined for a new source */
 export function movedAddress(
   from: string | undefined,
   { baseUrl }: { readonly baseUrl: URL },
@@ -49,7 +49,7 @@ export function movedText({ from, to }: MovedAddress): string {
   return `none of what was read at ${from} before is at ${to}, which seems to be a different account`;
 }
 
-/** Of an address that changed, where the same organizations are: a copy, or the service under a new name. */
+/** About a new address with the same organizations: a copy, or the service under a new name. */
 export function movedLine(source: string, { from, to, run, until }: SourceMove): string {
   const last = until === null ? '' : ` until run ${until}`;
   return `${source} was read at ${from}${last}, and from run ${run} on at ${to}: if that is a copy, give it a source of its own`;
@@ -57,14 +57,14 @@ export function movedLine(source: string, { from, to, run, until }: SourceMove):
 
 export const MOVED_HINT = 'if that is a mistake, correct baseUrl and sync again; nothing was removed';
 
-/** Until when removals are held, unless a person accepts them. */
+/** Until when removals are held if nobody accepts them. */
 export interface HeldUntil {
-  /** A run after these times (ISO 8601) confirms the first and the last of them; null where only a person does. */
+  /** Runs after these times (ISO 8601) confirm the first and the last removal; null if only a person can. */
   readonly times: { readonly first: string; readonly last: string } | null;
   readonly moved: MovedAddress | null;
 }
 
-/** @param wait when the first and the last of them were found absent, ISO 8601 */
+/** @param wait when the first and the last of the records were found absent, ISO 8601 */
 export function heldUntil(
   wait: { readonly firstAt: string; readonly lastAt: string },
   { confirmAfterMs }: RemovalLimits,
@@ -72,14 +72,14 @@ export function heldUntil(
 ): HeldUntil {
   const endOf = (since: string): string => {
     const end = Date.parse(since) + confirmAfterMs;
-    // Another program altered it, as `verify` says: shown as it is.
+    // Another program altered the time, which `verify` reports. It is shown as it is.
     return Number.isNaN(end) ? since : isoTime(end);
   };
   const times = { first: endOf(wait.firstAt), last: endOf(wait.lastAt) };
   return { times: moved === null ? times : null, moved };
 }
 
-/** E.g. `held until you accept it or a run after 2026-03-04T05:06:07Z confirms it`: the removal of one or more lists. */
+/** E.g. `held until you accept it or a run after 2026-03-04T05:06:07Z confirms it`, for removals of one or more lists. */
 export function heldUntilText(held: readonly { readonly until?: HeldUntil | undefined }[]): string {
   const times = held.flatMap(({ until }) => until?.times ?? []);
   const first = times.map((each) => secondOf(each.first)).toSorted()[0];
@@ -93,18 +93,18 @@ export function heldUntilText(held: readonly { readonly until?: HeldUntil | unde
     : `held until you accept it or later runs confirm it, of the first after ${first}, of the last after ${last}`;
 }
 
-/** In UTC, as others read it in other zones; the first second that begins then or later, so that none of it is missing. */
+/** A time in UTC, rounded up to a second, so that the wait is over then. */
 export function secondOf(at: string): string {
   const ms = Date.parse(at);
   return Number.isNaN(ms) ? at : `${isoTime(Math.ceil(ms / 1000) * 1000).slice(0, 19)}Z`;
 }
 
-/** Removals of a collection, `ids` of those of a component: it is in two lists, and counts once. */
+/** Removals of a collection. Components have `ids`, because a component is in two lists and must count once. */
 interface AskedRemovals extends AcceptedCollection {
   readonly ids?: readonly string[];
 }
 
-/** How many held removals the user accepts in this run: a maximum that the collections share; and what was accepted. */
+/** The held removals that the user accepts in this run, up to a maximum that all collections share. */
 export class AcceptedRemovals {
   readonly atMost: number;
   readonly #taken: AskedRemovals[] = [];
@@ -112,14 +112,14 @@ export class AcceptedRemovals {
   readonly #kinds: readonly Kind[] | null;
   #left: number;
 
-  /** @param kinds of which removals are accepted; null for all: a run of some kinds reads the lists that lead to them too */
+  /** @param kinds whose removals are accepted, since a run of some kinds also reads their parents; null for all */
   constructor(ceiling: number, kinds: readonly Kind[] | null) {
     this.atMost = ceiling;
     this.#kinds = kinds;
     this.#left = ceiling;
   }
 
-  /** Takes the records of a collection, and those below them, from the maximum if all of them fit; returns whether they did. */
+  /** Accepts the removals of a collection and of the records below, if all of them fit. Returns whether they did. */
   take(collection: AskedRemovals): boolean {
     const counted = idsOfOthers(collection, this.#taken);
     const count = numberWithout(collection, counted) + collection.below;
@@ -137,13 +137,13 @@ export class AcceptedRemovals {
     return countedOnce(this.#taken);
   }
 
-  /** What the run holds: what accepting it takes. */
+  /** The removals that the run holds, as they would have to be accepted. */
   get held(): AcceptedCollection[] {
     return countedOnce(this.#held);
   }
 }
 
-/** Components count in the lists of their families, in whichever order the lists were read. */
+/** Components count in the lists of their family, in whatever order the lists were read. */
 function countedOnce(all: readonly AskedRemovals[]): AcceptedCollection[] {
   return all.flatMap((each) => {
     const { kind, scope, below } = each;
@@ -157,7 +157,7 @@ function numberWithout({ accepted, ids = [] }: AskedRemovals, counted: ReadonlyS
   return accepted - ids.filter((id) => counted.has(id)).length;
 }
 
-/** The ids in the other lists of its family, among these. */
+/** The ids in the other lists of the same family. */
 function idsOfOthers({ kind, scope }: AskedRemovals, all: readonly AskedRemovals[]): ReadonlySet<string> {
   const { family } = definitionOf(kind);
   const isOther = (other: AskedRemovals): boolean =>
@@ -169,9 +169,10 @@ function idsOfOthers({ kind, scope }: AskedRemovals, all: readonly AskedRemovals
 }
 
 /**
- * The command that removes what a run holds of a kind: with all of that kind, as a number that does not cover them accepts none. With
- * `--kind` a run does not read the lists below it: where records are below, it removes what is held of all kinds.
- * @param kinds that the run read; null for all
+ * The command that removes the held records of a kind. It needs the number of all of them, because a smaller one
+ * accepts none. With `--kind` a run does not read the lists below, so if there are records below, the command removes
+ * everything that is held.
+ * @param kinds the kinds that the run read; null for all
  */
 export function acceptCommand(
   held: readonly AcceptedCollection[],
@@ -182,7 +183,7 @@ export function acceptCommand(
   }: { readonly kind: Kind; readonly source: string; readonly kinds: readonly Kind[] | null },
 ): string {
   const ofKind = held.filter((each) => each.kind === kind);
-  // Without any, its records count in the lists of their families.
+  // If there are none of the kind, its records count in the lists of their family.
   const hasBelow = kinds === null && (ofKind.length === 0 || ofKind.some(({ below }) => below > 0));
   const own = hasBelow || ofKind.length === 0 ? held : ofKind;
   const all = own.reduce((sum, { accepted, below }) => sum + accepted + below, 0);
@@ -192,21 +193,23 @@ export function acceptCommand(
   return `\`tidemark sync --accept-removals ${all}${isOnly ? '' : ` --kind ${kind}`} --source ${source}\` removes ${which} now`;
 }
 
-const KINDS = 3; // more are not named in a command
+/** The most kinds that a command names; with more, it names none. */
+const KINDS = 3;
 
 interface Missing {
   readonly kind: Kind;
   readonly below: number;
-  /** Of its kind and those below, what restore cannot create (`uncreatableKinds`). */
+  /** Those of its kind and the kinds below that restore cannot create (`uncreatableKinds`). */
   readonly uncreatable?: readonly Kind[];
 }
 
 /**
- * The command that shows what is missing, and what restores it: a command with the kinds of what is missing below it too, since
- * a restore of the others alone would leave those out; without what the profile leaves to a person, whose plan would be blocked.
- * @param source for the commands; null with a single one
+ * The command that shows what is missing, and sentences about how to restore it. The restore command also names the
+ * kinds of records below, which a restore of the parents alone would omit, but not the kinds that restore cannot create
+ * with the profile, whose plan would be blocked.
+ * @param source for the commands; null if there is only one
  * @param narrowed further options that select what is missing, each after a space
- * @returns `restoring`: what restore cannot create and what restores the others, or one of the two
+ * @returns `restoring`: what restore cannot create, and the command that restores the others, or only one of the two
  */
 export function reviewCommands(
   held: readonly Missing[],
@@ -215,7 +218,7 @@ export function reviewCommands(
 ): { readonly look: string; readonly restoring: (them: 'it' | 'them' | 'all') => string[] } {
   const closed = new Set(held.flatMap(({ uncreatable = [] }) => uncreatable));
   const open = kindsMissing(held).filter((kind) => !closed.has(kind));
-  // Of these the plan has no request without it.
+  // Without `--invite-missing` the plan has no requests for these.
   const invited = open.filter((kind) => definitionOf(kind).restore.creation.by === 'invitation');
   const [option, how] =
     invited.length === 0 ? ['', ''] : [' --invite-missing', `, ${wordList(invited)} by invites`];
@@ -235,7 +238,7 @@ export function reviewCommands(
   };
 }
 
-/** Kinds that a restore with these definitions creates no record of: of what is missing, and of what is below it. */
+/** The kinds, of what is missing and of the records below, that a restore with these definitions cannot create. */
 export function uncreatableKinds(
   { kind, below }: Missing,
   definitions: (kind: Kind) => ResourceDefinition,
@@ -245,7 +248,7 @@ export function uncreatableKinds(
   return isCreatable(definitions(kind)) ? kinds.filter((each) => !isCreatable(definitions(each))) : kinds;
 }
 
-/** False for a kind that is never restored, or of which the profile has no field that requests may set. */
+/** False for a kind that is never restored, and for one without a field that requests may set in this profile. */
 export function isCreatable({ restore, fields }: ResourceDefinition): boolean {
   if (restore.never !== null) return false;
   if (restore.creation.by === 'invitation') return true;
@@ -267,17 +270,18 @@ function lookOptions(kinds: readonly Kind[], source: string | null): string {
   ].join('');
 }
 
-/** Removals of a list that are held. */
+/** The held removals of a list. */
 interface HeldList extends Missing {
   readonly kind: Kind;
   readonly records: number;
 }
 
 /**
- * The commands that remove what lists of several kinds hold: of all of them, then of each kind. A run with `--kind` does not read the lists
- * below it: where records are below, only a run of all kinds removes them, with the number of everything that is held.
- * @param held what is meant
- * @param all what the source holds
+ * The commands that remove held records of several kinds: all of them, then those of each kind. A run with `--kind`
+ * does not read the lists below, so records with others below are removed only by a run of all kinds, with the number
+ * of everything that is held.
+ * @param held the lists in question
+ * @param all all held lists of the source
  */
 export function acceptCommands(
   held: readonly HeldList[],
@@ -299,7 +303,10 @@ export function acceptCommands(
   ];
 }
 
-/** The commands for what several lists hold, a line each: to look, to restore, and to remove it here. @param all what the source holds */
+/**
+ * A line for each command for the held records of several lists: to show them, restore them, and remove them here.
+ * @param all all held lists of the source
+ */
 export function heldCommands(
   held: readonly (HeldList & { readonly until?: HeldUntil })[],
   { all, source }: { readonly all: readonly HeldList[]; readonly source: string },
@@ -317,7 +324,7 @@ export function heldCommands(
   ];
 }
 
-/** The kinds of records below one of this kind that a restore can create again. */
+/** The kinds below this kind that a restore can create again. */
 export function createdBelow(kind: Kind): Kind[] {
   const key = scopeKeyNaming(kind);
   return CATALOG.filter(

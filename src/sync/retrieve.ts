@@ -1,6 +1,6 @@
 /**
- * Retrieves records by id, several at a time. 404 and 410 are answers, a failure of the service is a result of that one
- * record; only interruptions and errors of this machine are thrown.
+ * Retrieves records by id, several at a time. 404, 410 and failures of the service are results for the record in
+ * question. Only interruptions and errors of this machine are thrown.
  */
 import type { ReadClient } from '../api/read-client.ts';
 import type { Scope } from '../catalog/definition.ts';
@@ -18,14 +18,14 @@ interface Retrieval {
   readonly definition: ResourceDefinition;
   readonly scope: Scope;
   readonly ids: Iterable<string>;
-  /** The record's text; null where the service has no such record. A `SyntaxError` of it is a malformed answer. */
+  /** Called with the record's text, or null if the service has no such record. It may throw `SyntaxError` for the text. */
   readonly answered: (id: string, text: string | null) => void | Promise<void>;
   readonly failed: (id: string, error: TidemarkError) => void;
-  /** Asked before each request; true leaves the other ids out. */
+  /** Called before each request; if true, no more ids are requested. */
   readonly isOver?: () => boolean;
 }
 
-/** Hands each answer on as it arrives: for collections of any size. */
+/** Passes each result on as it arrives, so that collections may have any size. */
 export async function retrieveEach(reader: Reader, retrieval: Retrieval): Promise<void> {
   const { definition, scope, ids, answered, failed, isOver } = retrieval;
   await eachConcurrently(ids, reader.concurrency, async (id) => {
@@ -39,7 +39,7 @@ export async function retrieveEach(reader: Reader, retrieval: Retrieval): Promis
   });
 }
 
-/** An error as the service's. @throws the abort reason, and any error that is not a failure of the service */
+/** Returns an error of the service. @throws the abort reason, and all other errors */
 export function serviceError(thrown: unknown, signal: AbortSignal): TidemarkError {
   signal.throwIfAborted();
   if (thrown instanceof SyntaxError) return new TidemarkError('malformed', thrown.message);

@@ -1,17 +1,17 @@
-/** What a run covers: what the configuration allows, narrowed by what the caller asks for. Pure. */
+/** What a run covers: what the configuration allows, narrowed by what the caller requests. Pure. */
 import { isWithin, parentsOf } from '../catalog/lineage.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { isNamedIn, kindsLeadingTo, mirroredKinds } from '../config/mirrored-kinds.ts';
 
-/** Narrows a run; what is not named is not narrowed. With both, projects count only within the organizations. */
+/** Narrows a run. With both, projects count only within the organizations. */
 export interface ParentFilter {
-  /** These organizations: their own records, and everything below them, their projects' recordings included. */
+  /** The records of these organizations and everything below, including the recordings of their projects. */
   readonly organizations?: readonly string[];
   /**
-   * These projects and everything below them; of the organizations, only the lists of projects and what is needed to
-   * find them. Those lists show other projects too.
+   * These projects and everything below; of the organizations, only the lists of projects and what is needed to find
+   * them. These lists also show other projects.
    */
   readonly projects?: readonly string[];
 }
@@ -20,7 +20,7 @@ export interface ParentFilter {
 export interface ParentLimits {
   readonly organizations: 'all' | readonly string[];
   readonly projects: 'all' | readonly string[];
-  /** False where a project counts only when it is known to be within the organizations: anything else may be outside. */
+  /** False if a project counts only if it is known to be within the organizations. */
   readonly areProjectsTrusted: boolean;
 }
 
@@ -32,7 +32,7 @@ export function parentLimits(
   return {
     organizations: common(source.organizations, only.organizations),
     projects: common(source.projects, only.projects),
-    // A project that the configuration names is allowed wherever it is listed; the caller only narrows that.
+    // A project that the configuration names is allowed in any organization. The caller can only narrow that.
     areProjectsTrusted:
       only.organizations === undefined && (source.organizations === 'all' || source.projects !== 'all'),
   };
@@ -40,15 +40,15 @@ export function parentLimits(
 
 function common(
   allowed: 'all' | readonly string[],
-  asked: readonly string[] | undefined,
+  requested: readonly string[] | undefined,
 ): 'all' | readonly string[] {
-  if (asked === undefined) return allowed;
-  const distinct = [...new Set(asked)];
+  if (requested === undefined) return allowed;
+  const distinct = [...new Set(requested)];
   return allowed === 'all' ? distinct : distinct.filter((id) => allowed.includes(id));
 }
 
 /**
- * The kinds that a run reads: those asked for (every kind that the source mirrors, if none are named), and the parents that
+ * The kinds that a run reads: the requested ones (all kinds that the source mirrors, if null), and the parents that
  * must be read to find their collections.
  */
 export function wantedKinds(
@@ -67,7 +67,7 @@ export function wantedKinds(
   const wanted = new Set(kinds);
   if (asked === null && only.projects === undefined) return wanted;
   const limits = parentLimits(source, only);
-  // Named projects need not be looked for.
+  // Named projects need not be found first.
   const areProjectsKnown = only.projects !== undefined && limits.areProjectsTrusted;
   for (const kind of kinds) {
     const definition = definitions.get(kind);
@@ -83,8 +83,8 @@ export function wantedKinds(
 }
 
 /**
- * The parents needed to find the collections of a kind. A kind that is requested by name takes precedence over the
- * configuration: its parents are read even if they are excluded.
+ * The parents needed to find the collections of a kind. If these include excluded kinds, they are read nevertheless,
+ * because the request for the kind takes precedence over the configuration.
  */
 function needed(source: SourceConfig, kind: Kind, limits: ParentLimits): ReadonlySet<Kind> {
   const isNamed = isNamedIn({
@@ -100,8 +100,8 @@ function needed(source: SourceConfig, kind: Kind, limits: ParentLimits): Readonl
 }
 
 /**
- * The kinds that a run is narrowed to by what its caller asks for; null if it reads every kind that the source mirrors, also
- * by name.
+ * The kinds to which the caller narrows a run; null if it reads all kinds that the source mirrors, even if the caller
+ * names them.
  */
 export function narrowedKinds(
   source: SourceConfig,
@@ -116,7 +116,7 @@ export function narrowedKinds(
   return [...wantedKinds(source, null)].every((kind) => wanted.has(kind)) ? null : own;
 }
 
-/** True where a feed need not be read in full yet: `lastFullAt` is when that was done last. */
+/** True if a feed need not be read in full yet. `lastFullAt`: when it was last read in full. */
 export function isFullReadRecent(
   lastFullAt: string | null,
   { recordings }: Pick<SourceConfig, 'recordings'>,
@@ -124,6 +124,6 @@ export function isFullReadRecent(
 ): boolean {
   if (lastFullAt === null) return false;
   const age = now - Date.parse(lastFullAt);
-  // A clock that was set back makes the age negative: then the feed is read in full.
+  // The age is negative if the clock was set back; then the feed is read in full.
   return age >= 0 && age < recordings.fullSweepEveryMs;
 }

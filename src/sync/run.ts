@@ -1,5 +1,5 @@
 /**
- * One run: one source is read into the mirror. Parents are read before their children; what the sweeps staged becomes
+ * One run: reads a source into the mirror. Parents are read before their children. What the sweeps staged becomes
  * visible in one transaction at the end (design.md, The sync; invariant 2).
  */
 import { basename } from 'node:path';
@@ -22,8 +22,8 @@ import { redactionWith } from './redaction.ts';
 export type { RunReport } from './outcome.ts';
 
 /**
- * Syncs one source. Errors of the service are part of the report; only local errors and interruptions are thrown, and then
- * nothing of the run is visible.
+ * Syncs one source. Errors of the service are part of the report. Only local errors and interruptions are thrown; then
+ * nothing of the run becomes visible.
  */
 export async function syncSource(options: SyncOptions): Promise<RunReport> {
   const { mirror, source, client, clock } = options;
@@ -46,7 +46,7 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
       ? {}
       : { redact: (kind, record) => redaction.record(required(definitions.get(kind)), record) }),
   });
-  // Its timer keeps the process alive: from here on it is ended in any case.
+  // Its timer keeps the process alive, so it must be ended in any case.
   const limit = new DurationLimit(options);
   const { signal } = limit;
   try {
@@ -72,19 +72,19 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
       definitionOf: (kind) => required(definitions.get(kind)),
       removed: (record) => gone.add(`${collectionKey(record)} ${record.id}`),
       dependents: ({ kind, ...parent }) => {
-        // Read once, where a record of the kind is absent: what is published changes at the end of the run.
+        // Read once, if a record of the kind is absent: the published state changes only at the end of the run.
         const countBelow = countsBelow.get(kind) ?? mirror.records.countsBelow(source.name, kind);
         countsBelow.set(kind, countBelow);
         return countBelow(parent);
       },
-      // Asked for where records are absent only.
+      // Called only if records are absent.
       sourceRecords: () => sumOfRecords(mirror.records.countedOnce(source.name)),
       pageSize: source.pageSize,
       concurrency: Math.max(1, source.rate.concurrency),
       signal,
     };
     const swept = await new SyncRun(context, { ...options, signal }, held, gone).sweepAll();
-    // Which other lists are held too is known only now.
+    // The command needs all held removals, which are known only now.
     const sweeps = swept.map((sweep) => withAcceptHint(sweep, context.accepted.held, source.name, options));
     limit.end();
     signal.throwIfAborted();
@@ -106,7 +106,7 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
     });
     const move = mirror.runs.moveOf(source.name);
     if (move?.run === run.run) context.log.warn({ ...move }, movedLine(source.name, move));
-    // The run is published: the next opening for writing cleans up.
+    // The run is published. The next process that opens the mirror for writing cleans up.
     if (cleanupError !== null)
       context.log.warn(
         { code: cleanupError.code },
@@ -143,7 +143,7 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
       requests,
       retries,
       ...{ added: 0, changed: 0, removed: 0 },
-      // The records that they read are discarded, so the sweeps say nothing about the mirror.
+      // The records read were discarded, so the sweeps say nothing about the mirror.
       sweeps: [],
       error: { code, message, hint, permission: null },
     };
@@ -152,7 +152,7 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
   }
 }
 
-/** What another program deleted from the mirror is read again, and the run says that it was added. */
+/** Warns of records that another program deleted from the mirror. The run reads them again and reports them as added. */
 function warnOfOtherPrograms({ mirror, source, log }: SyncOptions, held: Iterable<CollectionKey>): void {
   warnOfRestored(mirror, log);
   for (const [kind, found] of Map.groupBy(mirror.records.miscounts(source.name, held), ({ kind }) => kind)) {
@@ -166,7 +166,7 @@ function warnOfOtherPrograms({ mirror, source, log }: SyncOptions, held: Iterabl
   }
 }
 
-/** True for the list of organizations, if all of it was read. */
+/** True for the list of organizations if it was read completely. */
 function isRootRead({ kind, outcome }: SweepReport, { definitionOf }: SweepContext): boolean {
   return definitionOf(kind).discovery.from === 'root' && (outcome === 'complete' || outcome === 'held');
 }
@@ -175,12 +175,12 @@ function sumOfRecords(collections: readonly { readonly records: number }[]): num
   return collections.reduce((sum, { records }) => sum + records, 0);
 }
 
-/** The longest time of a timer, 24 days; one that is set to more ends at once. */
+/** The longest duration of a timer, 24 days. A timer with a longer one fires at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-/** The time limit of a sync (`sync.maxDuration`). It ends the run as an interruption does, but only the run of this source. */
+/** The time limit of a sync (`sync.maxDuration`). It ends the run like an interruption, but only that of this source. */
 class DurationLimit {
-  /** Aborted with the caller's signal, and when the time is over. */
+  /** Aborted together with the caller's signal, and when the time is over. */
   readonly signal: AbortSignal;
   readonly #reason: TidemarkError;
   readonly #over = new AbortController();
@@ -202,7 +202,7 @@ class DurationLimit {
     this.signal = AbortSignal.any([signal, passed.signal]);
     clock.sleep(Math.min(maxDurationMs, LONGEST_TIMER_MS), this.#over.signal).then(
       () => passed.abort(this.#reason),
-      // The run ended before.
+      // The run ended earlier.
       () => undefined,
     );
   }

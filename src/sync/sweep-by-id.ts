@@ -1,5 +1,5 @@
 /**
- * Sweeps that read records by id instead of a list: named organizations, and kinds with one object per parent record
+ * Sweeps that read records by id instead of by list: named organizations, and kinds with one object per parent record
  * (recording sharing). They prove nothing about records that they did not request.
  */
 import type { Scope } from '../catalog/definition.ts';
@@ -15,13 +15,13 @@ import { shapeOf, sweepError, unkeptError } from './sweep.ts';
 
 interface NamedOptions {
   readonly ids: readonly string[];
-  /** The option that names them; null where the caller of the run does. */
+  /** The option that names the records; null if the caller of the run names them. */
   readonly namedIn: string | null;
   readonly onRecord: (record: ScannedRecord, id: string) => void;
 }
 
 /**
- * Reads the named records. This is not a list, so it proves no removal: a 404 makes the sweep `missing` (`incomplete`
+ * Reads the named records. This is not a list, so it proves no removals: a 404 makes the sweep `missing` (`incomplete`
  * if others were found), and the mirror keeps the record.
  */
 export async function sweepNamed(
@@ -34,10 +34,10 @@ export async function sweepNamed(
   const stage = context.run.stage(kind, scope);
   const shape = shapeOf(definition);
   const failures: TidemarkError[] = [];
-  let asked = 0;
+  let requested = 0;
   const progressed = (): void => {
-    asked += 1;
-    const counts = { pages: asked, received: asked - failures.length, count: ids.length };
+    requested += 1;
+    const counts = { pages: requested, received: requested - failures.length, count: ids.length };
     context.events.sweepProgressed({ kind, scope, ...counts });
   };
   await retrieveEach(context, {
@@ -69,9 +69,9 @@ export async function sweepNamed(
   });
 }
 
-function outcomeOfNamed(failures: readonly TidemarkError[], asked: number): SweepOutcome {
+function outcomeOfNamed(failures: readonly TidemarkError[], requested: number): SweepOutcome {
   if (failures.length === 0) return 'complete';
-  if (failures.length < asked) return 'incomplete';
+  if (failures.length < requested) return 'incomplete';
   if (failures.every(({ code }) => REFUSED.has(code))) return 'denied';
   return failures.every(({ code }) => code === 'not_found') ? 'missing' : 'failed';
 }
@@ -81,16 +81,16 @@ function outcomeOfNamed(failures: readonly TidemarkError[], asked: number): Swee
 
 interface EachOptions {
   readonly parentKind: Kind;
-  /** Ids of the parents to ask for, in this order, each once. */
+  /** Ids of the parents to check, in this order, each once. */
   readonly ids: readonly string[];
-  /** True when the mirror holds a current record of this kind for the parent. */
+  /** True if the mirror has a current record of this kind for the parent. */
   readonly isMirrored: (id: string) => boolean;
-  /** True where a run need not ask for all of them: then what the source's own limits leave no room for waits as well. */
+  /** True if a run need not check all of them. Then parents for which the limits of the source have no room wait too. */
   readonly mayWait: boolean;
 }
 
 const REFUSED: ReadonlySet<ErrorCode> = new Set(['forbidden', 'unauthorized']);
-/** Errors that hold for every parent: one answer says it, thousands would only repeat it. */
+/** Errors that every further request would meet too. */
 const STOPPING: ReadonlySet<ErrorCode> = new Set([
   ...REFUSED,
   'retry_budget',
@@ -100,8 +100,8 @@ const STOPPING: ReadonlySet<ErrorCode> = new Set([
 ]);
 
 /**
- * Checks parents of one scope, and removes what lost its parent. `pending` of the report counts the parents that no run
- * has had an answer for: those beyond the budget, and those that the limits had no room for.
+ * Checks parents of one scope, and removes records whose parent is gone. `pending` of the report counts the parents
+ * that no run has checked: those beyond the budget, and those for which the limits had no room.
  */
 export async function sweepByParent(
   context: SweepContext,
@@ -116,7 +116,7 @@ export async function sweepByParent(
   const shape = shapeOf(definition);
   const tally = { asked: 0, found: 0, absent: 0, removed: 0 };
   const failures: TidemarkError[] = [];
-  // A list, so that what a callback adds is seen by those that follow.
+  // A list, because the type of a variable that only callbacks assign would be narrowed to its initial value.
   const noRoom: TidemarkError[] = [];
   const progressed = (): void => {
     tally.asked += 1;
@@ -132,7 +132,7 @@ export async function sweepByParent(
         tally.found += 1;
       } else {
         tally.absent += 1;
-        // If the parent is gone, its own sweep removes this record; here only its sharing ended.
+        // If the parent is gone, its own sweep decides on this record. Otherwise only its sharing ended.
         const parent = context.definitionOf(options.parentKind);
         if (options.isMirrored(id) && (await client.retrieve(parent, scope, id, signal)).found) {
           stage.remove(id);
@@ -152,15 +152,15 @@ export async function sweepByParent(
     },
   });
 
-  // None was requested: not reported as work that continues in later runs.
+  // If nothing was requested at all, the limit is reported as an error, not as work for later runs.
   if (tally.asked === 0) failures.push(...noRoom.slice(0, 1));
   tally.removed += await run.removeOrphans(kind, scope);
   const unkept = unkeptError(stage, definition);
   if (unkept !== null) failures.push(unkept);
   const failure = failures.find(({ code }) => STOPPING.has(code)) ?? failures[0] ?? null;
   const hadAny = stage.known > 0 || stage.hasRemoved;
-  // A 404 means that this parent has none. Only if every response was a 404 and no record of the kind was ever seen may
-  // the service not offer it.
+  // A 404 means that this parent has no such record. If all responses were 404 and no record of the kind was ever seen,
+  // the service may not offer the kind.
   const notOffered =
     !hadAny && tally.found === 0 && tally.absent > 0
       ? new TidemarkError('not_found', `none of the ${tally.absent} records asked for exists here`)
@@ -187,14 +187,14 @@ export async function sweepByParent(
   });
 }
 
-/** The service said nothing: the wait that our own limits ask for is longer than a single one may be. */
+/** True if the request was not sent because our own limits would make it wait for too long. */
 function isOwnLimit({ code, status }: TidemarkError): boolean {
   return code === 'throttled' && status === undefined;
 }
 
-/** The share of a kind's own hour that what is read one by one may use: the rest is for the lists of the runs to come. */
+/** The share of a kind's hourly limit for reading one by one. The rest is for the lists of later runs. */
 const SHARE_OF_HOUR = 0.5;
-/** Requests that a run may always use here, so that it progresses even if the lists alone use up the budget. */
+/** The share that a run may always use, so that it makes progress even if the lists alone use up the limit. */
 const LEAST_SHARE = 0.01;
 
 /** How many parents a run may request: within its budget, and within a share of the kind's own limit. */

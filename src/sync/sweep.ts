@@ -1,15 +1,13 @@
 /**
  * One sweep: reads a collection from the first page to the last into the stage, and decides on the records that were
- * not shown (design.md, The sync). The walk proves, the stage counts, this file decides.
+ * not shown (design.md, The sync). The walk proves, the stage counts, this module decides.
  */
 import type { ReadClient } from '../api/read-client.ts';
-import { RecordsWithoutId } from '../api/walk-verdict.ts';
-import type { WalkSink, WalkVerdict } from '../api/walk-verdict.ts';
+import { RecordsWithoutId, type WalkSink, type WalkVerdict } from '../api/walk-verdict.ts';
 import { definitionOf } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { KindRow } from '../catalog/kinds.ts';
-import { isIdSecret, shownId } from '../catalog/resource-definition.ts';
-import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import { isIdSecret, shownId, type ResourceDefinition } from '../catalog/resource-definition.ts';
 import { volatileFields } from '../catalog/volatile-names.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { NO_ORGANIZATIONS, OR_EXCLUDE, permissionAdvice } from '../core/hints.ts';
@@ -23,29 +21,29 @@ import { sweepReport, type SweepError, type SweepMode, type SweepReport } from '
 import { retrieveEach } from './retrieve.ts';
 
 interface SweepOptions {
-  /** `head`: only a feed's newest pages. */
+  /** `head`: only the newest pages of a feed. */
   readonly mode: 'full' | 'head';
-  /** Called for every record that the service shows, also again when a page overlaps. */
+  /** Called for every record received, repeatedly for those on overlapping pages. */
   readonly onRecord: (record: ScannedRecord, id: string) => void;
-  /** Called for every record that the mirror did not hold. */
+  /** Called for every record that is new to the mirror. */
   readonly onAdded: (id: string) => void;
   /**
-   * Set when this collection's parent was removed: an answer 404 then means that the collection is gone with it. If an
-   * earlier run removed the parent (`before`) and no list showed it again, so does an answer 403.
+   * Set if the parent of this collection was removed: then a 404 means that the collection is gone too. If an earlier
+   * run removed the parent (`before`) and no list showed it again, so does a 403.
    */
   readonly parentRemoved: 'now' | 'before' | null;
-  /** False where only the mirror knows the record above: no list of this run has shown it. */
+  /** False if the parent is known only from the mirror, because no list of this run has shown it. */
   readonly isParentShown: boolean;
 }
 
-/** What the scanner looks for in records of this kind. */
+/** What the scanner looks for in records of the kind. */
 export function shapeOf(definition: ResourceDefinition): RecordShape {
   return { idPath: definition.idPath, volatile: volatileFields(definition) };
 }
 
 /**
- * Reads one collection into the run's stage. Errors of the service become the report's outcome; only local errors (disk,
- * mirror) and interruptions are thrown, and end the run.
+ * Reads one collection into the stage of the run. Errors of the service become the outcome of the report. Only local
+ * errors (disk, mirror) and interruptions are thrown, and end the run.
  */
 export async function sweepCollection(
   context: SweepContext,
@@ -159,10 +157,10 @@ export function unkeptError(stage: CollectionStage, definition: ResourceDefiniti
   );
 }
 
-/** Records that a message names. */
+/** How many records a message names. */
 const MOST_NAMED = 5;
 
-/** The client with its retrieves of absent records logged. */
+/** The client, with each retrieve of an absent record logged. */
 function withLookupLogging(client: ReadClient, definition: ResourceDefinition, log: Logger): ReadClient {
   const isMasked = isIdSecret(definition);
   return {
@@ -203,14 +201,14 @@ function withIds(records: readonly ScannedRecord[]): (ScannedRecord & { readonly
 }
 
 function isGoneWithParent({ outcome, pages }: WalkVerdict, { parentRemoved }: SweepOptions): boolean {
-  // What a page has shown is there.
+  // A collection with a page exists.
   if (pages > 0) return false;
   return (
     (outcome === 'missing' && parentRemoved !== null) || (outcome === 'denied' && parentRemoved === 'before')
   );
 }
 
-/** An error as a sweep's report carries it: one line, what to do, the permission that is missing. */
+/** The error of a sweep's report: its message, a hint, and the missing permission. */
 export function sweepError(
   error: unknown,
   definition: ResourceDefinition,
@@ -233,17 +231,17 @@ export function sweepError(
   return { code, message, hint: (isAdvised ? (advice ?? hint) : (hint ?? advice)) ?? null, permission };
 }
 
-/** What to do about lists that the key may not read, whichever they are. */
+/** The hint for any lists that the key may not read. */
 export function deniedAdvice(
   denied: readonly { readonly kind: KindRow['kind']; readonly permission: string | null }[],
 ): string {
   const needed = denied.map(({ kind, permission }) => permission ?? definitionOf(kind).permission.read);
-  // Without the root nothing is found at all: excluding it is not a way out.
+  // Excluding the root does not help, because without it nothing is found at all.
   const isRoot = denied.some(({ kind }) => definitionOf(kind).discovery.from === 'root');
   return `${permissionAdvice(...new Set(needed))}${isRoot ? '' : OR_EXCLUDE}`;
 }
 
-/** What to do about a list that is missing below a record that no list of the run showed: the kind is not at fault. */
+/** The hint for a missing list whose parent record no list of the run showed, so that the kind is not at fault. */
 export function parentMissing({ kind, discovery }: KindRow): string {
   const above = discovery.from === 'root' ? kind : discovery.from;
   return `no list of the run shows the ${definitionOf(above).title.one} that it belongs to: look at ${above} first`;
@@ -252,8 +250,8 @@ export function parentMissing({ kind, discovery }: KindRow): string {
 // Kinds whose list rows are abridged: the list proves which records exist, retrieve returns each one in full.
 
 /**
- * Retrieves every listed id into the stage. If one cannot be read, the mirror keeps the version that it has and the sweep
- * is incomplete, even if the answer is 404: only a list that no longer shows the record proves that it is gone.
+ * Retrieves every listed id into the stage. If one cannot be read, the mirror keeps its version and the sweep is
+ * incomplete, even after a 404: only a list that no longer shows the record proves that it is gone.
  */
 async function stageFullRecords(
   context: SweepContext,

@@ -1,7 +1,4 @@
-/**
- * Reads all kinds of a source, level by level: parents are complete before their children start (design.md, The
- * sync).
- */
+/** Decides which collections of a source a run reads, in which order and how (design.md, The sync). */
 import { collectionKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -19,11 +16,11 @@ import { isFullReadRecent, parentLimits, wantedKinds, type ParentLimits } from '
 import { budgetByParent, sweepByParent, sweepNamed } from './sweep-by-id.ts';
 import { sweepCollection } from './sweep.ts';
 
-/** New parents remembered for the checks that follow in the same run; more than this wait for the round. */
+/** How many new parents per collection are remembered to be checked first in the same run. The others wait their turn. */
 const ADDED_PARENTS_KEPT = 10_000;
-/** Sorts records that are new in this run before those never requested (`dueForCheck`). */
+/** Sorts parents that are new in this run before those never checked (`dueForCheck`). */
 const NEW = -1;
-/** Sorts collections that were read last time after those of their level that the limits left no room for. */
+/** Sorts collections that were read last time after those for which the limits had no room. */
 const LAST = Number.MAX_SAFE_INTEGER;
 
 /** Reads all kinds of a source, level by level: parents are complete before their children start. */
@@ -32,24 +29,24 @@ export class SyncRun {
   readonly #options: SyncOptions;
   readonly #limits: ParentLimits;
   readonly #discovery: Discovery;
-  /** By project, as earlier runs knew it; read when first needed. */
+  /** By project, from earlier runs; read when first needed. */
   #organizationsOf: ReadonlyMap<string, readonly string[]> | undefined;
   readonly #mirrored: readonly CollectionRow[];
   readonly #gone: ReadonlySet<string>;
   readonly #reports: SweepReport[] = [];
-  /** By collection, for kinds whose records are asked for one by one. */
+  /** By collection of parents, for kinds read one by one. */
   readonly #addedParents = new Map<string, Set<string>>();
   readonly #due = new Map<Kind, ReadonlyMap<string, readonly string[]>>();
-  /** Collections with removals that wait, by `collectionKey`: only a walk of the entire list can settle them. */
+  /** Collections with held removals, by `collectionKey`: only a walk of the entire list can settle them. */
   readonly #waiting: ReadonlySet<string>;
   /**
-   * What the limits left no room for last time, with the run that last read it: read first in its level, the oldest before
-   * the others, so that runs which are each cut short read everything of the level in turn. Levels come one after the other even
-   * so: where those before it use up the limits, a level is never read.
+   * Collections for which the limits had no room last time, with the run that last read them. They come first in their
+   * level, the oldest before the others, so that runs that are cut short read all collections of the level in turn. The
+   * order of levels stays: if earlier levels use up the limits, a later one is never read.
    */
   readonly #missed: ReadonlyMap<string, number>;
 
-  /** `gone`: parents whose removal this run decided, as `collectionKey id`; a 404 below them is then their children's end. */
+  /** @param gone parents that this run removes, as `collectionKey id`; a 404 below them means that their children are gone */
   constructor(
     context: SweepContext,
     options: SyncOptions,
@@ -87,7 +84,7 @@ export class SyncRun {
       const inLevel = definitions.filter(({ kind }) => level.includes(kind));
       const fromHere = definitions.filter(({ kind }) => !LEVELS.slice(0, depth).flat().includes(kind));
       if (depth > 0) this.#announce(fromHere, level, this.#discovery);
-      // Parents first within the level: their children's level needs them, and they are few.
+      // Kinds with children come first within the level: the next level needs them, and they are few.
       const collections = inLevel
         .flatMap((definition) =>
           this.#discovery.scopesOf(definition).map((discovered) => ({
@@ -121,7 +118,7 @@ export class SyncRun {
     );
   }
 
-  /** Notifies listeners of what is still to come. */
+  /** Notifies listeners of the sweeps to come. */
   #announce(
     definitions: readonly ResourceDefinition[],
     settled: readonly Kind[],
@@ -139,14 +136,14 @@ export class SyncRun {
     );
   }
 
-  /** The collections as earlier runs left them. */
+  /** The collections known from earlier runs. */
   #remembered(): Discovery {
     const discovery = this.#newDiscovery();
     for (const { scope } of this.#mirrored) discovery.knew(scope);
     return discovery;
   }
 
-  /** An error of the root list that every request would meet: a refused key or an unreachable host; null without one. */
+  /** An error of the root list that every request would meet: a refused key or an unreachable host; null if none. */
   #fatalRootError(): SweepError | null {
     const root = this.#reports.find(({ scope }) => Object.keys(scope).length === 0);
     if (root?.error === null || root === undefined) return null;
@@ -184,7 +181,7 @@ export class SyncRun {
     );
   }
 
-  /** Notifies listeners of the sweep's start and end. */
+  /** Runs a sweep and notifies listeners of its start and end. */
   async #observed(
     { kind }: ResourceDefinition,
     scope: Scope,
@@ -201,8 +198,8 @@ export class SyncRun {
   }
 
   /**
-   * Whether a parent record of this collection is gone: removed by this run, or by an earlier one and not shown again by
-   * any list of this run.
+   * Whether a parent record of this collection is gone: removed by this run, or by an earlier one and not shown again
+   * by any list of this run.
    */
   #parentRemoval(definition: ResourceDefinition, scope: Scope): 'now' | 'before' | null {
     let gone: 'now' | 'before' | null = null;
@@ -217,7 +214,10 @@ export class SyncRun {
     return gone;
   }
 
-  /** A project's collections do not name its organization: then no other organization may have a project of that id. */
+  /**
+   * Collections of a project do not name its organization. So a project counts as removed only if it is removed in all
+   * organizations that have one with this id.
+   */
   #removal(parent: Kind, id: string, below: Scope): 'now' | 'before' | null {
     const { mirror, source } = this.#options;
     const records = mirror.records
@@ -234,9 +234,9 @@ export class SyncRun {
   }
 
   /**
-   * A project known only from `teams` of its organization, never mirrored as a record. It counts as gone if this run
-   * read every list that could show it completely (or found it not offered) and none did. That is weaker evidence than
-   * a removal, so it counts only together with a 404 of the collection itself.
+   * For a project known only from `teams` of its organization and never mirrored as a record. It counts as gone if this
+   * run read every list that could show it completely (or found it not offered) and none did. That is weaker evidence
+   * than a removal, so it counts only together with a 404 of the collection itself.
    */
   #isInNoList(parent: Kind, id: string): boolean {
     const { mirror, source } = this.#options;
@@ -253,7 +253,7 @@ export class SyncRun {
     );
   }
 
-  /** A list that was not read in this run does not contradict the removal; an incomplete one might. */
+  /** A list that this run did not read does not contradict the removal; an incomplete one might. */
   #doesNotContradictRemoval(kind: Kind, scope: Scope): boolean {
     const report = this.#reportOf(kind, scope);
     return report === undefined || report.outcome === 'complete' || report.outcome === 'held';
@@ -263,7 +263,7 @@ export class SyncRun {
     return this.#reports.find(isOf(kind, scope));
   }
 
-  /** Removes records read one by one whose parents are gone, also of kinds that this run did not read. */
+  /** Removes records of kinds read one by one whose parents are gone, also if this run did not read the kind. */
   async #removeOrphans(): Promise<void> {
     for (const { kind, scope } of this.#mirrored) {
       const { reading, discovery } = this.#context.definitionOf(kind);
@@ -285,7 +285,7 @@ export class SyncRun {
     const unread = parentReport === undefined ? null : errorIfUnread(parentReport);
     if (unread !== null) return skipped(definition, scope, unread);
     if (parentReport?.mode === 'parent') {
-      // The parents' entire collection went with its own parent, and so does what belongs to each of them.
+      // The collection of the parents is gone with its own parent, and so are the records below.
       return await this.#observed(definition, scope, 'each', 0, async () =>
         sweepReport({
           kind,
@@ -312,9 +312,9 @@ export class SyncRun {
   }
 
   /**
-   * Ids of the parent records that this run requests a kind for, by the key of the parents' collection. The budget is that
-   * of the run: of all collections together, records that are new in this run come first, then those never requested,
-   * then those requested longest ago (design.md, The sync).
+   * The ids of the parents to check for a kind, by the key of the parents' collection. The budget is for all
+   * collections together: parents that are new in this run come first, then those never checked, then those checked
+   * longest ago (design.md, The sync).
    */
   #dueParents(definition: ResourceDefinition, parentKind: Kind): ReadonlyMap<string, readonly string[]> {
     const { kind } = definition;
@@ -329,17 +329,17 @@ export class SyncRun {
       const key = collectionKey({ kind: parentKind, scope });
       const parents = this.#context.run.stage(parentKind, scope);
       const limit = Math.min(budget, parents.known + parents.counts().added);
-      // Parents that are new in this run are not in the mirror yet; the mirror selects the others.
+      // Parents that are new in this run are not in the mirror yet. The mirror selects the others.
       const added = [...(this.#addedParents.get(key) ?? [])].map((id) => ({ id, checkedRun: NEW }));
       const due = mirror.records.dueForCheck(source.name, kind, scope, limit);
-      // Parents that this run removes are not asked for: their records are removed with them.
+      // The records of parents that this run removes are removed with them.
       return [...added, ...due.filter(({ id }) => !parents.willBeRemoved(id))].map((each, position) => ({
         ...each,
         key,
         position,
       }));
     });
-    // Among equals every collection has its turn.
+    // Among equals the collections take turns.
     candidates.sort((a, b) => a.checkedRun - b.checkedRun || a.position - b.position);
     const due = new Map<string, string[]>();
     for (const { key, id } of candidates.slice(0, budget)) {
@@ -352,8 +352,8 @@ export class SyncRun {
   }
 
   /**
-   * False if the entire feed must be read: the first time, on request, while removals are held or are to be accepted,
-   * and when the last full walk is older than the interval.
+   * False if the entire feed must be read: the first time, on request, while removals are held or to be accepted, and
+   * if the last full walk is older than the interval.
    */
   #isHeadEnough(collection: CollectionRow | undefined): boolean {
     if (this.#options.isFull || this.#options.acceptRemovals > 0) return false;
@@ -385,21 +385,21 @@ function isOf(kind: Kind, scope: Scope): (each: CollectionKey) => boolean {
   return (each) => each.kind === kind && collectionKey(each) === key;
 }
 
-// Which sweeps of a run are still to come, as far as known: for the time estimate only. Pure.
+// The sweeps of a run to come, as far as known, for the time estimate only. Pure.
 
 interface ForecastInput {
   readonly source: Pick<SourceConfig, 'recordings'>;
-  /** Collections that the mirror holds. */
+  /** The collections in the mirror. */
   readonly held: readonly CollectionRow[];
-  /** Definitions of the kinds whose sweeps have not started. */
+  /** The definitions of the kinds whose sweeps have not begun. */
   readonly definitions: readonly ResourceDefinition[];
-  /** Kinds whose collections are all found. */
+  /** The kinds whose collections have all been found. */
   readonly settled: readonly Kind[];
   readonly discovery: Discovery;
   readonly isHeadEnough: (collection: CollectionRow | undefined) => boolean;
 }
 
-/** The sweeps to come, and the kinds of which there may be more than these. @internal */
+/** The sweeps to come, and the kinds that may have more than these. @internal */
 export function forecast(input: ForecastInput): { sweeps: PlannedSweep[]; open: Kind[] } {
   const { definitions, discovery, isHeadEnough, settled, source } = input;
   const held = new Map(input.held.map((row) => [collectionKey(row), row]));
@@ -411,9 +411,10 @@ export function forecast(input: ForecastInput): { sweeps: PlannedSweep[]; open: 
     const { kind } = definition;
     const { from } = definition.discovery;
     const isEach = definition.reading === 'each';
-    // Of the run: what one collection needs is not left for the next.
+    // All collections of the run share it.
     let budget = isEach && sharingPerRun !== 'all' ? sharingPerRun : null;
-    // A parent list that was never read may hold any number. Kinds read one by one share the scopes of their parents' lists.
+    // A list of parents that was never read may have any number of them. Kinds read one by one have the scopes of the
+    // lists of their parents.
     if (!settled.includes(kind) && from !== 'root' && (open.has(from) || (!isEach && unread.has(from)))) {
       open.add(kind);
     }
