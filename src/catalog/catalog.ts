@@ -1,11 +1,11 @@
-/** The catalog: every kind of the API, parents before children. */
+/** The catalog: all kinds of the API, parents before children. */
 import { type Scope, SCOPE_KEYS } from './definition.ts';
 import { type Kind, type KindRow, KINDS, ROWS } from './kinds.ts';
 import { type ResourceDefinition, compileDefinition } from './resource-definition.ts';
 
 export const CATALOG: readonly ResourceDefinition[] = ROWS.map((row) => compileDefinition(knownKinds(row)));
 
-/** The row, once every kind that it refers to is one. @throws Error for a mistake in the catalog */
+/** Returns the row after checking that every kind that it refers to exists. @throws Error for a mistake in the catalog */
 function knownKinds(row: (typeof ROWS)[number]): KindRow {
   const { creation, derived, follows, replacedBy } = row.restore;
   const { from } = row.discovery;
@@ -22,7 +22,7 @@ function knownKinds(row: (typeof ROWS)[number]): KindRow {
 
 const BY_KIND: ReadonlyMap<Kind, ResourceDefinition> = new Map(CATALOG.map((row) => [row.kind, row]));
 
-/** The row of a kind. Every `Kind` has one. */
+/** The definition of a kind. Every `Kind` has one. */
 export function definitionOf(kind: Kind): ResourceDefinition {
   const definition = BY_KIND.get(kind);
   if (definition === undefined) throw new Error(`the catalog has no row for ${kind}`);
@@ -34,8 +34,8 @@ export function isKind(name: string): name is Kind {
 }
 
 /**
- * Fills a path of the catalog. Every value is percent-encoded, so an id with `/`, `%2F`, `..` or a space addresses
- * one record and nothing else.
+ * Fills in a path of the catalog. Every value is percent-encoded, so that an id with `/`, `%2F`, `..` or a space cannot
+ * address anything but one record.
  */
 export function fillPath(path: string, values: Readonly<Record<string, string | undefined>>): string {
   const parts = partsOf(path);
@@ -51,7 +51,7 @@ export function fillPath(path: string, values: Readonly<Record<string, string | 
 
 const PARTS = new Map<string, readonly string[]>();
 
-/** What is in a path of the catalog, and the names of what it is filled with, in turn. Found once for each. */
+/** The parts of a path of the catalog: literal text and parameter names, alternating. Cached. */
 function partsOf(path: string): readonly string[] {
   const known = PARTS.get(path);
   if (known !== undefined) return known;
@@ -60,15 +60,15 @@ function partsOf(path: string): readonly string[] {
   return parts;
 }
 
-/** Percent-encodes one path segment; `.` and `..` too, which URL parsers would otherwise resolve. */
+/** Percent-encodes one path segment, including `.` and `..`, which URL parsers would resolve. */
 export function encodePathSegment(value: string): string {
   if (/^[\w-]+$/.test(value)) return value;
-  // A lone surrogate cannot be encoded in a URL; it becomes U+FFFD, as URL parsers do.
+  // A lone surrogate cannot be encoded in a URL. It becomes U+FFFD, as in URL parsers.
   const encoded = encodeURIComponent(value.toWellFormed());
   return encoded === '.' || encoded === '..' ? encoded.replaceAll('.', '%2E') : encoded;
 }
 
-/** A scope as text that is equal for equal scopes: JSON with the keys in `SCOPE_KEYS` order. */
+/** A text that is equal for equal scopes: JSON with the keys in the order of `SCOPE_KEYS`. */
 export function scopeKey(scope: Scope): string {
   const ordered: Record<string, string> = {};
   for (const key of SCOPE_KEYS) {
@@ -78,12 +78,12 @@ export function scopeKey(scope: Scope): string {
   return JSON.stringify(ordered);
 }
 
-/** Their records are created by use, not by configuration: compared only where the kind is named. */
+/** Kinds whose records are created by use, not by configuration. They are compared only if named. */
 export function activityKinds(): Kind[] {
   return CATALOG.filter(({ reading }) => reading !== 'list').map(({ kind }) => kind);
 }
 
-/** One text for each collection, the same whatever the order of its scope's keys. */
+/** A text that identifies a collection, whatever the order of the keys in its scope. */
 export function collectionKey({ kind, scope }: { readonly kind: Kind; readonly scope: Scope }): string {
   return `${kind} ${scopeKey(scope)}`;
 }
@@ -95,12 +95,12 @@ const FAMILIES: ReadonlyMap<Kind, readonly Kind[]> = new Map(
   ]),
 );
 
-/** The kinds of the kind's family, itself included, in catalog order; only itself where it has none. */
+/** The kinds of the kind's family, including itself, in catalog order; only itself if it has no family. */
 export function familyKinds(kind: Kind): readonly Kind[] {
   return FAMILIES.get(kind) ?? [kind];
 }
 
-/** `organization 0190…, role 7`, or nothing for the root. */
+/** `organization 0190…, role 7`; empty for the root. */
 export function scopeText(scope: Scope): string {
   return SCOPE_KEYS.flatMap((key) => {
     const value = scope[key];
@@ -108,13 +108,13 @@ export function scopeText(scope: Scope): string {
   }).join(', ');
 }
 
-/** `roles (organization 0190…)`, or the kind alone at the root. */
+/** `roles (organization 0190…)`; only the kind at the root. */
 export function collectionText(kind: Kind, scope: Scope, placeText = scopeText): string {
   const where = placeText(scope);
   return where === '' ? kind : `${kind} (${where})`;
 }
 
-/** True where records are named by an e-mail address: who is named so is a person. */
+/** True if the records of the kind are named by an e-mail address, and so are persons. */
 export function isPersonKind({ nameFrom }: ResourceDefinition): boolean {
   return nameFrom.some((pointer) => pointer.includes('email'));
 }

@@ -1,8 +1,8 @@
-/** Short forms in which the kinds declare their fields, operations and permissions. */
+/** Helpers with which the kinds declare their fields, operations and permissions. */
 import type { FieldDefinition, FieldType, Method, Operation, SecretsNeeded, Severity } from './definition.ts';
 
-// The permissions of the API that several kinds share. Roles and role memberships, which interface.md does not list, use
-// the organization's (wire-notes.md, Errors).
+// The permissions that several kinds share. Roles and role memberships, which interface.md does not list, use those of
+// the organization (wire-notes.md, Errors).
 export const ORGANIZATION = { read: 'organization:read', write: 'organization:write' };
 export const MEMBER = { read: 'organization_member:read', write: 'organization_member:write' };
 export const RECORDING = { read: 'session_recording:read', write: 'session_recording:write' };
@@ -97,7 +97,7 @@ export function verbs(
   }));
 }
 
-/** An operation beside the five verbs. `suffix` continues the collection path, e.g. `:id/pause/`. */
+/** An operation other than the five verbs. `suffix` is appended to the collection path, e.g. `:id/pause/`. */
 export function action(method: Method, path: string, suffix: string, permission: string | null): Operation {
   const name = suffix
     .split('/')

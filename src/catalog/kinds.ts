@@ -1,4 +1,4 @@
-/** The kinds that there are: a file each in `kinds/`, and their rows here, parents before children. */
+/** All kinds: each has a file in `kinds/` and a row here, parents before children. */
 import { suggest } from '../core/suggest.ts';
 import type { KindDefinition } from './definition.ts';
 import { batchExports } from './kinds/batch-exports.ts';
@@ -45,7 +45,7 @@ export const KINDS = ROWS.map(({ kind }) => kind);
 
 export type Kind = (typeof ROWS)[number]['kind'];
 
-/** The kind that was probably meant. Reports say `transformations` of `pipeline_transformations`. */
+/** The kind that was probably meant, also by the short names of reports, such as `transformations`. */
 export function nearestKind(text: string): string | undefined {
   const word = `_${text.toLowerCase().replaceAll(/[ -]/g, '_')}`;
   return KINDS.find((kind) => kind.endsWith(word) || kind.endsWith(`${word}s`)) ?? suggest(text, KINDS);

@@ -1,4 +1,4 @@
-/** How kinds hang from one another. All of it follows from the catalog's rows: a new row needs nothing here. */
+/** Parents and children of kinds. Everything follows from the rows of the catalog, so a new row needs no change here. */
 import { getOwn, isJsonObject, isRawNumber, parseLossless, type JsonValue } from '../core/json.ts';
 import { CATALOG, definitionOf } from './catalog.ts';
 import { type Scope, type ScopeKey, SCOPE_KEYS } from './definition.ts';
@@ -10,13 +10,13 @@ export function parentsOf(definition: KindRow): readonly Kind[] {
   return from === 'root' ? [] : [...parentsOf(definitionOf(from)), from];
 }
 
-/** The kinds whose lists lead to the collections of these, in the order of the catalog: one of these only if it leads to another. */
+/** The kinds whose lists lead to the collections of these, in catalog order. One of these only if it leads to another. */
 export function kindsAbove(kinds: Iterable<Kind>): Kind[] {
   const all = new Set([...kinds].flatMap((kind) => parentsOf(definitionOf(kind))));
   return CATALOG.map(({ kind }) => kind).filter((kind) => all.has(kind));
 }
 
-/** The catalog's kinds by how deep they hang: each level's collections are found in the records of those before it. */
+/** The kinds of the catalog by depth: the collections of each level are found in the records of the levels before it. */
 export const LEVELS: readonly (readonly Kind[])[] = levels();
 
 function levels(): Kind[][] {
@@ -26,8 +26,8 @@ function levels(): Kind[][] {
 }
 
 /**
- * The path parameter by which the collections below a kind name its record: `role_id` for `roles`. Undefined for
- * kinds with no collection below them; a single object per record is not a collection.
+ * The path parameter with the id of a kind's record in the collections below it: `role_id` for `roles`. Undefined for
+ * kinds without collections below; a single object per record is not a collection.
  */
 export function scopeKeyNaming(kind: Kind): ScopeKey | undefined {
   return CATALOG.find(({ discovery, reading }) => discovery.from === kind && reading !== 'each')?.scope.at(
@@ -35,14 +35,14 @@ export function scopeKeyNaming(kind: Kind): ScopeKey | undefined {
   );
 }
 
-/** The scope of a kind's collection below one record of the kind that leads to it. */
+/** The scope of a kind's collection below a record of its parent kind. */
 export function scopeBelow(definition: KindRow, scopeOfRecord: Scope, id: string): Scope {
   const { from } = definition.discovery;
   const key = from === 'root' ? undefined : scopeKeyNaming(from);
   return scopeOf(definition, key === undefined ? scopeOfRecord : { ...scopeOfRecord, [key]: id });
 }
 
-/** The values that make up the scope of a kind's collections. */
+/** The scope of the kind's collection, from scope values that may include others. */
 export function scopeOf({ scope }: KindRow, values: Scope): Scope {
   const named = scope.flatMap((key): [ScopeKey, string][] => {
     const value = values[key];
@@ -51,15 +51,15 @@ export function scopeOf({ scope }: KindRow, values: Scope): Scope {
   return Object.fromEntries(named);
 }
 
-/** True if no value that both scopes have differs: a project's collections do not name its organization. */
+/** True if the values that both scopes have are equal. Collections of a project do not name its organization. */
 export function isScopeCompatible(a: Scope, b: Scope): boolean {
   return SCOPE_KEYS.every((key) => (a[key] ?? b[key]) === (b[key] ?? a[key]));
 }
 
-/** The kind whose record's id a scope value is: `roles` for `role_id`. */
+/** The kind of record that a scope value identifies: `roles` for `role_id`. */
 export const SCOPE_KIND: Readonly<Record<ScopeKey, Kind>> = scopeKinds();
 
-/** The organization or project that a record belongs to, as tables of several kinds show it: of one that is such a parent, its own id. */
+/** The organization or project of a record, for tables of several kinds. For such a parent itself, its own id. */
 export function parentId(
   key: Exclude<ScopeKey, 'role_id'>,
   { kind, scope, id }: { readonly kind: Kind; readonly scope: Scope; readonly id: string },
@@ -76,12 +76,12 @@ function scopeKinds(): Record<ScopeKey, Kind> {
   return Object.fromEntries(SCOPE_KEYS.map((key) => [key, kindOf(key)])) as Record<ScopeKey, Kind>;
 }
 
-/** True for the kind that a scope value names a record of, and for every kind below such a record. */
+/** True for the kind that the scope value identifies and all kinds below it. */
 export function isWithin(definition: KindRow, key: ScopeKey): boolean {
   return scopeKeyNaming(definition.kind) === key || definition.scope.includes(key);
 }
 
-/** The ids in an organization's `teams`: objects with arbitrary keys, of which `id` is the project's. */
+/** The ids in an organization's `teams`: objects with any keys, whose `id` is that of a project. */
 export function teamIds(organizationText: string): string[] {
   const organization = parseLossless(organizationText);
   const teams = isJsonObject(organization) ? getOwn(organization, 'teams') : undefined;

@@ -1,4 +1,4 @@
-/** What servers put in place of a secret (wire-notes.md, Secrets). Written back, it would destroy the real one. */
+/** Masks that servers return for secrets (wire-notes.md, Secrets), which must not be written back, and masking of texts. */
 import { TidemarkError } from '../core/errors.ts';
 import { holdsSecret, type Secret } from '../core/secret.ts';
 import { isPlaceholder, isReference, PLACEHOLDER, withoutConnectionSecrets } from './connection-secrets.ts';
@@ -14,7 +14,7 @@ import {
   withoutYamlSecrets,
 } from './named-secrets.ts';
 
-/** Replaces a secret in reports and plans. Old and new look the same: the report says that they differ. */
+/** Replaces a secret in reports and plans. Old and new secrets look the same; the report says that they differ. */
 export const MASK = '[secret]';
 
 /** A text that matches one of these is a mask, not a value. */
@@ -27,15 +27,15 @@ const MASK_PATTERNS: readonly RegExp[] = [
   /^[[<({]?(?:redacted|masked|hidden|secret|filtered|omitted)(?:[:=][^\])}>]*)?[\])}>]$/i,
 ];
 
-/** True for a text that replaces a secret. */
+/** True for a text in place of a secret. */
 export function isMask(text: string, patterns: readonly RegExp[] = MASK_PATTERNS): boolean {
   return patterns.some((pattern) => pattern.test(text));
 }
 
-/** The password in every `scheme://user:password@host`, up to the last `@` before the host. A placeholder is none. */
+/** The password in every `scheme://user:password@host`, up to the last `@` before the host. Placeholders do not count. */
 const URL_PASSWORD = /(:\/\/[^\s/:@"'`,(]*:)[^\s/@]+(?:@[^\s/@?#"'<>,]+)*(?=@)/g;
 
-/** Addresses of webhooks and bots whose path is the secret: what is before it, then the secret. */
+/** URLs of webhooks and bots with a secret in the path: the text before it, then the secret. */
 const SECRET_PATHS: readonly RegExp[] = [
   /(\bhooks\.slack(?:-gov)?\.com\/(?:services|workflows|triggers)\/[^\s/?#"'<>]+\/[^\s/?#"'<>]+\/)[^\s?#"'<>]+/gi,
   // Discord.
@@ -50,14 +50,14 @@ const SECRET_PATHS: readonly RegExp[] = [
   /(\bhook(?:\.[\w-]+)?\.(?:make|integromat)\.com\/)[^\s/?#"'<>]+/gi,
 ];
 
-/** What follows an opening quote, but not where that ends a text of a program (`"--token " + token + " -v"`). */
+/** The text after an opening quote, unless that quote ends a string of a program (`"--token " + token + " -v"`). */
 const QUOTED = String.raw`(?![[\s,+.)])${REST}(?=${CLOSE}|\\{0,60}$)`;
-/** A part of a word of a shell. */
+/** A part of a shell word. */
 const PART = String.raw`(?:${OPEN}(?![[\s,+.):;&|>\]}\\/])${REST}${CLOSE}|[^\s"'\x60])`;
 const CURL_USER = String.raw`(?:^[ \t]{0,60}|(?<![\w-])curl(?=\s)(?:(?!\scurl\s)(?:[^\n;|]|(?<=\\)\n)){0,500}?\s)(?:-[uU]\s?|--(?:proxy-)?user[\s=])`;
 const OPTION = String.raw`(?<![\w-])--(?:[\w-]{0,30}-)?(?:token|password|secret|api-?key|access-key|oauth2-bearer)[ =]`;
 
-/** A word of a shell as the password of curl, or the value of an option, that may have quoted parts: `ann:b"c d"`. */
+/** A shell word that is a password of curl or the value of an option, perhaps with quoted parts: `ann:b"c d"`. */
 function wordAfter(before: string): RegExp {
   return new RegExp(String.raw`(${before}(?!\[|\/\/|\$\())(?:${PART})+`, 'gim');
 }
@@ -65,12 +65,12 @@ const CURL_WORD = wordAfter(String.raw`${CURL_USER}["']?[^\s:"']{1,100}["']?:`);
 const OPTION_WORD = wordAfter(OPTION);
 const ONE_PART = new RegExp(String.raw`^(?:[^"']*|${OPEN}${REST}${CLOSE}[\\,;.)\]}]*)$`);
 
-/** True for such a word that the other forms mask. */
+/** True for a word that other patterns mask. */
 function isOnePart(value: string): boolean {
   return ONE_PART.test(value) || isReference(value);
 }
 
-/** A value in quotes of an option or a header; words have no digit, numbers no letter. */
+/** A quoted value of an option or a header. It must have a digit and a letter, unlike words and numbers. */
 const QUOTED_CREDENTIAL = new RegExp(
   String.raw`((?:${OPTION}|(?:^|[\s"'])x-(?:api|auth|access)-(?:key|token)\s{0,9}:\s{0,9})${OPEN})${QUOTED}`,
   'gi',
@@ -80,29 +80,29 @@ function isNoCredential(value: string): boolean {
   return value.length < 6 || !/\d/.test(value) || !/[a-z]/i.test(value) || isReference(value);
 }
 
-/** Credentials that a text of any kind shows as such: what is before each, then the secret. */
+/** Credentials that can be recognized in any text: the text before each, then the secret. */
 const CREDENTIALS: readonly RegExp[] = [
   /(authorization["'`\\]{0,4}\s{0,9}[:=]\s{0,9}["'`\\]{0,4}(?:bearer|basic|(?:token|api-?key|ssws|geniekey)(?=\s{1,9}\S{0,200}\d))\s{1,9}(?:token=["'`\\]{0,4})?)(?!\[)(?:\$\{[^}\n]{0,200}\}|[^\s"'`\\,;])+/gi,
-  // Of Digest the answer, of AWS the signature.
+  // The response of Digest and the signature of AWS.
   /((?<![\w-])digest\s(?:[^\n]{0,1000}?[\s,])?response=["'\\]{0,4})[\da-f]{32,128}/gi,
   /((?<![\w-])aws4-hmac-sha256\s(?:[^\n]{0,1000}?[\s,])?signature=["'\\]{0,4})[\da-f]{32,128}/gi,
-  // A default of a variable, behind a name or a parameter.
+  // The default of a variable, after a name or a parameter.
   /((?<![\w-])[\w-]{0,60}(?:token|secret|passw(?:or)?d|pwd|key|authorization)["'`\\]{0,4}\s?[:=]\s?["'`\\]{0,4})\$\{[\w.]{1,60}(?::?[-=]|:\+)(?:[^{}\n]|\{[^{}\n]{0,100}\}){1,200}\}/gi,
-  // The entire text; without a digit or mixed case it may be words.
+  // As the entire text. Without a digit or mixed case it may be words.
   /^((?:[Bb]earer|[Bb]asic)\s+)(?=\S*(?:\d|[a-z][A-Z]))[\w.~+/=-]{16,}$/g,
-  // Such a name within a JSON pointer.
+  // The same within a JSON pointer.
   /(\/(?:[Bb]earer|[Bb]asic)\s+)(?=[^\s/]*(?:\d|[a-z][A-Z]))[\w.~+=-]{16,}/g,
-  // The header that many services take a key in; words have no digit.
+  // Headers in which many services accept a key. It must have a digit, unlike words.
   /((?:^|[\s"'])(?:x-(?:\w{1,20}-)?(?:api|auth|access|vault|gitlab)-(?:key|token)|private-token|ocp-apim-subscription-key)["'\\]{0,4}\s{0,9}:\s{0,9}["'\\]{0,4})(?=[\w.~+/=-]{0,200}\d)[\w.~+/=-]{8,}/gi,
   /((?<![\w-])x-amz-security-token["'\\]{0,4}\s{0,9}[=:]\s{0,9}["'\\]{0,4})[\w%/+=-]{16,}/gi,
-  // Cookies, to the end of the line or of the quotes.
+  // Cookies, up to the end of the line or of the quotes.
   /((?:^|[\s"'])(?:set-)?cookie\s{0,9}:\s{0,9})(?=[\w.-]{1,60}=(?=[^\s;"']{0,200}\d)[^\s;"']{6,})[^\n"'`\\]+/gi,
-  // What other commands and their files have.
+  // Passwords of other commands and in their files.
   /((?<![\w-])(?:sshpass\s{1,9}-p\s?|docker login\s(?:[^\n|;]{0,200}?\s)?-p\s))(?![\s[])[^\s"'`\\;]+/g,
   /((?<![\w-])--from-literal[= ]["']?[\w.-]{0,60}(?:passw(?:or)?d|pwd|token|secret|key|url)=)(?!\[)[^\s"'`]+/gi,
   /((?<![\w-])machine\s{1,9}\S{1,200}\s{1,9}login\s{1,9}\S{1,200}\s{1,9}password\s{1,9})(?!\[)\S+/g,
   /((?<![\w-])jdbc:oracle:\w{1,20}:[^\s/@:]{1,60}\/)(?!\[)[^\s@]+(?=@)/gi,
-  // Tokens that their beginning shows: of GitHub, npm, GitLab, OpenAI, Anthropic, Docker Hub, HashiCorp Vault,
+  // Tokens with a known prefix: of GitHub, npm, GitLab, OpenAI, Anthropic, Docker Hub, HashiCorp Vault,
   /((?<![\w-])(?:gh[pousr]|npm)_)[a-z0-9]{36,}/gi,
   /((?<![\w-])(?:glpat-|sk-(?:proj|ant)-|dckr_pat_|github_pat_|hvs\.))[\w-]{20,}/g,
   /((?<![\w-])sk-)[a-z0-9]{48}(?![\w-])/gi,
@@ -117,12 +117,12 @@ const CREDENTIALS: readonly RegExp[] = [
   /((?<![\w-])pypi-)AgE[\w-]{50,}/g,
   // Google, AWS and SendGrid, and JSON web tokens.
   /((?<![\w-])ya29\.)[\w-]{20,}(?:\.[\w-]+)*/g,
-  // What a command is given: words have no digit, numbers no letter.
+  // Options of commands. The value must have a digit and a letter, unlike words and numbers.
   new RegExp(
     String.raw`(${OPTION}["'\x60\\]{0,4})(?=[^\s"'\x60\\]{0,200}\d)(?=[^\s"'\x60\\]{0,200}[a-z])(?!\d?[<>&|[])[^\s"'\x60\\]{6,}`,
     'gi',
   ),
-  // What curl is given as the user and the password, with quotes around both, or around the password, or without.
+  // User and password of curl, with quotes around both, around the password, or none.
   new RegExp(String.raw`(${CURL_USER}${OPEN}[^:"'\n]{1,100}:)(?!\[|\/\/)${REST}(?=${CLOSE}|\\{0,60}$)`, 'gm'),
   new RegExp(String.raw`(${CURL_USER}["']?[^\s:"']{1,100}["']?:${OPEN})${QUOTED}`, 'gm'),
   new RegExp(
@@ -136,19 +136,19 @@ const CREDENTIALS: readonly RegExp[] = [
   /((?<![\w-])aws_(?:secret_access_key|session_token)\s{0,9}[=:]\s{0,9}["']?)[\w/+=]{16,}/gi,
 ];
 
-/** Apart from the others: what begins with a tag (`<br>`) would be a placeholder there. */
+/** Not one of `CREDENTIALS`, because text that begins with a tag (`<br>`) would be a placeholder there. */
 const PRIVATE_KEY =
   /(-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----)(?:[^]{1,8000}?(?=-----END )|(?:[\w+/=\\\s.,:()-]|<br ?\/?>|&gt;|>)+)/g;
 
-/** The private part of a key of PuTTY: lines of 64 characters, and one that may be shorter. */
+/** The private part of a PuTTY key: lines of 64 characters, of which the last may be shorter. */
 const PUTTY_KEY =
   /(private-lines:\s{0,9}\d{1,4}(?:\s|\\{1,4}[rn]){1,9})(?:[a-z\d+/=]{64}(?:\s|\\{1,4}[rn]){1,9}){0,200}(?!private-mac)[a-z\d+/=]{4,64}/gi;
 
-/** A text without any of these has none of `CREDENTIALS`. */
+/** A text that does not match has none of `CREDENTIALS`. */
 const CREDENTIAL_WORD =
   /bearer|basic|authorization|--[\w-]{0,40}(?:token|password|secret|key|bearer)[ =]|private key|private-lines|digest\s|aws4-|x-(?:\w{1,20}-)?(?:api|auth|access|vault|gitlab|amz-security)-|private-token|subscription-key|--from-literal|cookie|sshpass|docker login|\bmachine\s|jdbc:oracle|gh[pousr]_|github_pat_|xox[abeoprs]-|xapp-|eyJ|glpat-|[sr]k_(?:live|test)_|whsec_|phx_|sk-(?:proj|ant)-|sk-[a-z0-9]{48}|age-secret-key-1|shpat_|hf_|dckr_pat_|pypi-age|lin_api_|hvs\.|ya29\.|dop_v1_|curl\s|-u ?[^\s:]{1,100}:|--(?:proxy-)?user|\$\{[\w.]{1,60}(?::?[-=]|:\+)|npm_|aws_s|a[ks]ia[a-z0-9]{16}|sg\.[\w-]{16}|aiza[\w-]{35}/i;
 
-/** A text, or its JSON, without any of these has nothing that `withoutUrlSecrets` replaces, as most have not. */
+/** Most texts do not match. Then neither they nor their JSON have anything that `withoutUrlSecrets` replaces. */
 const SECRET_SIGN = new RegExp(
   String.raw`[/=~]|\u00|["'] ?:|&(?:quot|apos|#|equals)|%3a%2f%2f|%(?:25)?3d|${CREDENTIAL_WORD.source}|(?:${SECRET_WORD.source})\w{0,20}[*_\x60]{0,3}\s?:[*_\x60]{0,3}(?:\s|\\[nr]|\\*["'])|[\w-]{3}\\*["']\s{0,9},\s{0,9}\\*["']|(?:\b|\\[nr])value:(?:\s|\\)|(?:\b|\\[nr])setx[ \t]`,
   'i',
@@ -158,31 +158,32 @@ export function maySecretsBeIn(text: string): boolean {
   return SECRET_SIGN.test(text);
 }
 
-/** Names of parameters of an address that hold a secret, beyond those that do so anywhere. */
+/** Names of URL parameters with a secret, in addition to the names that mean one anywhere. */
 const SECRET_PARAMETER = /(?:^|[_-])(?:key|sig|signature|hmac|auth|pass|pw|jwt)$|^code$/i;
 
 const PARAMETER = /([?&#]|&amp;)([\w.%[\]-]{1,60})=("[^"]*"|'[^']*'|(?:[^\s&#;"'<>]|;(?![\s"'<>]|$))+)/g;
 
-/** A parameter whose separators are encoded. */
+/** A parameter with encoded separators. */
 const ENCODED_PARAMETER =
   /((?:%(?:25)?(?:26|3f|3b|23|20|0a|0d)|(?<![\w.%-]))([\w.-]{1,60})%(?:25)?3d)((?:[^\s&"'<>%#]|%(?!26|3b|20|0a|0d)[\da-f]{2}){1,2000})/gi;
 
-/** A user without a password is a token from this length on. */
+/** A user without a password is a token if it has this length. */
 const TOKEN_USER = /(:\/\/)[^\s/:@?#"'`,(]{8,}(?=:(?:x-oauth-basic)?@|(?<=:\/\/[^@]{16,})@)/g;
-/** As `URL_PASSWORD`, of an encoded address. */
+/** Like `URL_PASSWORD`, in an encoded URL. */
 const ENCODED_PASSWORD = /(%3a%2f%2f[^\s%]{0,100}%3a)[^\s&]{1,200}?(?=%40)/gi;
 const SESSION = /(;jsessionid=)[\w.!-]{8,}/gi;
 
 /**
- * Replaces what is secret in a text: private keys, credentials of a header, and in addresses and connection strings passwords,
- * users that are tokens, the secret path of a webhook, and the values of parameters (`?token=…&sig=…`) that are secrets by their names, or an encoded address with
- * one; also where JSON pointers have them (`/jobs/https:~1~1…`). The same text if there is none.
+ * Replaces the secrets in a text: private keys, credentials of headers, and in URLs and connection strings passwords,
+ * users that are tokens, secret paths of webhooks, and values of parameters (`?token=…&sig=…`) that are secrets by
+ * their names or are encoded URLs with a secret. Also in JSON pointers (`/jobs/https:~1~1…`). Returns the same text if
+ * there is none.
  */
 export function withoutUrlSecrets(text: string, mask: string): string {
   return withoutSecrets(text, mask, false);
 }
 
-/** @param isStrict true where a value without quotes in a program is none, though it may be one */
+/** @param isStrict true if unquoted values in a program, which may be names, do not count as secrets */
 function withoutSecrets(text: string, mask: string, isStrict: boolean): string {
   const plain = withPlainSigns(text);
   if (plain !== text) {
@@ -191,13 +192,13 @@ function withoutSecrets(text: string, mask: string, isStrict: boolean): string {
   }
   const shown = withoutPlainSecrets(text, mask, isStrict);
   if (!shown.includes('~1')) return shown;
-  // As if the names of members were written as they are, with a space before each.
+  // Treats the segments of JSON pointers like names with a space before them.
   const named = shown.replaceAll('/', '\u2028').replaceAll('~1', '/');
   const clean = withoutPlainSecrets(named, mask, isStrict);
   return clean === named ? shown : clean.replaceAll('/', '~1').replaceAll('\u2028', '/');
 }
 
-/** The text with slashes, quotes and `=` as they are, which JSON, HTML and CSV may escape (`https:\/\/…`, `&quot;`, `"":""`). */
+/** The text with slashes, quotes and `=` unescaped, which JSON, HTML and CSV escape (`https:\/\/…`, `&quot;`, `"":""`). */
 function withPlainSigns(text: string): string {
   if (!/\\(?:\/|u002f)|&(?:quot|apos|equals|#)|"" ?: ?""/i.test(text)) return text;
   const plain = text
@@ -208,16 +209,16 @@ function withPlainSigns(text: string): string {
   return /"" ?: ?""/.test(plain) ? plain.replaceAll('""', '"') : plain;
 }
 
-/** A text of a record as reports show it: as `withoutUrlSecrets`, and without the secrets of the configuration. */
+/** A text of a record for reports: without the secrets that `withoutUrlSecrets` finds and those of the configuration. */
 export function shownText(text: string, { withheld }: Pick<KindRow, 'withheld'>): string {
   return withoutUrlSecrets(withheld?.masked(text, MASK) ?? text, MASK);
 }
 
 /**
- * A text that a person typed, as it is recorded for good and shown: every name, reason and note passes through here.
+ * A text typed by a person, as it is recorded permanently and shown: every name, reason and note passes through here.
  * @param what begins the message: `the reason`
  * @param secrets those of the configuration
- * @throws TidemarkError `usage` where it holds one of them
+ * @throws TidemarkError `usage` if the text has one of them
  */
 export function recordedText(text: string, what: string, secrets: readonly Secret[]): string {
   if (holdsSecret(text, secrets))
@@ -268,15 +269,18 @@ function withoutPlainSecrets(text: string, mask: string, isStrict: boolean): str
   return isAddress ? without(paths, [TOKEN_USER, URL_PASSWORD], isPlaceholder) : paths;
 }
 
-/** A word of a variable's name that nobody writes by hand. */
+/** A word in the name of a variable that nobody would write by hand. */
 const RANDOM_WORD = /(?<![a-z0-9])(?=[a-z0-9]*[a-z])(?=[a-z]*\d[a-z]*\d)[a-z0-9]{20,}/gi;
 
-/** The name of a variable, or of a file with a secret, as errors show it: where somebody gave the secret itself for it, that is masked. */
+/** The name of a variable or file with a secret, for errors. If it is the secret itself, entered by mistake, it is masked. */
 export function shownReference(name: string): string {
   return withoutUrlSecrets(name, MASK).replaceAll(RANDOM_WORD, MASK);
 }
 
-/** Names of members, and ids of elements, as `shownText`; those that differ in their secrets only are numbered, so that none is taken for another. */
+/**
+ * Names of members and ids of elements as in `shownText`. Names that differ only in their secrets are numbered, so that
+ * they can be distinguished.
+ */
 export class MemberNames {
   readonly #alike = new Map<string, Map<string, number>>();
   readonly #row: Pick<KindRow, 'withheld'>;
@@ -304,20 +308,20 @@ export function hasUrlPassword(text: string): boolean {
   return found.some(([whole, before = '']) => !isPlaceholder(whole.slice(before.length)));
 }
 
-/** True for a text in which `withoutUrlSecrets` finds a secret. */
+/** True if `withoutUrlSecrets` finds a secret in the text. */
 function hasUrlSecret(text: string): boolean {
   return withoutUrlSecrets(text, '') !== text;
 }
 
 /**
- * The same for whoever keeps nothing of such a text: a value without quotes in a program, which may be the name of another one, does
- * not count.
+ * The same for callers that replace the entire text: unquoted values in a program, which may be names of others, do not
+ * count.
  */
 export function hasCertainSecret(text: string): boolean {
   return withoutSecrets(text, '', true) !== text;
 }
 
-/** `token`, `x[token]`, `token[]` and the like, also percent-encoded. */
+/** True for `token`, `x[token]`, `token[]` and the like, also percent-encoded. */
 function isSecretParameter(name: string): boolean {
   const own =
     decoded(name)
@@ -335,7 +339,7 @@ function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    // No percent-encoding: as it is.
+    // It is not percent-encoded.
     return text;
   }
 }

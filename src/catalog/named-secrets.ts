@@ -1,10 +1,11 @@
-/** Secrets that the name before them shows: members of records and of JSON, elements of XML, lines of YAML and of a shell. */
+/** Secrets recognized by the name before them: members of records and JSON, elements of XML, lines of YAML and a shell. */
 import { getOwn, type JsonObject, type JsonValue } from '../core/json.ts';
 import { EXPRESSION, isReference, PROGRAM } from './connection-secrets.ts';
 
 /**
  * Names that objects of no fixed shape (a destination's `config`) give to secrets, whatever the letter case and the
- * separators, also as the last words of a longer name: the catalog lists those that are documented, and a service may have others.
+ * separators, also as the last words of a longer name: the catalog lists those that are documented, and a service may
+ * have others.
  * @internal
  */
 export const SECRET_NAMES: readonly string[] = (
@@ -18,7 +19,7 @@ export const SECRET_NAMES: readonly string[] = (
 export const ENTIRE_NAMES: readonly string[] = ['pass'];
 const SECRET_NAME = new RegExp(`(?:^|_)(?:${SECRET_NAMES.join('|').replaceAll('_', '_?')})$`);
 
-/** True for the parts of a pair (`{"name":"Authorization","value":"…"}`) whose value is a secret by the name that it has. */
+/** True for a pair (`{"name":"Authorization","value":"…"}`) whose value is a secret according to its name. */
 export function isSecretPair(pair: JsonObject): boolean {
   return ['name', 'key', 'header'].some((member) => {
     const name = getOwn(pair, member);
@@ -27,8 +28,8 @@ export function isSecretPair(pair: JsonObject): boolean {
 }
 
 /**
- * True for a header and its value in a list (`["Cookie","sid=…"]`), but not for a list of headers (`["Authorization","Accept"]`) or a
- * message.
+ * True for a header and its value in a list (`["Cookie","sid=…"]`), but not for a list of headers
+ * (`["Authorization","Accept"]`) or a message.
  */
 function isSecretHeader(name: string, value: string): boolean {
   if (!/-|authorization|cookie/i.test(name) || /\s/.test(name) || !isSecretName(name)) return false;
@@ -45,11 +46,11 @@ export function isHeaderTuple(list: readonly JsonValue[]): boolean {
   );
 }
 
-/** Each name holds one of these. Most names hold none, and such an expression takes 0.4 ms to compile. */
+/** Part of each name of a secret. Most names have none of these, and such an expression takes 0.4 ms to compile. */
 export const SECRET_WORD =
   /pass|pwd|pw\b|secret|key|token|credential|authorization|bearer|jwt|cookie|connection|dsn|webhook|otp\b|service.?account/i;
 
-/** True where a member of that name holds a secret, judging by its name. */
+/** True if a member is a secret according to its name. */
 export function isSecretName(name: string): boolean {
   if (!SECRET_WORD.test(name)) return false;
   if (ENTIRE_NAMES.includes(name.slice(name.lastIndexOf('.') + 1).toLowerCase())) return true;
@@ -61,10 +62,10 @@ export function isSecretName(name: string): boolean {
   );
 }
 
-/** Names of variables that hold a secret, beyond those that do so anywhere. */
+/** Names of variables with a secret, in addition to the names that mean one anywhere. */
 const SECRET_VARIABLE = /(?:token|secret|password|[_.-]key|[a-z]Key)$|(?:TOKEN|SECRET|PASSWORD|KEY)$/;
 
-/** The same for a variable, which may have its name in capitals (`STRIPE_KEY`). */
+/** The same for a variable, whose name may be in capitals (`STRIPE_KEY`). */
 export function isSecretVariable(name: string): boolean {
   return isSecretName(name) || (isCapitals(name) && SECRET_VARIABLE.test(name));
 }
@@ -73,12 +74,12 @@ function isCapitals(name: string): boolean {
   return name === name.toUpperCase();
 }
 
-/** A name whose value is an address that is a secret: what only looks like a scheme or a path is one too. */
+/** A name whose value is a secret URL, so that text that looks like a scheme or a path is a secret too. */
 const ADDRESS_NAME = /(?:url|uri|dsn|connection[\s_.-]?string)$/i;
 
 /**
- * A quoted text, perhaps within one of JSON whose quotes are escaped (`\"`, `\\\"`): its quote, that which ends it, and what is between,
- * in which a quote or a backslash is escaped once more.
+ * A quoted text, perhaps within one of JSON whose quotes are escaped (`\"`, `\\\"`): its quote, that which ends it, and
+ * what is between, in which a quote or a backslash is escaped once more.
  */
 export const OPEN = String.raw`(?<escape>\\{0,3})(?<quote>["'])`;
 export const CLOSE = String.raw`\k<escape>\k<quote>`;
@@ -93,8 +94,8 @@ const NAME_OF_PAIR = String.raw`(?:name|key|header)${CLOSE}${COLON}${CLOSE}`;
 const BETWEEN = String.raw`(?:${COMMA}${CLOSE}${NAME}${CLOSE}${COLON}(?:${CLOSE}[^"'\\]{0,200}${CLOSE}|[\w.-]{1,30}))`;
 
 /**
- * A member of JSON that is written within a text, its quotes perhaps escaped, or a pair of such (`"name":"Cookie","value":"…"`). The text may
- * be cut off in the value. Not the choice `a ? 'token' : 'b'`.
+ * A member of JSON that is written within a text, its quotes perhaps escaped, or a pair of such
+ * (`"name":"Cookie","value":"…"`). The text may be cut off in the value. Not the choice `a ? 'token' : 'b'`.
  */
 const NAMED_TEXT = new RegExp(
   String.raw`(?<!\?\s?)(${OPEN}(?:${NAME_OF_PAIR}(?=${NAME}${CLOSE}\s{0,9},))?(${NAME})${CLOSE}\s{0,9}(?:,\s{0,9}${CLOSE}value${CLOSE}\s{0,9})?(?::|=>)\s{0,9}${CLOSE})(${REST})(?=(?:${CLOSE}${BETWEEN}{0,4}?${COMMA}${CLOSE}${NAME_OF_PAIR}(${NAME})${CLOSE})?)`,
@@ -110,14 +111,14 @@ const HEADER_TUPLE = new RegExp(
   String.raw`((?:define|[sS]etenv)?[[(]\s{0,9}${OPEN}([\w-]{1,60})${CLOSE}${COMMA}${CLOSE})(${REST})(?=${CLOSE}\s{0,9}[\])])`,
   'g',
 );
-/** A member of JSON that is a list or an object. */
+/** A JSON member that is a list or an object. */
 const NAMED_LIST = new RegExp(
   String.raw`(?<!\?\s?)${OPEN}(?<name>${NAME})${CLOSE}\s{0,9}(?::|=>)\s{0,9}(?=[[{])`,
   'g',
 );
-/** Names of lists of secrets; tokens are also words, and what is counted. */
+/** Names of lists of secrets. Not `tokens`, which may also be words or counts. */
 const LIST_NAME = /(?:^|[_-])passwords$|Passwords$/;
-/** What such a one consists of. */
+/** A part of such a list. */
 const LIST_PART = new RegExp(
   String.raw`${OPEN}(?<value>${REST})(?:${CLOSE}\s{0,9}(?<name>:|=>)?)?|[[\]{}]`,
   'g',
@@ -134,18 +135,21 @@ const ATTRIBUTES =
 const VALUED_ELEMENT =
   /(<(?:[\w.-]{1,60}:)?([a-z][\w.-]{0,60})\s(?:[^<>]{0,200}?\s)?value=(["']))([^"'<>]{1,1000})(?=\3)/gi;
 
-/** A line of YAML, a shell or a Dockerfile: what is before the value, its name, and the value, in quotes or without a space, perhaps on the next line. A comment may follow. */
+/**
+ * A line of YAML, a shell or a Dockerfile: what is before the value, its name, and the value, in quotes or without a
+ * space, perhaps on the next line. A comment may follow.
+ */
 const YAML_LINE =
   /(^[ \t]{0,60}(?:[-*+>][ \t]{1,9}|export[ \t]{1,9}|(?:arg|env)[ \t]{1,9}(?=[\w.-]{1,61}=)|\/\/\S{1,200}:(?=_))?[*`]{0,3}([a-z_][\w.-]{0,60})[*`]{0,3}[ \t]?(?::[*`]{0,3}(?:[ \t]{0,9}(?:[|>][-+]?[ \t]{0,9})?\r?\n)?[ \t]{1,60}|=(?![=>~])[ \t]?))("(?:\\"|[^"\n]){1,1000}"|'(?:'(?:\\')?'|[^'\n]){1,1000}'|[^\s"']\S{0,1000})(?=[ \t]{0,20}(?:[ \t]#[^\n]*)?\r?$)/gim;
 
-/** A variable of Windows and its value. */
+/** A Windows variable and its value. */
 const SETX =
   /(^[ \t]{0,60}setx[ \t]{1,9}(["']?)([a-z_][\w.-]{0,60})\2[ \t]{1,9})("[^"\n]{1,1000}"|'[^'\n]{1,1000}'|[^\s"'/]\S{0,1000})/gim;
 
 /** A value of YAML, in quotes or without a space. */
 const YAML_VALUE = String.raw`"(?:\\"|[^"\n]){1,1000}"|'(?:''|[^'\n]){1,1000}'|[^\s"']\S{0,1000}`;
 const NAME_OF_VARIABLE = String.raw`(?:name|key|header):[ \t]{1,9}["']?(?<name>[\w.-]{1,60})["']?`;
-/** What is before the value of such a variable, which may be on the next line, and a comment behind it. */
+/** The text before the value of such a variable, which may be on the next line. */
 const VALUE_OF_VARIABLE = String.raw`value:(?:[ \t]{0,9}(?:[|>][-+]?[ \t]{0,9})?\r?\n)?[ \t]{1,60}`;
 const END_OF_LINE = String.raw`[ \t]{0,20}(?:[ \t]#[^\n]{0,300})?\r?`;
 /** The next line after comments. */
@@ -160,7 +164,10 @@ const YAML_PAIRS: readonly RegExp[] = [
   String.raw`(?<before>\{[ \t]{0,9}value:[ \t]{1,9})(?<value>"[^"\n]{1,1000}"|'[^'\n]{1,1000}'|[^\s"',{}]{1,1000})(?=[ \t]{0,9},[ \t]{0,9}${NAME_OF_VARIABLE}[ \t]{0,9}[,}])`,
 ].map((form) => new RegExp(form, 'gim'));
 
-/** A text that a program gives a name, perhaps with a type or of a map: `const apiKey = 'a'`, `os.environ['API_KEY'] = 'a'`. Not what ends a text of a program. */
+/**
+ * A text that a program gives a name, perhaps with a type or of a map: `const apiKey = 'a'`, `os.environ['API_KEY'] =
+ * 'a'`. Not what ends a text of a program.
+ */
 const ASSIGNED = new RegExp(
   String.raw`((?<![\w.-])(?:env:)?([a-z_][\w$.-]{0,100})(?:\\{0,3}["']\]|\[\])?(?:[ \t]?:[ \t]?[a-z&][\w<>.?|]{0,40}|[ \t]string)?[ \t]{0,9}(?::|\|\||\?{1,2})?=[ \t]{0,9})${OPEN}((?![[\s,+.)(&;:>|}\]"'\x60])${REST})${CLOSE}(?!\k<quote>)`,
   'gi',
@@ -169,7 +176,10 @@ const ASSIGNED = new RegExp(
 /** A variable within a line: `token=a1b2c3d4`. */
 const VARIABLE = /(?<=^|[\s"'({,])([a-z_][\w.-]{0,60})=([\w~+/-]{8,1000})(?=[\s,;.)"']|$)/gim;
 
-/** A member in braces whose name has no quotes, of YAML or a program, or such a brace. Without quotes a blank is before its value. */
+/**
+ * A member in braces whose name has no quotes, of YAML or a program, or such a brace. Without quotes a blank is before
+ * its value.
+ */
 const FLOW_MEMBER = new RegExp(
   String.raw`[{}]|(?<=[{,]\s{0,60})((?<name>[a-z_][\w.-]{0,60})[ \t]?:)(?<value>[ \t]{0,9}${OPEN}${REST}${CLOSE}|[ \t]{1,9}[^\s"'()[\]{},]{1,1000}(?=[ \t]{0,9}[,}]))`,
   'gi',
@@ -183,23 +193,23 @@ const NO_ADDRESS = /^(?:[*&!|>[%@#]|\{(?![^\s{}:,]+\}$))|[,;({[|]$|\)[,;]?$/;
 const NO_END = /[,;({[|]$|\)[,;]?$/;
 /** A text that begins like a path, but has a sign of base64. */
 const BASE64 = /^\/(?=[\w/]{0,200}[+=])[\w+/]{6,}={0,2}$/;
-/** Two parts of which the second has letters and a digit, as `ann:hunter2`, but not where it is kept: `arn:…`, `vault:…`, `file:…`. */
+/** Two parts, the second with letters and a digit: `ann:hunter2`. Not a reference: `arn:…`, `vault:…`, `file:…`. */
 const JOINED =
   /^(?!(?:arn|vault|aws|ssm|kms|gcp|sm|secrets?(?:manager)?|file|env|ref|op|keyring|key|sha\d+|path|see|urn|data|json|base64):)[a-z][\w+.-]{0,20}:(?!\/)(?=[^\s:]*\d)(?=[^\s:]*[a-z])[^\s:]{6,}(?<![,;({[|)])$/i;
 const TIME_OR_NUMBER = /^(?:\d{4}-\d\d-\d\d.*|\d{1,5}(?:%|\/\d{1,5})?)$/;
-/** What a program takes from an object whose name has a number: `user2.token`. */
+/** A member of an object whose name has a number, in a program: `user2.token`. */
 const NUMBERED_MEMBER = /^(?:[a-z_$]{1,40}\d{0,3}\.){1,8}[a-z_$]{1,40}$/i;
-/** Words that hyphens join, and small numbers between them: `min-8-chars`, `2FA-app`. */
+/** Words and small numbers joined by hyphens: `min-8-chars`, `2FA-app`. */
 const HYPHENED_WORDS =
   /^(?=.*[a-z]{2})(?:(?:[A-Z]?(?=[a-z]*[aeiouy])[a-z]{1,20}|\d{1,2}(?:FA)?)(?:-(?!$)|$)){2,6}$/;
 
-/** Signs that lines are not those of YAML: a block, or what programs have. */
+/** Shows that lines are not YAML but a block or a program. */
 const BLOCK = /[{(]\s{0,9}\r?\n|^[ \t]{0,60}[})]/m;
 
 /**
- * Without quotes, one word of letters may be prose (`token: expired`) or a name in a program (`token: apiToken`).
- * @param name what the value is of
- * @param isShell true for a variable in capitals: its value is not the name of another
+ * Without quotes, a word of letters may be prose (`token: expired`) or a name in a program (`token: apiToken`).
+ * @param name the name of the value
+ * @param isShell true for a variable in capitals, whose value is not the name of another
  */
 function isYamlSecret(text: string, name: string, isShell: boolean): boolean {
   const [quote = ''] = /^["']/.exec(text) ?? [];
@@ -213,7 +223,7 @@ function isYamlSecret(text: string, name: string, isShell: boolean): boolean {
   return value.length >= 4 && (isShell || /[^\p{L}_.-]/u.test(value));
 }
 
-/** The text with the mask in place of texts of JSON below members whose names are those of secrets, and of headers in lists. */
+/** Masks the texts in JSON below members with names of secrets, and headers in lists. */
 export function withoutNamedSecrets(text: string, mask: string): string {
   return withoutListSecrets(withoutTextSecrets(text, mask), mask).replaceAll(
     HEADER_TUPLE,
@@ -240,7 +250,7 @@ function withoutTextSecrets(text: string, mask: string): string {
       const isSecret =
         (isPair ? isSecretVariable : isSecretName)(unescaped(name)) ||
         (name === 'value' && isSecretVariable(unescaped(after ?? '')));
-      // JSON within JSON, or behind a value that does not end.
+      // JSON within JSON, or after a value that does not end.
       if (!isSecret) return /["']/.test(value) ? before + withoutTextSecrets(value, mask) : whole;
       return isSecretValue(value) ? `${before}${mask}` : whole;
     },
@@ -248,14 +258,14 @@ function withoutTextSecrets(text: string, mask: string): string {
 }
 
 /**
- * Below such a member, what a line of YAML would have without quotes: forms answer with sentences there (`{"password":["is too
- * short"]}`). A header holds no sentence.
+ * Masks values below such a member that would be secrets on a line of YAML without quotes, because responses to forms
+ * have sentences there (`{"password":["is too short"]}`). Headers never have sentences.
  */
 function withoutListSecrets(text: string, mask: string): string {
   let [shown, end, next] = ['', 0, 0];
   for (const { index, 0: head, groups = {} } of text.matchAll(NAMED_LIST)) {
     const name = unescaped(groups['name'] ?? '');
-    // Within another.
+    // It is within another list.
     if (index < next || !(isSecretName(name) || LIST_NAME.test(name))) continue;
     const isHeader = /authorization|cookie/i.test(name);
     const parts = new RegExp(LIST_PART);
@@ -284,18 +294,18 @@ function isListSecret(value: string, isHeader: boolean, mask: string): boolean {
   return isHeader ? !isReference(own) : !/\s|\p{Lo}/u.test(own) && isYamlSecret(own, '', false);
 }
 
-/** What a schema says of a member. */
+/** The description of a member in a schema. */
 const SCHEMA_MEMBER = /^(?:type|format|pattern|\$ref)$/;
 const SCHEME = /^(?:bearer|basic|token)\s+/i;
 
-/** A text of JSON with characters in place of their `\uXXXX`. */
+/** A JSON text with `\uXXXX` replaced by the characters. */
 function unescaped(text: string): string {
   return text.replaceAll(/\\+u([\da-f]{4})/gi, (_whole, code: string) =>
     String.fromCharCode(Number.parseInt(code, 16)),
   );
 }
 
-/** The text with the mask in place of texts and values of XML with such names. */
+/** Masks the texts and values of XML with such names. */
 export function withoutElementSecrets(text: string, mask: string): string {
   const isSecret = (name: string, value: string): boolean => isSecretName(name) && !isReference(value.trim());
   return text
@@ -311,8 +321,8 @@ export function withoutElementSecrets(text: string, mask: string): string {
 }
 
 /**
- * The text with the mask in place of such values on lines of their own.
- * @param isStrict true where a value without quotes in a program is none, though it may be one
+ * Masks such values on lines of their own.
+ * @param isStrict true if unquoted values in a program, which may be names, do not count as secrets
  */
 export function withoutYamlSecrets(text: string, mask: string, isStrict: boolean): string {
   let program: boolean | undefined;
@@ -326,7 +336,7 @@ export function withoutYamlSecrets(text: string, mask: string, isStrict: boolean
   );
   const lines = set.replaceAll(YAML_LINE, (whole: string, before: string, name: string, value: string) => {
     const isVariable = before.includes('=');
-    // A member of a mapping.
+    // It is a mapping with members of its own.
     if (before.includes('\n') && value.endsWith(':')) return whole;
     if (!isSecretName(name) && !(isVariable && SECRET_VARIABLE.test(name))) return whole;
     return isSecret(value, name, isVariable && isCapitals(name)) ? `${before}${mask}` : whole;
@@ -363,13 +373,13 @@ function withoutAssigned(text: string, mask: string): string {
   );
 }
 
-/** A constant that has its own name as the value: `const SET_TOKEN = 'set-token'`. */
+/** True for a constant with its own name as the value: `const SET_TOKEN = 'set-token'`. */
 function isSameName(value: string, name: string): boolean {
   const plain = (text: string): string => text.replaceAll(/[\s_.-]/g, '').toLowerCase();
   return plain(value) === plain(name);
 }
 
-/** The same of members in braces; without quotes, of those that follow on the line of another or of the brace. */
+/** Masks such members in braces; without quotes, only those on the same line as another or the brace. */
 function withoutFlowSecrets(
   text: string,
   mask: string,

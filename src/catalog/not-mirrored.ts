@@ -1,12 +1,12 @@
 /**
- * Operations of the API whose answers are not part of the mirror, each with its reason. A test holds that every
- * method and path of interface.md is either a list, retrieve or write of a kind, or listed here.
+ * Operations of the API whose responses are not part of the mirror, each with its reason. A test checks that every
+ * method and path of interface.md is a list, retrieve or write of a kind, or listed here.
  */
 import type { Method } from './definition.ts';
 
 interface NotMirrored {
   readonly method: Method;
-  /** The action's name in the catalog (`Operation.action`). */
+  /** The name of the action in the catalog (`Operation.action`). */
   readonly action: string;
   readonly reason: string;
 }

@@ -1,14 +1,14 @@
-/** The one order of records in a state: kind as in the catalog, then scope, then id; the mirror reads in it too. */
+/** The order of records in a state, also in the mirror: by kind as in the catalog, then by scope, then by id. */
 import { type Scope, SCOPE_KEYS } from './definition.ts';
 import { type Kind, KINDS } from './kinds.ts';
 
-/** What names a collection of a source. */
+/** Identifies a collection of a source. */
 export interface CollectionKey {
   readonly kind: Kind;
   readonly scope: Scope;
 }
 
-/** What names a record of a source. */
+/** Identifies a record of a source. */
 export interface RecordKey extends CollectionKey {
   readonly id: string;
 }
@@ -16,15 +16,15 @@ export interface RecordKey extends CollectionKey {
 const KIND_RANK: ReadonlyMap<Kind, number> = new Map(KINDS.map((kind, rank) => [kind, rank]));
 
 /**
- * Negative when `a` comes first, 0 for the same key. Texts compare by code points, as SQLite compares UTF-8 bytes (a
- * JavaScript `<` would put U+1F600 before U+FFFD); an absent scope value comes before every text.
+ * Negative if `a` comes first, 0 for the same key. Texts are compared by code points, as SQLite compares UTF-8 bytes
+ * (the `<` of JavaScript would put U+1F600 before U+FFFD). A missing scope value comes before every text.
  */
 export function compareKeys(a: RecordKey, b: RecordKey): number {
   if (a.kind !== b.kind) return (KIND_RANK.get(a.kind) ?? 0) - (KIND_RANK.get(b.kind) ?? 0);
   return compareScopes(a.scope, b.scope) || compareTexts(a.id, b.id);
 }
 
-/** In catalog order, then by source and scope. */
+/** Compares in catalog order, then by source and scope. */
 export function compareCollections(
   a: CollectionKey & { readonly source: string },
   b: CollectionKey & { readonly source: string },
@@ -36,7 +36,7 @@ export function compareCollections(
   );
 }
 
-/** As `compareKeys`, for the scopes alone. */
+/** Like `compareKeys`, for scopes only. */
 export function compareScopes(a: Scope, b: Scope): number {
   for (const key of SCOPE_KEYS) {
     const left = a[key];
@@ -49,7 +49,7 @@ export function compareScopes(a: Scope, b: Scope): number {
   return 0;
 }
 
-/** By code points. */
+/** Compares by code points. */
 export function compareTexts(a: string, b: string): number {
   const length = Math.min(a.length, b.length);
   for (let i = 0; i < length; i += 1) {
@@ -60,7 +60,7 @@ export function compareTexts(a: string, b: string): number {
   return a.length - b.length;
 }
 
-/** A surrogate stands for a code point beyond U+FFFF, so it goes after every other unit. */
+/** A surrogate is part of a code point beyond U+FFFF, so it comes after all other units. */
 function rank(unit: number): number {
   return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x1_0000 : unit;
 }

@@ -1,4 +1,4 @@
-/** A row of the catalog with what is worked out of it once: every request, comparison and report asks for some of it. */
+/** A row of the catalog with values derived from it once, which requests, comparisons and reports need. */
 import { MASK } from './masks.ts';
 import { splitPointer } from '../core/json-pointer.ts';
 import { sortNames } from '../core/json.ts';
@@ -6,16 +6,16 @@ import type { FieldDefinition, Operation, OperationRole } from './definition.ts'
 import type { KindRow } from './kinds.ts';
 
 /**
- * Where a record holds users or other records in itself, and what is known of the places below; `*` is every element.
- * Only there does a name identify a member: any other undocumented member may be configuration.
+ * Where a record has users or other records inside, as a tree of members; `*` matches every element. Only there can a
+ * member be recognized by its name: any other undocumented member may be configuration.
  */
 export interface Embedding {
-  /** `subject`: the user whom the record itself is about. */
+  /** `subject`: the user that the record itself is about. */
   readonly holds: 'user' | 'subject' | 'record' | 'nothing';
   readonly inside: ReadonlyMap<string, Embedding>;
 }
 
-/** Private members make it nominal: a copy with other values is made by `changedDefinition`. */
+/** Private members make the type nominal. `changedDefinition` makes a copy with other values. */
 class Compiled {
   readonly #fields: ReadonlyMap<string, FieldDefinition>;
   readonly #operations: ReadonlyMap<OperationRole, Operation>;
@@ -25,7 +25,7 @@ class Compiled {
 
   constructor(row: KindRow) {
     this.#fields = new Map(row.fields.map((field) => [field.name, field]));
-    // The first of a role counts.
+    // The first operation of a role counts.
     this.#operations = new Map(row.operations.toReversed().map((operation) => [operation.role, operation]));
     const managed = row.fields.filter(({ isWritable, isVolatile }) => isWritable && !isVolatile);
     this.#managedNames = sortNames(managed.map(({ name }) => name));
@@ -46,12 +46,12 @@ class Compiled {
     return this.#managedNames;
   }
 
-  /** All known places of the kind's records that hold users or other records. */
+  /** All known places with users or other records in records of the kind. */
   get embedding(): Embedding {
     return this.#embedding;
   }
 
-  /** Where secrets are known to be, as segments; `*` stands for any one segment. */
+  /** Known places of secrets, as segments; `*` matches any one segment. */
   get secretPlaces(): readonly (readonly string[])[] {
     return this.#secretPlaces;
   }
@@ -78,7 +78,7 @@ interface OpenEmbedding {
   readonly inside: Map<string, OpenEmbedding>;
 }
 
-/** Members of any record, embedded ones too, that say who did something (interface.md, Invite; the profiles' other kinds). */
+/** Members with the author of an action, in all records and embedded ones (interface.md, Invite; other kinds in profiles). */
 const AUTHORS = ['created_by', 'updated_by', 'last_modified_by'] as const;
 
 function embeddingOf({ embeds, idPath }: KindRow): Embedding {
@@ -105,15 +105,15 @@ function opened(holds: Embedding['holds']): OpenEmbedding {
   return { holds, inside: new Map(authors.map((name) => [name, opened('user')])) };
 }
 
-/** An invite's id, for one, is its sign-up link. */
+/** True if the id is a secret: the id of an invite, for example, is its sign-up link. */
 export function isIdSecret({ fields, idPath }: KindRow): boolean {
   return fields.some(({ isSecret, name }) => isSecret && name === idPath.at(-1));
 }
 
-/** Characters of an id that a message shows. */
+/** How many characters of an id a message shows. */
 const MOST_ID_SHOWN = 100;
 
-/** A record's id for a message: in quotes, cut where it is too long, a mask where it is a secret. */
+/** The id of a record for a message: in quotes, truncated if too long, masked if a secret. */
 export function shownId(definition: KindRow, id: string): string {
   return isIdSecret(definition) ? MASK : JSON.stringify(id.slice(0, MOST_ID_SHOWN));
 }

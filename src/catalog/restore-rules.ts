@@ -1,7 +1,7 @@
-/** What restore has to know of a kind beyond its fields: one part of a catalog row. */
+/** The part of a catalog row that restore needs in addition to the fields. */
 import type { RestoreRules } from './definition.ts';
 
-/** Created, changed and removed by requests, without anything special. */
+/** Rules for a kind that is created, changed and removed by requests, without exceptions. */
 export const PLAIN_RESTORE: RestoreRules<never> = {
   never: null,
   lacks: null,
@@ -23,7 +23,7 @@ export const PLAIN_RESTORE: RestoreRules<never> = {
   alternativePaths: {},
 };
 
-/** Read, never written. */
+/** Rules for a kind that is read but never written. */
 export function neverRestored(reason: string): RestoreRules<never> {
   return { ...PLAIN_RESTORE, never: reason, isRemovable: false };
 }

@@ -1,10 +1,11 @@
-/** Fields that an answer leaves out and shows elsewhere: a query's text inside the read-only `schema` (wire-notes.md, Secrets). */
+/** Fields that responses omit and show elsewhere, such as a query in the read-only `schema` (wire-notes.md, Secrets). */
 import { type JsonValue, getOwn, isJsonObject, setOwn } from '../core/json.ts';
+import { splitPointer } from '../core/json-pointer.ts';
 import { type ResourceDefinition, changedDefinition } from './resource-definition.ts';
 
 /**
- * The body with each such field in its own place, as a request would send it; the same object where nothing is added.
- * A field that the answer holds is kept as it is, null included, and what is shown as null is not a value.
+ * The body with each such field in its place, as a request would send it; the same object if nothing is added. A field
+ * that the response has is kept, even if null. A field shown as null elsewhere is not added.
  */
 export function withShownFields(definition: ResourceDefinition, body: JsonValue): JsonValue {
   if (!isJsonObject(body)) return body;
@@ -20,8 +21,8 @@ export function withShownFields(definition: ResourceDefinition, body: JsonValue)
 }
 
 /**
- * The definition with every field only where the answer has it: for a comparison that must not name members which the body
- * does not hold, as a patch of it.
+ * The definition without the places where fields are shown elsewhere, for comparisons that must not name members that
+ * the body does not have, such as a patch.
  */
 export function withoutFallbackPointers(definition: ResourceDefinition): ResourceDefinition {
   if (definition.fields.every(({ shownAt }) => shownAt === undefined)) return definition;
@@ -32,12 +33,12 @@ export function withoutFallbackPointers(definition: ResourceDefinition): Resourc
   return changedDefinition(definition, { fields });
 }
 
-/** Through members of objects only: an element of an array has no place for a field. */
+/** Follows members of objects only, because an element of an array cannot be the place of a field. */
 function valueAt(body: JsonValue, pointer: string): JsonValue | undefined {
   let value: JsonValue | undefined = body;
-  for (const part of pointer.split('/').slice(1)) {
-    if (value === undefined || !isJsonObject(value)) return undefined;
-    value = getOwn(value, part.replaceAll('~1', '/').replaceAll('~0', '~'));
+  for (const name of splitPointer(pointer)) {
+    if (!isJsonObject(value)) return undefined;
+    value = getOwn(value, name);
   }
   return value;
 }

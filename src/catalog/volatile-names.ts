@@ -1,12 +1,12 @@
 /**
- * Volatile members by their names, which the service changes by its own activity: for members without a catalog row,
- * at the top level only (wire-notes.md, Values). Below it a name means nothing: `updated_at` in a component's
- * settings may be the name of a column.
+ * Names of volatile members, which the service changes on its own, for members without a catalog row and at the top
+ * level only (wire-notes.md, Values). Below it the name is not enough: `updated_at` in the settings of a component may
+ * be the name of a column.
  */
 import type { FieldDefinition } from './definition.ts';
 import type { KindRow } from './kinds.ts';
 
-/** Times and marks of use, and permissions of the key's own user: never configuration. */
+/** Times and signs of use, and permissions of the key's own user, which are never configuration. */
 const VOLATILE_NAMES: readonly string[] = [
   'updated_at',
   'last_updated_at',
@@ -15,7 +15,7 @@ const VOLATILE_NAMES: readonly string[] = [
   'last_login',
   'last_seen_at',
   'last_used_at',
-  // Whether any event has arrived yet.
+  // Whether any event has arrived.
   'ingested_event',
   'effective_membership_level',
   'user_access_level',
@@ -24,10 +24,10 @@ const VOLATILE_NAMES: readonly string[] = [
 
 const VOLATILE: ReadonlySet<string> = new Set(VOLATILE_NAMES);
 
-/** An embedded member also has its user's personal settings. */
+/** An embedded member of an organization also has personal settings of its user. */
 const VOLATILE_INSIDE: ReadonlySet<string> = new Set([...VOLATILE_NAMES, 'is_2fa_enabled']);
 
-/** True for a volatile top-level member: by its row, or by its name where the kind's payload is not documented. */
+/** True for a volatile top-level member: by its row, or by its name if the payload of the kind is not documented. */
 export function isVolatileMember(
   { hasDocumentedFields }: Pick<KindRow, 'hasDocumentedFields'>,
   field: FieldDefinition | undefined,
@@ -38,7 +38,7 @@ export function isVolatileMember(
 
 const SET_ON_CREATION: ReadonlySet<string> = new Set(['created_at', 'joined_at', 'created_by']);
 
-/** True for a member by whose name the service says when, and by whom, the record was made; for members without a row. */
+/** True for the names of members, without a row, that say when and by whom a record was created. */
 export function isSetOnCreation(name: string): boolean {
   return SET_ON_CREATION.has(name);
 }
@@ -48,7 +48,7 @@ export function changesInside(name: string): boolean {
   return VOLATILE_INSIDE.has(name);
 }
 
-/** Names of the volatile members, which change without a configuration change. */
+/** The names of the volatile members, which change without a configuration change. */
 export function volatileFields({ fields, hasDocumentedFields }: KindRow): ReadonlySet<string> {
   const named = new Set(fields.map(({ name }) => name));
   const unnamed = hasDocumentedFields ? [] : VOLATILE_NAMES.filter((name) => !named.has(name));

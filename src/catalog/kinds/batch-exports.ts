@@ -7,7 +7,7 @@ const BATCH_EXPORT = { read: 'batch_export:read', write: 'batch_export:write' };
 
 const batchExportsPath = '/api/organizations/:organization_id/batch_exports/';
 
-/** What each type of destination cannot do without (config/profiles/posthog.yaml, batch_exports). */
+/** The secrets that each type of destination needs (config/profiles/posthog.yaml, batch_exports). */
 const SECRETS_BY_DESTINATION: SecretsNeeded = {
   by: '/type',
   byText: {
@@ -49,7 +49,7 @@ export const batchExports = defineKind({
   hasDocumentedFields: true,
   fields: [
     owned('id', 'uuid', 'Identifier of the export.'),
-    // Marked neither writable nor response only, and no request of the API names it: a profile may open it.
+    // Marked neither writable nor response only, and no request of the API has it. A profile may make it writable.
     owned('team_id', 'integer', 'Project whose data is exported.', { severity: 'high' }),
     writable('name', 'string', 'Display name.', { severity: 'low' }),
     writable('model', 'string', 'What is exported: events or persons.', {
@@ -81,7 +81,7 @@ export const batchExports = defineKind({
     writable('start_at', 'timestamp', 'No runs are triggered before this time.'),
     writable('end_at', 'timestamp', 'No runs are triggered after this time.'),
     volatile('latest_runs', 'array', 'The latest runs with status and counts.'),
-    // wire-notes.md, Secrets: it may never be returned; its text then is in the read-only `schema`.
+    // wire-notes.md, Secrets: it may never be returned; then its text is in the read-only `schema`.
     writable('svcql_query', 'string', 'Query that selects what is exported.', {
       severity: 'high',
       shownAt: '/schema/svcql_query',
@@ -93,7 +93,8 @@ export const batchExports = defineKind({
   family: null,
   restore: {
     ...PLAIN_RESTORE,
-    // wire-notes.md, Restore: created paused, else the schedule starts at once; stopped before, started after changes.
+    // wire-notes.md, Restore: created paused, since otherwise the schedule starts at once; paused before other changes,
+    // unpaused after them.
     state: {
       field: 'paused',
       onCreation: true,

@@ -50,7 +50,7 @@ export const domains = defineKind({
   family: null,
   restore: {
     ...PLAIN_RESTORE,
-    // wire-notes.md, Restore: unique over the entire instance.
+    // wire-notes.md, Restore: unique in the entire instance.
     uniqueName: 'source',
     byPerson: [
       {

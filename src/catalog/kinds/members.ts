@@ -12,7 +12,7 @@ export const members = defineKind({
   scope: ['organization_id'],
   discovery: { from: 'organizations' },
   reading: 'list',
-  // The path parameter is user__uuid: a member is addressed by their user, not by the membership's own id.
+  // The path parameter is user__uuid: members are addressed by their user, not by the id of the membership.
   idPath: ['user', 'uuid'],
   idType: 'string',
   idParameter: 'user__uuid',

@@ -17,7 +17,7 @@ export const organizations = defineKind({
   idParameter: 'id',
   naturalKey: ['/name'],
   nameFrom: ['/name', '/slug'],
-  // interface.md, Organization: the projects as summaries.
+  // interface.md, Organization: summaries of its projects.
   embeds: { records: ['/teams/*'] },
   permission: { ...ORGANIZATION, isDocumented: true },
   operations: verbs(

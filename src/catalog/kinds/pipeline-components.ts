@@ -17,20 +17,21 @@ const componentFields: readonly FieldDefinition[] = [
   volatile('latest_tag', 'string', 'Newest version known to the service.'),
   writable('is_global', 'boolean', 'Whether other organizations can use it.', { severity: 'critical' }),
   owned('organization_id', 'uuid', 'Organization that owns it.'),
-  // Repeats the organization's own name: a rename there is no change of every component.
+  // A copy of the organization's name, so that renaming the organization does not change every component.
   volatile(
     'organization_name',
     'string',
     'Name of the organization that owns it, as the organization has it.',
   ),
   writable('capabilities', 'any', 'What its code can do.', { severity: 'high' }),
-  // Writable by the API, yet the service changes it without a request (wire-notes.md, Values): not compared, not restored.
+  // Writable by the API, yet the service changes it without a request (wire-notes.md, Values): not compared, not
+  // restored.
   { ...volatile('metrics', 'any', 'Figures that it reports.'), isWritable: true },
   writable('public_jobs', 'any', 'Jobs that people can start.'),
   owned('svc_function_migration_available', 'string', 'Whether it can be moved to the successor.'),
 ];
 
-/** The one list of operations that every family offers; permissions only where interface.md lists them. */
+/** The operations that every family has, with permissions only if interface.md lists them. */
 function familyOperations(path: string, permission: typeof PLUGIN | null): readonly Operation[] {
   return [
     ...verbs(path, 'id', ['list', 'create', 'retrieve', 'update', 'remove'], permission),
@@ -66,8 +67,8 @@ function family<const Name extends string>(
     nameFrom: ['/name', '/url'],
     permission: { ...PLUGIN, isDocumented: hasDocumentedFields },
     operations: familyOperations(path, hasDocumentedFields ? PLUGIN : null),
-    // interface.md, Resources: one component table serves all five; for three of them Open points takes it back, so
-    // there the fields only give columns, and nothing is writable without a profile.
+    // interface.md, Resources, has one table of fields for all five families, but Open points retracts it for three of
+    // them. For those the fields only define columns, and nothing is writable without a profile.
     hasDocumentedFields,
     fields: hasDocumentedFields
       ? componentFields

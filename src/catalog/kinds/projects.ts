@@ -26,7 +26,7 @@ export const projects = defineKind({
     action('PATCH', projectsPath, ':id/reset_token/', null),
   ],
   hasDocumentedFields: false,
-  // Not documented by interface.md; wire-notes.md, Values and Secrets, names the ones that move or hold secrets.
+  // Not documented in interface.md. wire-notes.md, Values and Secrets, names those that change or have secrets.
   fields: [
     volatile('updated_at', 'timestamp', 'When the project last moved.'),
     volatile('live_events_token', 'string', 'Token that is new on every answer.', { isSecret: true }),

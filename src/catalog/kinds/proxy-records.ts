@@ -30,7 +30,7 @@ export const proxyRecords = defineKind({
   restore: {
     ...PLAIN_RESTORE,
     uniqueName: 'collection',
-    // A new record has a new target, and waits until the domain points to it.
+    // A new record has a new target and waits until the domain points to it.
     byPerson: [
       {
         pointer: '/target_cname',

@@ -9,7 +9,7 @@ export const recordingSharing = defineKind({
   kind: 'recording_sharing',
   title: { one: 'recording sharing', many: 'recording sharings' },
   path: sharingPath,
-  // design.md, JSON documents: its scope is the project, its id the recording's.
+  // design.md, JSON documents: its scope is the project, and its id is that of the recording.
   scope: ['project_id'],
   discovery: { from: 'session_recordings' },
   reading: 'each',

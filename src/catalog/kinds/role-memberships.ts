@@ -19,7 +19,7 @@ export const roleMemberships = defineKind({
   nameFrom: ['/user/email', '/user_uuid'],
   // config/profiles/posthog.yaml, role_memberships.
   createdAt: '/joined_at',
-  // config/profiles/posthog.yaml, role_memberships: the user, and their membership of the organization.
+  // config/profiles/posthog.yaml, role_memberships: the user and their membership in the organization.
   embeds: { records: ['/organization_member'], users: ['/user', '/organization_member/user'] },
   permission: { ...ORGANIZATION, isDocumented: false },
   operations: verbs(roleMembershipsPath, 'id', ['list', 'create', 'remove'], null),
@@ -33,7 +33,7 @@ export const roleMemberships = defineKind({
   family: null,
   restore: {
     ...PLAIN_RESTORE,
-    // wire-notes.md, Restore: POST {"user_uuid"}; an answer holds it in `user`.
+    // wire-notes.md, Restore: POST {"user_uuid"}; responses have it in `user`.
     derived: [{ field: 'user_uuid', from: ['/user_uuid', '/user/uuid'], kind: 'members' }],
   },
 });

@@ -25,7 +25,7 @@ export const roles = defineKind({
   listing: DEFAULT_LISTING,
   family: null,
   sets: ['members'],
-  // wire-notes.md, Values: `role.members` is an array, of the memberships with their users.
+  // wire-notes.md, Values: `role.members` is an array of the memberships with their users.
   embeds: {
     records: ['/members/*', '/members/*/organization_member'],
     users: ['/members/*/user', '/members/*/organization_member/user'],
@@ -34,7 +34,7 @@ export const roles = defineKind({
     ...PLAIN_RESTORE,
     // wire-notes.md, Values: `role.members` is an array of the memberships.
     follows: [{ field: 'members', kind: 'role_memberships' }],
-    // wire-notes.md, Restore: unique ignoring case, and the unchanged name is refused as well.
+    // wire-notes.md, Restore: unique ignoring case, and even the unchanged name is refused.
     refusesLetterCase: true,
     uniqueName: 'collection',
   },
