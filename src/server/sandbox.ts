@@ -8,7 +8,7 @@ import { asFileError } from '../core/file-errors.ts';
 import type { ListeningAt } from '../core/local-url.ts';
 import { type Logger, silentLogger } from '../core/logger.ts';
 import { type AccessKey, createAuthenticator } from './authorization.ts';
-import { type Interface, createInterface } from './interface.ts';
+import { type Interface, createInterface, createThrottle } from './interface.ts';
 import { createListener } from './listener.ts';
 import { DataFile } from './memory/data-file.ts';
 import { secureRandom } from './memory/identity.ts';
@@ -17,7 +17,6 @@ import { ProfiledStore } from './memory/profiled-store.ts';
 import { acceptedBy, answerAs } from './profile-answers.ts';
 import { type PageSize, DEFAULT_PAGE_SIZE } from './page.ts';
 import { type Seed, EMPTY_SEED } from './seed/seed.ts';
-import { createThrottle } from './interface.ts';
 
 type SeedName = 'demo' | 'empty';
 

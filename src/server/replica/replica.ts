@@ -21,8 +21,7 @@ import { type Interface, type StoreView, createInterface } from '../interface.ts
 import type { PageSize } from '../page.ts';
 import type { PageWindow, ReadableStore, StorePage } from '../store.ts';
 import { permissionDenied, invalid, notFound, type WireError, notHeld } from '../wire-error.ts';
-import { HeldMirror } from './replica-state.ts';
-import { readState, type ReplicaState, type HeldCollection } from './replica-state.ts';
+import { HeldMirror, readState, type ReplicaState, type HeldCollection } from './replica-state.ts';
 
 /** wire-notes.md, Lists: 100 by default. With a maximum, so that pages in flight do not take too much memory. */
 export const REPLICA_PAGE_SIZE: PageSize = { default: 100, max: 10_000 };
