@@ -1,4 +1,4 @@
-/** Why a plan or a restore exits with 3, 5 or 6, a line each for stderr; nothing if it ends well. */
+/** Lines for stderr that say why a plan or a restore exits with 3, 5 or 6; none if it ends well. */
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -16,12 +16,12 @@ import type { RestoreSession } from './restore-session.ts';
 
 type Definitions = RestoreSession['definitions'];
 
-/** Reasons that are named; the output has all. */
+/** At most this many reasons are named; the output has all. */
 const SHOWN = 10;
 
 /**
- * What a guard refuses, what could not be read, and what is blocked or to be done by hand.
- * @param options.isReasonShown true where the same terminal or file has the plan: then what it says of lists and steps is only counted
+ * What a safety limit refuses, what could not be read, and what is blocked or to be done by hand.
+ * @param options.isReasonShown true if the same terminal or file shows the plan: then lists and steps are only counted
  */
 export function planReason(
   whole: Plan,
@@ -62,7 +62,7 @@ export function planReason(
   ]);
 }
 
-/** What was not applied, or not as planned. */
+/** What was not applied, or not as planned; empty if everything was. */
 export function restoreReason(whole: RestoreReport, code: ExitCode, definitions: Definitions): string[] {
   if (code === EXIT.done || code === EXIT.interrupted) return [];
   const report = maskedRestore(whole, definitions);
@@ -74,7 +74,7 @@ export function restoreReason(whole: RestoreReport, code: ExitCode, definitions:
       `  → correct apiKey or apiKeyFile of the source, then \`tidemark restore --resume ${report.restore}\` continues`,
     ];
   }
-  // stderr is kept as logs are.
+  // Like logs, stderr is often kept: no secret ids.
   const noteOf = (kind: Kind, reason: string | null): string | null =>
     reason === null ? null : withoutSecretIds(reason, [definitions(kind)]);
   const notDone = report.steps.filter(({ outcome }) => outcome !== 'applied');
@@ -83,7 +83,7 @@ export function restoreReason(whole: RestoreReport, code: ExitCode, definitions:
   );
   const { skipped = [], by_hand: byHand = [] } = report;
   const toCheck = doubtful.filter(({ warning }) => warning !== undefined).length;
-  // One failed step may keep many others from being sent: the cause comes first, and they are one line a kind.
+  // One failed step may keep many others from being sent: causes come first, and the others are one line per kind.
   const waiting = notDone.filter(({ error }) => error?.code === 'needs_failed');
   const causes = notDone.filter((step) => !waiting.includes(step));
   const buts = [
@@ -126,7 +126,7 @@ export function restoreReason(whole: RestoreReport, code: ExitCode, definitions:
   ];
 }
 
-/** One line for steps of a kind that ended alike. */
+/** One line for all steps of a kind that ended the same way. */
 function reasonLines(
   steps: readonly { readonly kind: Kind; readonly what: string; readonly reason: string | null }[],
 ): string[] {
@@ -143,11 +143,11 @@ function shortened(lines: readonly string[]): string[] {
   return more <= 0 ? [...lines] : [...lines.slice(0, SHOWN), `and ${plural(more, 'more reason')}`];
 }
 
-// What a run read for the first time, in words: new to the mirror, which says nothing of the service.
+// Collections that a run read for the first time: their records are new to the mirror, not to the service.
 
 /**
- * Beside counts of a run's own reading, a line a kind: `134 new here, read for the first time: domains (…) and 2 others`; one
- * line for many kinds.
+ * For the counts of a run, a line per kind: `134 new here, read for the first time: domains (…) and 2 others`; one line if
+ * there are many kinds.
  */
 export function newlyReadLines(firstReads: readonly FirstRead[]): string[] {
   const kinds = groupAlike(firstReads, ({ kind }) => kind);
@@ -159,8 +159,8 @@ export function newlyReadLines(firstReads: readonly FirstRead[]): string[] {
 }
 
 /**
- * Beside what changed, a line for each kind and reason: `2 domains (organization 0190…): read for the first time: …`; one line
- * for many kinds with the same reason.
+ * For a comparison, a line per kind and reason: `2 domains (organization 0190…): read for the first time: …`; one line if there
+ * are many kinds with the same reason.
  */
 export function newlyReadNotes(
   firstReads: readonly FirstRead[],
@@ -185,18 +185,11 @@ function sumOf(firstReads: readonly FirstRead[]): number {
   return firstReads.reduce((sum, { records }) => sum + records, 0);
 }
 
-// One line for what happened to many collections alike: fifty organizations without a permission are one finding.
+// One line for collections with the same problem: fifty organizations without a permission are one finding.
 
-/** Gathers what has the same key, in the order of first appearance; no group is empty. */
+/** Groups items by key, in the order of first appearance; no group is empty. */
 export function groupAlike<T>(items: readonly T[], key: (item: T) => string): [T, ...T[]][] {
-  const groups = new Map<string, [T, ...T[]]>();
-  for (const item of items) {
-    const name = key(item);
-    const group = groups.get(name);
-    if (group === undefined) groups.set(name, [item]);
-    else group.push(item);
-  }
-  return [...groups.values()];
+  return [...Map.groupBy(items, key).values()] as [T, ...T[]][];
 }
 
 /** `roles (organization 0190…) and 3 others`: collections of one kind. */
@@ -210,7 +203,7 @@ export function groupText([first, ...others]: readonly [
 
 const KINDS_NAMED = 3; // more are only counted
 
-/** Collections that something is said of: by kind, or how many. */
+/** Collections as a subject of a sentence: by kind, or only their number if there are many kinds. */
 export function collectionsText(
   collections: readonly { readonly kind: Kind; readonly scope: Scope }[],
 ): string {
@@ -220,7 +213,7 @@ export function collectionsText(
     : `${plural(collections.length, 'collection')} of ${kinds.length} kinds`;
 }
 
-/** The oldest of some times (ISO 8601); null where one of them is missing: that one is older than any. */
+/** The oldest of these times (ISO 8601); null if one of them is null, which counts as older than any. */
 export function oldestOf(times: readonly (string | null)[]): string | null {
   return times.includes(null) ? null : (times.toSorted()[0] ?? null);
 }

@@ -29,7 +29,7 @@ import {
 import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import { recordKey } from '../restore/records.ts';
 import { configuredSecrets } from '../restore/secrets.ts';
-import { type Reference, parseReference } from '../state/reference.ts';
+import { parseReference } from '../state/reference.ts';
 import {
   isOneOutput,
   print,
@@ -48,7 +48,7 @@ import { printPage } from './pager.ts';
 
 interface ShowOptions {
   readonly apply?: boolean;
-  /** Of a saved plan, which was read before: without a question its counts are enough. */
+  /** The file of a saved plan: the user has read it, so unless a question is asked, its counts are enough. */
   readonly savedAs?: string;
   readonly yes?: boolean;
   readonly format?: PlanFormat;
@@ -59,13 +59,13 @@ interface Shown {
   readonly plan: Plan;
   readonly desired: DesiredLookup;
   readonly notes: readonly string[];
-  /** Said first, below the plan: that another restore is unfinished. */
+  /** A note that another restore is unfinished: the first one below the plan. */
   readonly unfinished?: string | null;
   readonly approved?: Readonly<Record<string, JsonValue>>;
   readonly undoes?: number;
 }
 
-/** Exit code of the plan if nothing was sent, else that of the restore. */
+/** Returns the exit code of the plan if nothing was sent, else that of the restore. */
 export async function showAndSend(
   session: RestoreSession,
   { plan, notes, unfinished = null, ...sending }: Shown,
@@ -77,9 +77,9 @@ export async function showAndSend(
   const continued = unrecordedIds(session, plan);
   const isApplied = options.apply === true && (sends || continued > 0);
   printNote(context, notes);
-  // Before any other advice: it may be what is wanted.
+  // Before any other advice: the user may want to continue that restore.
   const pending = unfinished === null ? [] : [unfinished];
-  // One JSON document: of the plan, or of the restore. With `--yes --quiet` the plan is not shown.
+  // With JSON, only one document is printed: of the plan, or of the restore. With `--yes --quiet` the plan is not shown.
   const isSeen = options.yes === true && context.options.quiet === true;
   if (options.apply === true && format === 'json' && plan.refused.length === 0 && !isApplied) {
     const { definitions, source } = session;
@@ -91,7 +91,7 @@ export async function showAndSend(
     return planExitCode(plan);
   }
   const isAsked = isApplied && options.yes !== true;
-  // Sent without a question, the result is what counts: it also names what is blocked. A saved plan was read before.
+  // If nothing is asked, the result is what counts: it also names what is blocked. A saved plan was read before.
   const isBrief = options.savedAs !== undefined || isApplied;
   const isShown = !(isBrief && format === 'text' && !isAsked && context.options.verbose !== true);
   if (!isShown) {
@@ -106,7 +106,7 @@ export async function showAndSend(
   const isReasonShown = isShown && format === 'text' && isOneOutput(context);
   const reason = planReason(plan, session.definitions, { isReasonShown });
   printNote(context, [
-    // Near the question, or where the plan is not shown.
+    // Close to the question, and also if the plan is not shown.
     ...(isApplied ? (plan.warnings ?? []) : []),
     ...pending,
   ]);
@@ -132,7 +132,7 @@ export async function showAndSend(
   return sendPlan(session, { plan, ...sending });
 }
 
-/** What is sent, where the steps are not listed: a file, an undo, or the state that is restored. */
+/** What is sent, for output that does not list the steps: a file, an undo, or the state that is restored. */
 function planName({ from }: Plan, { undoes }: Pick<Shown, 'undoes'>, { savedAs }: ShowOptions): string {
   if (savedAs !== undefined) return savedAs;
   if (undoes !== undefined) return `undo of restore ${undoes}`;
@@ -140,7 +140,7 @@ function planName({ from }: Plan, { undoes }: Pick<Shown, 'undoes'>, { savedAs }
   return `restore from ${from.ref}${run}`;
 }
 
-/** The plan, with a warning where the service reports that the key lacks permissions which its steps need. */
+/** Adds a warning to the plan if the service reports that the key lacks permissions which its steps need. */
 export async function withKeyCheck(
   { context, config, source, definitions }: RestoreSession,
   plan: Plan,
@@ -157,7 +157,7 @@ export async function withKeyCheck(
   return { ...plan, warnings: [...(plan.warnings ?? []), warning] };
 }
 
-/** How many ids applying the plan would record; those of a saved plan may be recorded by now. */
+/** How many ids applying the plan would record; some of a saved plan may be recorded already. */
 function unrecordedIds({ mirror, source }: RestoreSession, { adopted, refused }: Plan): number {
   if (refused.length > 0) return 0;
   const known = new RecreatedIds(mirror?.restores.idMap(source.name) ?? []);
@@ -166,7 +166,7 @@ function unrecordedIds({ mirror, source }: RestoreSession, { adopted, refused }:
   });
 }
 
-/** What applying does beside the requests, or is for where it would send nothing. */
+/** Says that applying the plan records ids, besides its requests or without any. */
 function recordingText(continued: number, sends: boolean): string {
   const [ids, they, are] =
     continued === 1
@@ -177,7 +177,7 @@ function recordingText(continued: number, sends: boolean): string {
   return `dry run: nothing would be sent, and --apply records ${ids}: drift lists ${they} as added and removed until \`restore --apply\` records that ${are} the same`;
 }
 
-/** For plans whose desired state is in memory. Only records that are looked up are parsed. */
+/** The lookup for plans whose desired state is in memory. */
 export function lookupIn({ records }: Pick<PlanState, 'records'>): DesiredLookup {
   let byPlace: ReadonlyMap<string, ParsedRecord> | null = null;
   return ({ kind, scope, id }) => {
@@ -186,19 +186,19 @@ export function lookupIn({ records }: Pick<PlanState, 'records'>): DesiredLookup
   };
 }
 
-// Whether a plan may be sent: `--yes`, or a person on a terminal who has seen it (design.md, Commands).
+// Consent to send a plan: `--yes`, or a person on a terminal who has seen the plan (design.md, Commands).
 
 interface ConsentOptions {
   readonly yes?: boolean;
 }
 
-/** How many of the riskiest steps the question names. */
+/** The question names at most this many steps, the riskiest ones. */
 const RISKIEST_SHOWN = 5;
 
 /**
  * Checks, before anything is read or sent, for `--yes` or a terminal.
- * @param command shows the plan; null for one that was saved
- * @throws TidemarkError `usage` without both
+ * @param command the command that shows the plan; null for a saved plan
+ * @throws TidemarkError `usage` if there is neither
  */
 export function requireConsent(
   context: CommandContext,
@@ -220,8 +220,8 @@ export function requireConsent(
 
 /**
  * Asks, unless `--yes` is given. The plan was printed above the question.
- * @returns false for no
- * @throws TidemarkError `interrupted` when the question was left; nothing was sent then
+ * @returns false if the user says no
+ * @throws TidemarkError `interrupted` if the user leaves the question; nothing was sent then
  * @internal
  */
 export async function consents(
@@ -255,18 +255,18 @@ export async function consents(
   return answer;
 }
 
-/** Steps that the question names before others where it cannot name all. */
+/** Actions in the order in which the question names their steps if it cannot name all. */
 const RISK_RANK: Readonly<Record<string, number>> = { remove: 0, update: 1, act: 2, create: 3 };
 
 /**
- * The riskiest steps, in the order, by the numbers and by the names of the plan above; the others are counted.
+ * Names the riskiest steps, with the numbers, names and order of the plan above, and counts the others.
  * @internal
  */
 export function riskiestStepLines(plan: Plan, definitions: RestoreSession['definitions']): string[] {
   const actions = new Map(plan.steps.map(({ n, action }) => [n, action]));
   const rank = (number = 0): number => RISK_RANK[actions.get(number) ?? ''] ?? 0;
   const items = sentItems(maskedPlan(plan, definitions), { definitions });
-  // The line that counts the others takes the place of one.
+  // The line that counts the others needs as much space as one more step.
   const most = items.length <= RISKIEST_SHOWN + 1 ? items.length : RISKIEST_SHOWN;
   const byRisk = items.toSorted((a, b) => rank(a.number) - rank(b.number));
   const shown = byRisk.slice(0, most).toSorted((a, b) => (a.number ?? 0) - (b.number ?? 0));
@@ -283,17 +283,12 @@ export function riskiestStepLines(plan: Plan, definitions: RestoreSession['defin
   ];
 }
 
-// Prints a plan: text, JSON, Markdown or HTML; saves it for `tidemark apply`.
+// Printing a plan as text, JSON, Markdown or HTML, and saving it for `tidemark apply`.
 
 export type PlanFormat = 'text' | 'json' | 'markdown' | 'html';
 
-interface PlanOutputOptions {
-  readonly format?: PlanFormat;
-  readonly out?: string;
-}
-
-/** @throws TidemarkError `usage` for `--json` with another format */
-export function planFormat({ options }: CommandContext, { format }: PlanOutputOptions): PlanFormat {
+/** The format given with `--json` or `--format`. @throws TidemarkError `usage` for `--json` with another format */
+export function planFormat({ options }: CommandContext, { format }: Pick<ShowOptions, 'format'>): PlanFormat {
   if (options.json !== true) return format ?? 'text';
   if (format === undefined || format === 'json') return 'json';
   throw new TidemarkError('usage', `--json and --format ${format} exclude each other`, {
@@ -326,33 +321,29 @@ async function printPlan(
     await print(context, `${JSON.stringify(document)}\n`);
     return;
   }
-  const planned = namesIn(plan);
+  // A mirror that this restore creates does not have the names yet.
+  const planned = new Map([
+    ...plan.adopted.map(({ kind, live_id: id, name }) => [`${kind} ${id}`, name] as const),
+    ...plan.steps.map(({ kind, id, name }) => [`${kind} ${id}`, name] as const),
+  ]);
   const report = planReport(plan, {
     definitions,
     present: presentIn(config, source.name),
     parentName: (kind: Kind, id: string) => parentName?.(kind, id) ?? planned.get(`${kind} ${id}`),
     generatedAt: isoTime(systemClock.now()),
     isWhole: context.options.verbose === true,
-    // Without a pager, hundreds of alike steps would push all else off the screen.
+    // No pager is used before a question: hundreds of similar steps would push all else off the screen.
     countsAlike: isAskedAbout && context.options.verbose !== true,
     ...(format === 'text' ? {} : { notes }),
   });
   if (format === 'text') {
     const text = renderText(report, lineOptions(context));
-    // What is asked about stays on the screen.
+    // A plan that is asked about stays on the screen.
     await (isApplied ? print : printPage)(context, text);
   } else await printDocument(context, format === 'markdown' ? renderMarkdown(report) : renderHtml(report));
 }
 
-/** Names of the plan's records, by `kind id`: a mirror that is created by this restore does not have them. */
-function namesIn({ steps, adopted }: Plan): ReadonlyMap<string, string> {
-  return new Map([
-    ...adopted.map(({ kind, live_id: id, name }) => [`${kind} ${id}`, name] as const),
-    ...steps.map(({ kind, id, name }) => [`${kind} ${id}`, name] as const),
-  ]);
-}
-
-/** Saves the complete plan: it is what `apply` takes, and holds no secret value. */
+/** Saves the complete plan for `apply`; it contains no secret value. */
 export async function savePlan(context: CommandContext, plan: Plan, file: string): Promise<void> {
   await writeAtomically(
     resolve(context.cwd, file),
@@ -368,16 +359,19 @@ export async function savePlan(context: CommandContext, plan: Plan, file: string
   ]);
 }
 
-// The desired records of a saved plan: for the secrets in them, or the positions of configured secrets.
+// The desired records of a saved plan: they contain secrets, or show where configured secrets belong.
 
 /**
  * Reads the state that the plan was made from again, if a step takes values from it, or creates a record that must be
- * distinguished from another desired one of its name. The state is read by its run: `latest` may be another one by now.
- * @throws TidemarkError `unsafe_plan` when a record of it is no longer what the plan was made from; `config_invalid` when
- * the configuration no longer has a secret that the plan counts on; what opening the state throws
+ * distinguished from another desired record of the same name. The state is read by its run: `latest` may be another one by now.
+ * @throws TidemarkError `unsafe_plan` if a desired record has changed since the plan was made; `config_invalid` if the
+ * configuration no longer has a secret that the plan needs; what opening the state throws
  */
 export async function desiredOf(session: RestoreSession, plan: Plan): Promise<DesiredLookup> {
-  const filling = plan.steps.filter((step) => step.desired !== null && needsDesired(step));
+  const filling = plan.steps.filter(
+    ({ desired, request }) =>
+      desired !== null && request?.fills?.some(({ from }) => from !== 'step') === true,
+  );
   const creating = plan.steps.filter(({ request }) => request?.role === 'create');
   const kinds = new Set([...filling, ...creating].flatMap(({ desired }) => desired?.kind ?? []));
   if (kinds.size === 0) return () => undefined;
@@ -386,13 +380,15 @@ export async function desiredOf(session: RestoreSession, plan: Plan): Promise<De
   return (record) => bodies.get(recordKey(record));
 }
 
-/** The bodies that the state of a saved plan has of these kinds. @throws TidemarkError where it cannot be read */
+/** The bodies of the records of these kinds in the state of a saved plan. @throws TidemarkError if it cannot be read */
 export async function recordedBodies(
   session: RestoreSession,
   plan: Plan,
   kinds: readonly Kind[],
 ): Promise<ReadonlyMap<string, JsonValue>> {
-  const state = await session.open(referenceOf(plan), { kinds });
+  const { run, ref } = plan.from;
+  const reference = parseReference(run === undefined ? ref : `run:${run}`, systemClock.now());
+  const state = await session.open(reference, { kinds });
   state.requireCounted?.(state.collections().filter(({ kind }) => kinds.includes(kind)));
   return new Map(
     [...state.records({ kinds })].map((record) => [recordKey(record), parseLossless(record.body)]),
@@ -409,19 +405,11 @@ async function bodiesOf(
     return await recordedBodies(session, plan, kinds);
   } catch (error) {
     if (isNeeded) throw error;
-    // Without it, a namesake of a desired record counts as created by hand: its step is refused, nothing is duplicated.
+    // Without the state, a record with the name of a desired one counts as created by hand: its step is refused, so nothing is duplicated.
     const why = `${plan.from.ref} cannot be read any more (${asTidemarkError(error).message})`;
     printNote(session.context, [`${why}: a record whose name is taken is not changed`]);
     return new Map();
   }
-}
-
-function needsDesired({ request }: PlanStep): boolean {
-  return (request?.fills ?? []).some(({ from }) => from !== 'step');
-}
-
-function referenceOf({ from }: Plan): Reference {
-  return parseReference(from.run === undefined ? from.ref : `run:${from.run}`, systemClock.now());
 }
 
 function checkDesired(

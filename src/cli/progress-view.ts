@@ -1,4 +1,4 @@
-/** What the progress bars show at one time, computed from a run's state and the client's stats. Pure. */
+/** What the progress bars show, computed from a run's state and the client's stats. Pure. */
 import type { KindUse, RequestStats, WindowUse } from '../api/request-stats.ts';
 import { definitionOf, CATALOG, collectionKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
@@ -15,27 +15,27 @@ export interface KindView {
 }
 
 export interface ProgressView {
-  /** Under way, in catalog order. */
+  /** The kinds under way, in catalog order. */
   readonly kinds: readonly KindView[];
   readonly kindsDone: number;
-  /** Of those done: not read completely. */
+  /** Those of `kindsDone` that were not read completely. */
   readonly kindsUnread: number;
   readonly kindsToCome: number;
-  /** Of the entire run's requests, 0 to 1; null if unknown. */
+  /** The share of the run's requests that were answered, 0 to 1; null if unknown. */
   readonly share: number | null;
   readonly records: number;
   readonly recordsPerSecond: number;
   readonly requests: number;
   readonly perMinute: WindowUse;
   readonly perHour: WindowUse;
-  /** Of the limits that kinds under way or to come have of their own. */
+  /** Limits that apply only to some kinds, for kinds under way or to come. */
   readonly kindLimits: readonly KindUse[];
   /** `isLeast`: at least that long. Null if unknown. */
   readonly left: { readonly ms: number; readonly isLeast: boolean } | null;
   readonly waiting: { readonly ms: number; readonly on: 'service' | 'limit' } | null;
-  /** For how long the service has not answered; left out where it has. */
+  /** For how long the service has not answered; left out if it answers. */
   readonly silentMs?: number;
-  /** What happens once everything is read; null before. */
+  /** What happens now that everything is read; null before. */
   readonly lastPhase: 'publishing' | 'comparing' | null;
 }
 
@@ -47,13 +47,14 @@ interface ViewInput {
   /** See `PaceMeter`. */
   readonly requestMs: number | null;
   readonly recordsPerSecond: number;
-  /** As configured: rows of a page before the first page, and the limit before the service asked for less. */
+  /** As configured: the assumed rows of a page before the first one, and the limit that the service may have lowered. */
   readonly pageSize: number;
   readonly perMinute: number;
   /** See `ProgressOptions`. */
   readonly isLive: boolean;
 }
 
+/** Computes what to show now. */
 export function progressView(input: ViewInput): ProgressView {
   const { progress, stats, now } = input;
   const { sweeps } = progress;
@@ -81,7 +82,7 @@ export function progressView(input: ViewInput): ProgressView {
     kindsUnread: done.filter(([, of]) => of.some(({ isUnread }) => isUnread)).length,
     kindsToCome: byKind.filter(([, of]) => of.every(({ phase }) => phase === 'planned')).length,
     share: work.isWhole ? work.answered / Math.max(1, work.answered + work.requests) : null,
-    records: sweeps.reduce((sum, { received }) => sum + received, 0),
+    records: progress.received,
     recordsPerSecond: input.recordsPerSecond,
     requests: stats.requests,
     perMinute: stats.perMinute,
@@ -112,7 +113,7 @@ function kindView(progress: RunProgress, kind: Kind, of: readonly SweepProgress[
   };
 }
 
-/** Requests answered and to come; an unknown number counts as one, and then `isWhole` is false. */
+/** Requests answered and to come. A sweep for which the number is unknown counts as one request, and `isWhole` is false. */
 function workLeft({ progress, pageSize }: ViewInput): {
   requests: number;
   byKind: ReadonlyMap<Kind, number>;
@@ -139,7 +140,7 @@ function workLeft({ progress, pageSize }: ViewInput): {
   return { requests, byKind, answered, isWhole };
 }
 
-// How many requests and how much time a run still takes, as far as known. Pure.
+// How many requests and how much time a run still needs, as far as known. Pure.
 
 /** A sweep that has not ended. */
 interface OpenSweep {
@@ -148,15 +149,15 @@ interface OpenSweep {
   readonly pages: number;
   /** Rows or parents that it will have read in the end; null if unknown. */
   readonly expected: number | null;
-  /** Rows that a page brings. */
+  /** Rows per page. */
   readonly pageRows: number;
-  /** True where each listed record is retrieved too. */
+  /** True if each listed record is also requested by id. */
   readonly needsRetrieve: boolean;
 }
 
 /** Consecutive pages overlap by 5 %, and the head is read again at the end (design.md, The sync). */
 const NEW_ROWS_SHARE = 0.95;
-/** A feed with more new pages than this has an unknown number of them. */
+/** If more pages than this were new, it is unknown how many more are. */
 const HEAD_PAGES = 3;
 
 /** Requests that a sweep still needs, at least one; null if unknown. @internal */
@@ -171,11 +172,11 @@ export function requestsLeft(sweep: OpenSweep): number | null {
 }
 
 interface Pace {
-  /** Milliseconds that a request takes while requests flow, of all requests under way together; null before the first answers. */
+  /** Milliseconds per request while requests flow, however many run at a time; null before the first answers. */
   readonly requestMs: number | null;
   readonly perMinute: WindowUse;
   readonly perHour: WindowUse;
-  /** Limits that kinds have of their own, with the requests that count for each. */
+  /** Limits that apply only to some kinds, each with its requests to come. */
   readonly kinds?: readonly {
     readonly requests: number;
     readonly perMinute: WindowUse;
@@ -188,7 +189,7 @@ interface Pace {
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 
-/** Milliseconds until that number of requests is answered; null while no pace is known. @internal */
+/** Milliseconds until that many requests are answered; null while the pace is unknown. @internal */
 export function timeLeft(requests: number, pace: Pace): number | null {
   if (requests === 0) return 0;
   const { requestMs, perMinute, perHour, waitMs } = pace;
@@ -205,8 +206,8 @@ export function timeLeft(requests: number, pace: Pace): number | null {
 }
 
 /**
- * The time that a rolling window alone takes. Requests beyond it start evenly, or in bursts when it opens: after `waitMs`
- * the first, after an entire window each further one; at least the time of the even pace.
+ * The milliseconds that the limit of a rolling window alone takes. Requests beyond the limit start evenly, or in bursts: the
+ * first after `waitMs`, each further one a window later. The result is the longer of the two.
  */
 function windowMs(requests: number, { used, limit }: WindowUse, lengthMs: number, waitMs: number): number {
   if (limit === 0) return 0;
@@ -217,26 +218,27 @@ function windowMs(requests: number, { used, limit }: WindowUse, lengthMs: number
   return Math.max(evenly, bursts);
 }
 
-// The state of a run for progress bars: filled by its events, read for drawing.
+// The state of a run, from its events.
 
-/** One sweep as the bars see it. */
 interface SweepProgress extends PlannedSweep {
   readonly phase: 'planned' | 'open' | 'ended';
   /** Answers so far. */
   readonly pages: number;
-  /** Rows received, at most as many as there are; once ended: distinct records. */
+  /** Rows received, capped at `count`; once ended, distinct records. */
   readonly received: number;
-  /** As the service reports; null where it reports none. */
+  /** The number that the service reports; null if it reports none. */
   readonly count: number | null;
-  /** Ended other than complete. */
+  /** True if the sweep ended with another outcome than complete. */
   readonly isUnread: boolean;
 }
 
+/** The sweeps of a run and how far each is: `events` updates it. */
 export class RunProgress {
   readonly #sweeps = new Map<string, SweepProgress>();
   #openKinds: readonly Kind[] = [];
   #hasPlan = false;
-  #isPublishing = false;
+  /** True once everything is read. */
+  isPublishing = false;
 
   readonly events: SyncEvents = {
     sweepsPlanned: ({ sweeps, open }) => {
@@ -258,20 +260,20 @@ export class RunProgress {
         ...planned,
         ...UNTOUCHED,
         reading,
-        // For a list that was never read, 0 known records means unknown.
+        // For a list that was never read, 0 means that the number is unknown.
         known: reading === 'each' || known > 0 ? known : (planned?.known ?? null),
         phase: 'open',
       });
     },
     sweepProgressed: ({ kind, scope, pages, received, count }) => {
-      // Consecutive pages overlap: rows seen twice are not counted twice.
+      // Consecutive pages overlap: `received` counts some rows twice.
       this.#change(kind, scope, { pages, received: Math.min(received, count ?? received), count });
     },
     sweepEnded: ({ kind, scope, records, outcome }) => {
       this.#change(kind, scope, { phase: 'ended', received: records, isUnread: outcome !== 'complete' });
     },
     publishing: () => {
-      this.#isPublishing = true;
+      this.isPublishing = true;
     },
   };
 
@@ -280,19 +282,17 @@ export class RunProgress {
     return [...this.#sweeps.values()].sort((a, b) => ORDER.indexOf(a.kind) - ORDER.indexOf(b.kind));
   }
 
-  get isPublishing(): boolean {
-    return this.#isPublishing;
+  /** Rows received so far, in all sweeps. */
+  get received(): number {
+    return this.#sweeps.values().reduce((sum, { received }) => sum + received, 0);
   }
 
-  /** True when no further sweeps can turn up. */
+  /** True once no further sweeps can be added. */
   get isPlanWhole(): boolean {
     return this.#hasPlan && this.#openKinds.length === 0;
   }
 
-  /**
-   * Rows or parents that the sweep will have read in the end; null if unknown, as it always is for the newest pages of a
-   * feed.
-   */
+  /** Rows or parents that the sweep will have read in the end; null if unknown, as it is for head reads. */
   expected(sweep: SweepProgress): number | null {
     if (sweep.phase === 'ended')
       return sweep.isUnread ? Math.max(sweep.count ?? sweep.known ?? 0, sweep.received) : sweep.received;

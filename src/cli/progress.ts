@@ -1,27 +1,28 @@
-/** Progress of a run: its events in, on stderr bars on a terminal (design.md, Commands), or a line now and then elsewhere. */
+/** Shows the progress of a run on stderr: bars on a terminal (design.md, Commands), elsewhere a line each half minute. */
 import { GIVES_UP_AFTER } from '../api/connection.ts';
 import type { RequestStats, WindowUse } from '../api/request-stats.ts';
 import { KINDS } from '../catalog/kinds.ts';
 import type { SourceConfig } from '../config/config.ts';
 import type { Clock } from '../core/clock.ts';
-import { type Logger, LOG_LEVELS, type LogLevel, type WrittenLevel } from '../core/logger.ts';
+import type { Logger, LogLevel } from '../core/logger.ts';
 import { count, duration } from '../core/wording.ts';
 import { AnswerWatch } from '../daemon/jobs/queue.ts';
 import type { SyncEvents } from '../sync/events.ts';
 import { keptText } from '../daemon/health/waits.ts';
-import type { CommandContext } from './context.ts';
+import { type CommandContext, isInteractive } from './context.ts';
 import { RunProgress, progressView, type KindView, type ProgressView } from './progress-view.ts';
+import { atEachLevel, isAtLeast } from './source-probe.ts';
 
-/** Eight frames a second: smooth to look at, nothing to compute. */
+/** Eight frames a second look smooth and cost nothing. */
 const FRAME_MS = 125;
-/** Of lines in a log: a short run has none, and one of an hour a page. */
+/** Between lines in a log: a short run has none, a run of an hour fills a page. */
 const LINE_MS = 30_000;
-/** A service that has not answered for so long is named. */
+/** Once the service has not answered for this long, the progress says so. */
 const SILENT_MS = 30_000;
 
 export interface Progress {
   readonly events: SyncEvents;
-  /** Takes the bars away for the moment: something else is about to be written. The next frame brings them back. */
+  /** Removes the bars before something else is written; the next frame draws them again. */
   clear(): void;
   /** Removes the bars. May be called again. */
   stop(): void;
@@ -31,11 +32,11 @@ interface ProgressOptions {
   readonly clock: Clock;
   readonly source: Pick<SourceConfig, 'pageSize' | 'rate'>;
   readonly stats: () => RequestStats;
-  /** True where live is read for a comparison: then nothing is published. */
+  /** True if the live state is read for a comparison: then nothing is published. */
   readonly isLive?: boolean;
 }
 
-/** A line on stderr each half minute, where there are no bars, unless `isSilent`; for `events`, `clear` and `stop` as `showProgress`. */
+/** Without bars: writes a line to stderr each half minute, unless `isSilent`. The result is used like that of `showProgress`. */
 export function logProgress(
   { stderr, options }: Pick<CommandContext, 'stderr' | 'options'>,
   {
@@ -52,7 +53,6 @@ export function logProgress(
   silence();
   const line = (): void => {
     const { sweeps } = progress;
-    const records = sweeps.reduce((sum, { received }) => sum + received, 0);
     const done = sweeps.filter(({ phase }) => phase === 'ended').length;
     const known = `${count(sweeps.length)} ${progress.isPlanWhole ? '' : 'known '}lists`;
     const then = progress.isPublishing ? (isLive ? '; comparing' : '; publishing') : '';
@@ -61,33 +61,37 @@ export function logProgress(
     const silentMs = silence();
     const silent = silentMs === null ? '' : `${silenceText(silentMs)} (gives up after ${GIVES_UP_AFTER}); `;
     stderr.write(
-      `tidemark: reading ${source.name}: ${silent}${count(records)} records, ${count(done)} of ${known} read${waits}${then}\n`,
+      `tidemark: reading ${source.name}: ${silent}${count(progress.received)} records, ${count(done)} of ${known} read${waits}${then}\n`,
     );
   };
   if (!isSilent(options)) void repeatLine(clock, over.signal, line);
   return { events: progress.events, clear: () => undefined, stop: () => over.abort() };
 }
 
-/** For how long the service has not answered, once that is long: milliseconds, else null. To be called regularly. */
+/** A function, to be called regularly, that returns for how many milliseconds the service has not answered; null if not long. */
 export function silenceOf(
   clock: Clock,
-  progress: Pick<RunProgress, 'sweeps' | 'isPublishing'>,
+  progress: Pick<RunProgress, 'received' | 'isPublishing'>,
   stats: () => RequestStats,
 ): () => number | null {
   const answers = new AnswerWatch(clock);
   return () => {
-    const records = progress.sweeps.reduce((sum, { received }) => sum + received, 0);
-    const silentMs = answers.check(stats(), records, progress.isPublishing);
+    const silentMs = answers.check(stats(), progress.received, progress.isPublishing);
     return silentMs < SILENT_MS ? null : silentMs;
   };
 }
 
-/** True where only a terminal gets progress: cron mails whatever is printed. */
+/** True if progress is shown as bars: they need a terminal that moves its cursor. */
+export function hasBars(context: CommandContext): boolean {
+  return isInteractive(context) && context.env['TERM'] !== 'dumb';
+}
+
+/** True if only a terminal gets progress: cron mails everything that is printed. */
 export function isSilent({ quiet, json }: CommandContext['options']): boolean {
   return quiet === true || json === true;
 }
 
-/** Writes a line each half minute until stopped. */
+/** Calls `line` every `everyMs` until stopped. */
 export async function repeatLine(
   clock: Clock,
   stopped: AbortSignal,
@@ -102,9 +106,7 @@ export async function repeatLine(
   }
 }
 
-/**
- * Shows a run's progress until `stop`. When the run is stopped (Ctrl-C), the bars make way for one line that says so.
- */
+/** Shows a run's progress as bars until `stop`. If the run is interrupted (Ctrl-C), a line that says so replaces them. */
 export function showProgress(
   context: Pick<CommandContext, 'stderr' | 'signal'>,
   options: ProgressOptions,
@@ -118,9 +120,13 @@ export function showProgress(
   const frame = (): void => {
     const stats = options.stats();
     const now = clock.now();
-    const records = progress.sweeps.reduce((sum, { received }) => sum + received, 0);
     const isWaiting = stats.waitingUntil !== undefined && stats.waitingUntil > now;
-    pace.add({ at: clock.monotonicMs(), requests: stats.requests, records, isWaiting });
+    pace.add({
+      at: clock.monotonicMs(),
+      requests: stats.requests,
+      records: progress.received,
+      isWaiting,
+    });
     const view = progressView({
       progress,
       stats,
@@ -145,7 +151,7 @@ export function showProgress(
   return { events: progress.events, clear: () => painter.clear(), stop };
 }
 
-/** What ends a drawing, once: `stop`, or an interruption of the command, for which a line says what happens next. */
+/** Ends the drawing on `stop`, or when the command is interrupted; then a line says what happens next. */
 export function untilInterrupted(
   context: Pick<CommandContext, 'stderr' | 'signal'>,
   painter: Painter,
@@ -166,7 +172,7 @@ export function untilInterrupted(
   return { stopped: over.signal, stop };
 }
 
-/** Draws until stopped; nothing can fail in it but the wait, which the stop ends. */
+/** Draws frames until stopped. */
 export async function drawUntilStopped(clock: Clock, stopped: AbortSignal, frame: () => void): Promise<void> {
   while (!stopped.aborted) {
     frame();
@@ -175,9 +181,9 @@ export async function drawUntilStopped(clock: Clock, stopped: AbortSignal, frame
   }
 }
 
-// How fast a run goes just now: from samples of its stats, the oldest forgotten.
+// How fast a run is at the moment, from samples of its stats.
 
-/** The stats at one instant; counts are totals since the start. */
+/** The stats at one time; counts are totals since the start. */
 interface Sample {
   /** Monotonic milliseconds. */
   readonly at: number;
@@ -187,20 +193,17 @@ interface Sample {
   readonly isWaiting: boolean;
 }
 
-interface Point {
-  readonly at: number;
+interface Point extends Omit<Sample, 'isWaiting'> {
   /** Milliseconds since the start in which requests flowed. */
   readonly busyMs: number;
-  readonly requests: number;
-  readonly records: number;
 }
 
-/** Long enough to smooth a slow page, short enough to follow when large pages come after small lists. */
+/** Long enough that one slow page does not show, short enough to follow a change from small lists to large pages. */
 const WINDOW_MS = 20_000;
-/** Less than this says nothing. */
+/** Less time is too short to measure the pace. */
 const LEAST_MS = 500;
 
-/** @internal */
+/** Measures the pace over the last `WINDOW_MS`. @internal */
 export class PaceMeter {
   #points: Point[] = [];
 
@@ -214,7 +217,7 @@ export class PaceMeter {
     if (this.#points.length > 2_000) this.#points = this.#points.filter((_point, index) => index % 2 === 0);
   }
 
-  /** Milliseconds a request takes while requests flow; null before the first stats. */
+  /** Milliseconds per request while requests flow; null before the first answers. */
   requestMs(): number | null {
     const [first] = this.#points;
     const last = this.#points.at(-1);
@@ -224,7 +227,7 @@ export class PaceMeter {
     return requests === 0 || busyMs < LEAST_MS ? null : busyMs / requests;
   }
 
-  /** Waiting included: what a person sees arrive. */
+  /** Waiting time included. */
   recordsPerSecond(): number {
     const last = this.#points.at(-1);
     const first = this.#points.find(({ at }) => last !== undefined && last.at - at <= WINDOW_MS);
@@ -233,7 +236,7 @@ export class PaceMeter {
   }
 }
 
-// The bars as text: fitted to the terminal, least important parts dropped first, time left and waiting never. Pure.
+// The bars as text, fitted to the terminal: the least important parts are dropped first, waiting and time left never. Pure.
 
 const NAME_WIDTH = Math.max(...KINDS.map(({ length }) => length));
 /** From this width on, names have a column of their own, and the other parts are aligned. */
@@ -242,19 +245,19 @@ const WIDEST_BAR = 40;
 const NARROWEST_BAR = 5;
 
 /**
- * At most `rows - 1` lines (the cursor needs one), none wider than `columns`. First one line on what is done and to come,
- * then the kinds under way, then one or two lines on the sync as a whole.
+ * At most `rows - 1` lines (the cursor needs one), none wider than `columns`: one line about what is done and to come, the
+ * kinds under way, then one or two lines about the sync as a whole.
  * @internal
  */
 export function progressLines(view: ProgressView, columns: number, rows: number): string[] {
-  // A line that fills the last column makes some terminals begin another one.
+  // Some terminals begin a new line after one that fills the last column.
   const width = Math.max(1, columns - 1);
   const most = Math.max(1, rows - 1);
-  const whole = [totalLine(view, width), ...(most > 1 ? [figuresLine(view, width)] : [])];
+  const whole = [totalLine(view, width), ...(most > 1 ? [statsLine(view, width)] : [])];
   const room = most - whole.length;
   const fitting = view.kinds.length <= room ? view.kinds.length : Math.max(0, room - 1);
   const summary = summaryText(view, view.kinds.length - fitting);
-  // The summary is dropped for the last kind under way, unless it counts kinds that do not fit.
+  // If space is short, the last kind under way takes the line of the summary, unless that counts kinds that do not fit.
   const hasSummary = summary !== '' && room > fitting;
   return [
     ...(hasSummary ? [summary] : []),
@@ -301,7 +304,7 @@ function totalLine(view: ProgressView, width: number): string {
   return firstFit(width, [...candidates, () => ['all', short], () => [short]]) ?? describe(view, 'least');
 }
 
-/** Waiting and time left, which are never dropped. */
+/** The time to wait and the time left, which are never dropped. */
 function describe(
   { waiting, left, lastPhase, silentMs }: ProgressView,
   form: 'long' | 'short' | 'least',
@@ -325,41 +328,33 @@ function describe(
   return parts.join(', ');
 }
 
-/** Whole seconds, so that the figure does not flicker: `1 s`, `42 s`, `3 min`. */
+/** In whole seconds, so that the text does not flicker: `1 s`, `42 s`, `3 min`. */
 function brief(ms: number): string {
   const seconds = Math.max(1, Math.ceil(ms / 1000));
   return seconds < 120 ? `${seconds} s` : duration(ms);
 }
 
-/** To the second, so that it is seen to grow: `no answer for 42 s`, `no answer for 2 min 30 s`. */
+/** To the second, so that people see it grow: `no answer for 42 s`, `no answer for 2 min 30 s`. */
 export function silenceText(ms: number): string {
   const seconds = Math.floor(ms / 1000);
   const long = seconds < 120 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
   return `no answer for ${long}`;
 }
 
-/** Records, rate and requests against the limits; what does not fit goes, the minute's limit last. */
-function figuresLine(view: ProgressView, width: number): string {
+/** Records, rate, and requests against the limits; drops what does not fit, the limit of a minute last. */
+function statsLine(view: ProgressView, width: number): string {
   const { records, recordsPerSecond, requests, perMinute, perHour, kindLimits } = view;
   const isLimited = perMinute.limit > 0 || perHour.limit > 0;
   const rate = `${count(Math.round(recordsPerSecond))}/s`;
   const sums = [`${count(records)} records`, rate];
-  const limits = [
-    ...(perMinute.limit > 0 ? [used(perMinute, 'a minute')] : []),
-    ...(perHour.limit > 0 ? [used(perHour, 'an hour')] : []),
-  ];
+  const limits = usedTexts({ perMinute, perHour });
   const asked = isLimited ? `requests: ${limits.join(', ')}` : `${count(requests)} requests`;
-  const ofKinds = kindLimits.flatMap(({ kinds, ...of }) => {
-    const texts = [
-      ...(of.perMinute.limit > 0 ? [used(of.perMinute, 'a minute')] : []),
-      ...(of.perHour.limit > 0 ? [used(of.perHour, 'an hour')] : []),
-    ];
-    return [`${kinds[0]} ${texts.join(', ')}`];
-  });
+  const ofKinds = kindLimits.map(({ kinds, ...windows }) => `${kinds[0]} ${usedTexts(windows).join(', ')}`);
+  const long = [...sums, ...(isLimited ? [`${count(requests)} requests`, limits.join(', ')] : [asked])];
   const parts = [
-    [...sums, ...(isLimited ? [`${count(requests)} requests`, limits.join(', ')] : [asked]), ...ofKinds],
+    [...long, ...ofKinds],
     [...sums, asked, ...ofKinds],
-    [...sums, ...(isLimited ? [`${count(requests)} requests`, limits.join(', ')] : [asked])],
+    long,
     [...sums, asked],
     [rate, asked],
     [asked],
@@ -371,15 +366,18 @@ function figuresLine(view: ProgressView, width: number): string {
   return lines.find((line) => line.length <= width) ?? texts.at(-1) ?? '';
 }
 
-function used({ used, limit }: WindowUse, unit: string): string {
-  return `${count(used)}/${count(limit)} ${unit}`;
+/** `120/480 a minute`, `4,000/4,800 an hour`: of the windows that are limited. */
+function usedTexts({ perMinute, perHour }: Pick<RequestStats, 'perMinute' | 'perHour'>): string[] {
+  const text = ({ used, limit }: WindowUse, unit: string): string[] =>
+    limit > 0 ? [`${count(used)}/${count(limit)} ${unit}`] : [];
+  return [...text(perMinute, 'a minute'), ...text(perHour, 'an hour')];
 }
 
 function barWidth(width: number): number {
   return Math.min(WIDEST_BAR, Math.floor((width - NAME_WIDTH) / 3));
 }
 
-/** A bar of that many columns; null if that is too narrow. */
+/** A bar of at most that many columns; null if they are too few. */
 function barOf(share: number | null, width: number): string | null {
   const columns = Math.min(WIDEST_BAR, width);
   if (columns < NARROWEST_BAR) return null;
@@ -387,7 +385,7 @@ function barOf(share: number | null, width: number): string | null {
   return '█'.repeat(filled) + '░'.repeat(columns - filled);
 }
 
-/** The first whose parts are all there and fit, joined. */
+/** The first candidate without a null that fits, its parts joined. */
 function firstFit(
   width: number,
   candidates: readonly (() => readonly (string | null)[])[],
@@ -405,9 +403,7 @@ function cut(line: string, width: number): string {
   return line.length <= width ? line : `${line.slice(0, Math.max(0, width - 1))}…`;
 }
 
-// Paints a block of lines on a terminal over and over, in place. The only code that moves the cursor.
-
-/** A terminal as Node shows it. */
+/** The terminal, as Node represents it. */
 interface Screen {
   readonly columns?: number;
   readonly rows?: number;
@@ -418,6 +414,7 @@ const ESCAPE = '\u001b[';
 /** For a terminal that does not report its size. */
 const DEFAULT_SIZE = { columns: 80, rows: 24 };
 
+/** Paints a block of lines on a terminal again and again, in place. The only code that moves the cursor. */
 export class Painter {
   readonly #screen: Screen;
   #painted: readonly string[] = [];
@@ -426,7 +423,7 @@ export class Painter {
     this.#screen = screen;
   }
 
-  /** Its size now: it can change between two frames. */
+  /** The current size: it can change between two frames. */
   get size(): { columns: number; rows: number } {
     const { columns = 0, rows = 0 } = this.#screen;
     return {
@@ -441,14 +438,14 @@ export class Painter {
     this.#painted = lines;
   }
 
-  /** Leaves nothing of it, so that other text can follow. */
+  /** Erases what was painted, so that other text can follow. */
   clear(): void {
     if (this.#painted.length === 0) return;
     this.#screen.write(`${this.#home()}${ESCAPE}J`);
     this.#painted = [];
   }
 
-  /** To the first painted line. A terminal that became narrower meanwhile has broken the lines that no longer fit. */
+  /** Moves the cursor to the first painted line. A terminal that became narrower has wrapped the lines that no longer fit. */
   #home(): string {
     const { columns, rows } = this.size;
     const lines = this.#painted.reduce(
@@ -460,20 +457,13 @@ export class Painter {
   }
 }
 
-// Log lines on a terminal that shows bars: the bars make way, and come back below.
-
-/** The logger, which first calls `clear` for every line that `level` lets through. */
+/** A logger for a terminal that shows bars: calls `clear` before each line that `level` lets through. */
 export function loggingAbove(log: Logger, level: LogLevel, clear: () => void): Logger {
-  const through = (at: WrittenLevel) => (facts: Record<string, unknown>, message: string) => {
-    if (LOG_LEVELS.indexOf(at) <= LOG_LEVELS.indexOf(level)) clear();
-    log[at](facts, message);
-  };
   return {
-    error: through('error'),
-    warn: through('warn'),
-    info: through('info'),
-    debug: through('debug'),
-    trace: through('trace'),
+    ...atEachLevel((at) => (facts, message) => {
+      if (isAtLeast(at, level)) clear();
+      log[at](facts, message);
+    }),
     isLevelEnabled: (at) => log.isLevelEnabled(at),
     child: (facts) => loggingAbove(log.child(facts), level, clear),
   };

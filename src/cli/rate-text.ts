@@ -3,7 +3,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { KindRateLimits, RateLimits } from '../config/config.ts';
 import { count } from '../core/wording.ts';
 
-/** E.g. `480 a minute and 4,800 an hour, session_recordings 240 a minute and 1,200 an hour`; null without any limit. */
+/** E.g. `480 a minute and 4,800 an hour, session_recordings 240 a minute and 1,200 an hour`; null if nothing is limited. */
 export function limitsText({ kinds = [], ...rate }: RateLimits): string | null {
   const texts = [
     windowsText(rate),
@@ -12,7 +12,7 @@ export function limitsText({ kinds = [], ...rate }: RateLimits): string | null {
   return texts.length === 0 ? null : texts.join(', ');
 }
 
-/** The limits that kinds have of their own, with those of them that are synced, where they are lower than that of the source. */
+/** The limits of kinds that are lower than that of the source, each with those of its kinds that are synced. */
 export function effectiveKindLimits(
   { perMinute, perHour, kinds = [] }: RateLimits,
   synced: ReadonlySet<Kind>,
@@ -26,7 +26,7 @@ export function effectiveKindLimits(
   });
 }
 
-/** `480 a minute and 4,800 an hour`; null where neither is limited. */
+/** `480 a minute and 4,800 an hour`; null if neither is limited. */
 export function windowsText({
   perMinute,
   perHour,

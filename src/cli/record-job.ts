@@ -1,6 +1,6 @@
 /**
- * Records what a command did as the job that a daemon would have done, so that `status`, health, metrics and dashboard show
- * the latest of either.
+ * Records the work of a command as a job, as if the daemon had done it, so that `status`, health, metrics and dashboard show
+ * the latest of both.
  */
 import { sourceLookup } from '../state/held-names.ts';
 import { hostname } from 'node:os';
@@ -20,7 +20,7 @@ import { openConfiguredMirror } from '../wire.ts';
 import { printNote, type CommandContext } from './context.ts';
 import { noteRestoredViews, type Wait, whenFree } from './when-free.ts';
 
-/** Without a word: the command has done its work. */
+/** Waits without a note: the command has done its work. */
 const WAIT: Wait = { mostMs: 3_000, retryMs: 200, quietMs: 0, note: null, undone: 'it was not recorded' };
 
 interface ManualJob {
@@ -33,8 +33,8 @@ interface ManualJob {
 }
 
 /**
- * If it cannot be recorded (a read-only disk, a sync under way), a note says so; the command's result is unchanged. That a
- * mirror is read-only, such as a copy under examination, is not news: only `--verbose` says it.
+ * Records the job. If it cannot (a read-only disk, a sync under way), a note says so; the command's result is unchanged. For a
+ * read-only mirror, such as a copy under examination, the user expects that: only `--verbose` says it.
  */
 export async function recordJob(context: CommandContext, config: Config, job: ManualJob): Promise<void> {
   try {
@@ -61,7 +61,7 @@ function unrecordedText({ name, result }: ManualJob): string {
     case 'drill':
       return '`tidemark status` will not know of this drill';
     case 'backup':
-      // One that was made is in its targets.
+      // A backup that was made can be found in its targets.
       return isMade
         ? 'this backup is not recorded in the mirror, though `tidemark status` and the daemon find it in its target'
         : '`tidemark status` will not know that this backup failed';

@@ -1,4 +1,4 @@
-/** Losses that a sync recorded, so that the latest state shows nothing of them: which run, and the state before it. */
+/** Losses that a sync has recorded already, so that the latest state does not show them: finds the run, and the one before. */
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
@@ -14,29 +14,28 @@ import type { StateFilter } from '../state/filter.ts';
 import { isPublished } from '../state/runs.ts';
 import { changesBetween } from './run-comparison.ts';
 
-/** Runs that are looked through for losses, newest first. */
+/** The newest runs, as many as are searched for losses. */
 const RUNS_SEARCHED = 20;
 
-/** A run that recorded a loss which was not restored since. */
+/** A run that recorded a loss which was not restored yet. */
 interface RecordedLoss {
   readonly run: RunRow;
   /** The run before it: its state still has what was lost. */
   readonly before: RunRow;
   /** `2 records removed, 1 record changed, 3 records added`; empty without a loss. */
   readonly text: string;
-  /** Records that the run found removed. */
+  /** Number of records that the run found removed. */
   readonly removed: number;
 }
 
-/** What is searched, and where. */
 interface LossQuestion {
   readonly config: Config;
   readonly source: string;
   readonly definitions: (kind: Kind) => ResourceDefinition;
   readonly filter: StateFilter;
-  /** Runs that ended before are not looked at: ISO 8601 in UTC. All of them when left out. */
+  /** Runs that ended before this time (ISO 8601 in UTC) are not searched. */
   readonly since?: string;
-  /** Which ids live has; undefined where it was not read: then what was restored since the newest run is there. */
+  /** Whether the service has a record. If it was not read, what a restore created since the newest run counts as present. */
   readonly isLive?: (kind: Kind, id: string) => boolean | undefined;
 }
 
@@ -49,7 +48,7 @@ export function latestLoss(
   const kinds = (asked.kinds ?? KINDS).filter((kind) => definitions(kind).restore.never === null);
   const filter = { ...asked, kinds };
   const ids = new RecreatedIds(mirror.restores.idMap(source));
-  // What the newest run shows as restored is compared with it below.
+  // Records that the newest run shows as restored are found by the comparison with that run below.
   const isBack = (kind: Kind, id: string): boolean => {
     const now = ids.latest(kind, id);
     if (now === undefined) return false;
@@ -60,7 +59,7 @@ export function latestLoss(
     if (before === undefined || (since !== undefined && (run.finishedAt ?? '') < since)) break;
     const found = changesBetween(mirror, config, { from: before, to: run }, filter);
     if (lossesIn(found, isBack).text === '') continue;
-    // What was restored since then is not a loss.
+    // What was restored since this run is not lost.
     const later = changesBetween(mirror, config, { from: before, to: runs[0] ?? run }, filter);
     const open = new Set(later.changes.map(recordKey));
     const written = writtenByRestores(mirror, { from: before, to: run });
@@ -73,7 +72,7 @@ export function latestLoss(
   return null;
 }
 
-/** Ids of what restores wrote between two runs: what the second one found changed there is no loss. */
+/** Ids of the records that restores wrote between two runs: a change of these is not a loss. */
 function writtenByRestores(
   { restores }: Pick<Mirror, 'restores'>,
   { from, to }: { readonly from: RunRow; readonly to: RunRow },
@@ -91,28 +90,21 @@ function writtenByRestores(
   );
 }
 
-/** What a run found gone or altered; a record that a restore created again under another id is not gone. */
+/** What a run found removed or changed, except for records that a restore created again under another id. */
 function lossesIn(
   { changes }: Pick<DiffDocument, 'changes'>,
   isBack: (kind: Kind, id: string) => boolean,
 ): Pick<RecordedLoss, 'text' | 'removed'> {
   // A component counts once, whatever kinds were compared.
-  const once = changesOnce(changes, undefined);
-  const removed = once.filter(({ change, kind, id }) => change === 'removed' && !isBack(kind, id)).length;
-  const changed = once.filter(
-    ({ change, created_again: again }) => change === 'changed' && again === undefined,
-  ).length;
-  if (removed + changed === 0) return { removed, text: '' };
-  const added = once.filter(
-    ({ change, created_again: again }) => change === 'added' && again === undefined,
-  ).length;
-  const counts = [
-    [removed, 'removed'],
-    [changed, 'changed'],
-    [added, 'added'],
-  ] as const;
-  const parts = counts.flatMap(([count, what]) =>
-    count === 0 ? [] : [`${plural(count, 'record')} ${what}`],
+  const counted = changesOnce(changes, undefined).filter(({ change, kind, id, created_again: again }) =>
+    change === 'removed' ? !isBack(kind, id) : again === undefined,
   );
+  const countOf = (what: 'removed' | 'changed' | 'added'): number =>
+    counted.filter(({ change }) => change === what).length;
+  const removed = countOf('removed');
+  if (removed + countOf('changed') === 0) return { removed, text: '' };
+  const parts = (['removed', 'changed', 'added'] as const)
+    .filter((what) => countOf(what) > 0)
+    .map((what) => `${plural(countOf(what), 'record')} ${what}`);
   return { removed, text: parts.join(', ') };
 }

@@ -1,17 +1,14 @@
-/** `tidemark restore --abandon [N]`: ends an unfinished restore that nobody is to resume. Sends nothing. */
-import { presentIn } from '../config/source.ts';
+/** `tidemark restore --abandon [N]`: ends an unfinished restore that nobody will resume. Sends nothing. */
 import { whoText } from '../core/actor.ts';
 import { TidemarkError, EXIT, type ExitCode } from '../core/errors.ts';
 import { localTime, plural } from '../core/wording.ts';
 import type { RestoreRow } from '../mirror/restores.ts';
 import { maskedRestore } from '../report/plan-mask.ts';
-import { renderText } from '../report/render-text.ts';
-import { resultReport } from '../report/restore-report.ts';
 import { restoreReport, type RestoreReport } from '../restore/apply/report.ts';
 import { abandonedOutcome, readAbandonable, sourceToAbandon } from '../restore/apply/resume.ts';
 import { shownPlan } from '../restore/plan/plan.ts';
-import { lineOptions, print, printReason, type CommandContext } from './context.ts';
-import { closedAfter, journalOf, openSession, restoreNumber } from './restore-session.ts';
+import { print, printReason, type CommandContext } from './context.ts';
+import { closedAfter, journalOf, openSession, restoreNumber, restoreText } from './restore-session.ts';
 
 interface AbandonOptions {
   /** A number as text, or true for the latest one. */
@@ -23,9 +20,10 @@ interface AbandonOptions {
 const TAKEN: ReadonlySet<string> = new Set(['abandon', 'yes', 'as'] satisfies (keyof AbandonOptions)[]);
 
 /**
- * Exit 0 when it has ended, 1 when the user declines.
- * @throws TidemarkError `usage` with any other choice, and for one of which nothing is left; `reference_unknown` for an unknown number;
- * `not_found` when none is interrupted; `mirror_locked` while one is applied; `interrupted` when the question was left
+ * Exit 0 if the restore was ended, 1 if the user declines.
+ * @throws TidemarkError `usage` with any other option, and if nothing is left of the restore; `reference_unknown` for an
+ * unknown number; `not_found` if none is interrupted; `mirror_locked` while one is applied; `interrupted` if the user left the
+ * question
  */
 export async function abandonRestore(context: CommandContext, options: AbandonOptions): Promise<ExitCode> {
   const others = Object.entries(options).filter(([name, value]) => value !== undefined && !TAKEN.has(name));
@@ -41,7 +39,7 @@ export async function abandonRestore(context: CommandContext, options: AbandonOp
   const number = typeof options.abandon === 'string' ? restoreNumber(options.abandon) : undefined;
   requireAnswer(context, options, number);
   const session = await openSession(context, {
-    // Not named as what applies a plan: while it asks, the restore is interrupted.
+    // Not the name of a command that applies a plan: during the question, the restore counts as interrupted.
     command: 'restore --abandon',
     writes: true,
     needsNoMirror: false,
@@ -50,7 +48,7 @@ export async function abandonRestore(context: CommandContext, options: AbandonOp
     sourceIn: (mirror, names) => sourceToAbandon(mirror, names, number),
   });
   return closedAfter(session, async () => {
-    const { source, definitions, parentName } = session;
+    const { config, source, definitions, parentName } = session;
     const mirror = journalOf(session);
     const row = readAbandonable(mirror, source.name, number);
     const outcome = abandonedOutcome(mirror, row.restore);
@@ -65,22 +63,17 @@ export async function abandonRestore(context: CommandContext, options: AbandonOp
       context,
       context.options.json === true
         ? `${JSON.stringify(maskedRestore(report, definitions))}\n`
-        : renderText(
-            resultReport(report, {
-              definitions,
-              ...(parentName === undefined ? {} : { parentName }),
-              present: presentIn(session.config, report.source),
-              plan: shownPlan(row) ?? undefined,
-              isVerbose: context.options.verbose === true,
-            }),
-            lineOptions(context),
-          ),
+        : restoreText(context, config, report, {
+            parentName,
+            plan: shownPlan(row) ?? undefined,
+            isVerbose: context.options.verbose === true,
+          }),
     );
     return EXIT.done;
   });
 }
 
-/** @throws TidemarkError `usage` without `--yes` where no terminal can ask */
+/** @throws TidemarkError `usage` without `--yes` if there is no terminal to ask on */
 function requireAnswer(context: CommandContext, { yes }: AbandonOptions, number: number | undefined): void {
   const { options, stdin, stderr } = context;
   if (yes === true || (options.json !== true && stdin.isTTY && stderr.isTTY === true)) return;

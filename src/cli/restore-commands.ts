@@ -1,4 +1,4 @@
-/** The rows of the commands that plan, send, take back and rehearse restores. */
+/** The rows of the commands that plan, send, undo and rehearse restores. */
 import {
   asOption,
   type CommandRow,
@@ -10,10 +10,7 @@ import {
 } from './command-row.ts';
 import { secretsOption } from './record-options.ts';
 
-// The commands that plan, apply and prove a restore. A command's file is named after it.
-// What `drill` takes beside what every comparison takes.
-/** A share of the records in percent: above 0, at most 100. */
-
+/** Parses a share in percent: above 0, at most 100. */
 function percentage(text: string): number {
   const value = Number(text);
   if (!/^\d+(\.\d+)?$/.test(text) || value <= 0 || value > 100) {
@@ -42,16 +39,14 @@ const sendOptions: readonly OptionRow[] = [
   asOption,
 ];
 const restoreArgument = { name: '<restore>', key: 'restore', description: 'restore number, or latest' };
-/** Parses a share. */
-
+/** Parses a share from 0 to 1. */
 function shareOf(text: string): number {
   const share = Number(text);
   if (!/^\d*\.?\d+$/.test(text) || share > 1) throw new Error('expected a number from 0 to 1');
   return share;
 }
 
-/** A plan that is only shown may end with its reader; what is being sent may not. */
-
+/** True if requests are sent: then the command continues when stdout is closed. */
 function sends({ apply, resume }: Readonly<Record<string, unknown>>): boolean {
   return apply === true || resume !== undefined;
 }
@@ -99,10 +94,7 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
         parse: shareOf,
       },
       { flags: '--create-organizations', description: 'create organizations that are missing' },
-      {
-        flags: '--invite-missing',
-        description: 'send invites for missing members',
-      },
+      { flags: '--invite-missing', description: 'send invites for missing members' },
       {
         flags: '--keep-accepted',
         description:
@@ -173,7 +165,7 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
     commands: [
       {
         name: 'list',
-        // The command without a word does the same.
+        // `tidemark restores` does the same.
         isHidden: true,
         description: 'List past restores',
         options: [limitOption],

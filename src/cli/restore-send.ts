@@ -1,15 +1,12 @@
 /** Sends a plan that was approved, shows its progress, and prints the report. */
 import { GIVES_UP_AFTER } from '../api/connection.ts';
 import type { RequestStats } from '../api/request-stats.ts';
-import { presentIn } from '../config/source.ts';
 import { systemClock, type Clock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { count, duration, plural } from '../core/wording.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { maskedRestore } from '../report/plan-mask.ts';
-import { renderText } from '../report/render-text.ts';
 import { verbOf } from '../report/plan-report.ts';
-import { resultReport } from '../report/restore-report.ts';
 import { nameText } from '../report/value-text.ts';
 import { applyConcurrency, applyPlan, NO_EVENTS, type ApplyOptions } from '../restore/apply/apply.ts';
 import type { ApplyEvents, DesiredLookup } from '../restore/apply/ready-step.ts';
@@ -17,17 +14,10 @@ import { restoreExitCode } from '../restore/apply/report.ts';
 import type { Plan, PlanStep } from '../restore/plan/plan.ts';
 import { configuredSecrets } from '../restore/secrets.ts';
 import { openWriteClient } from '../wire-client.ts';
-import {
-  isInteractive,
-  isOneOutput,
-  print,
-  printNote,
-  printReason,
-  type CommandContext,
-  lineOptions,
-} from './context.ts';
+import { isOneOutput, print, printNote, printReason, type CommandContext } from './context.ts';
 import { restoreReason } from './plan-reason.ts';
 import {
+  hasBars,
   isSilent,
   Painter,
   drawUntilStopped,
@@ -37,7 +27,7 @@ import {
   silenceOf,
   silenceText,
 } from './progress.ts';
-import { type RestoreSession, journalOf } from './restore-session.ts';
+import { type RestoreSession, journalOf, restoreText } from './restore-session.ts';
 import { commandLog } from './source-probe.ts';
 
 interface Sending extends Pick<ApplyOptions, 'restore' | 'undoes' | 'approved'> {
@@ -45,7 +35,7 @@ interface Sending extends Pick<ApplyOptions, 'restore' | 'undoes' | 'approved'> 
   readonly desired: DesiredLookup;
 }
 
-/** Exit 0 all applied and verified, 3 not all, 130 interrupted. */
+/** Exit 0 if all steps were applied and verified, 3 if not all, 130 if interrupted. */
 export async function sendPlan(session: RestoreSession, sending: Sending): Promise<ExitCode> {
   const { context, config, source, definitions, parentName } = session;
   const mirror = journalOf(session);
@@ -54,16 +44,16 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
   let restore = sending.restore ?? 0;
   const before = sending.restore === undefined ? [] : mirror.restores.steps(sending.restore);
   const sent = new Set(before.flatMap(({ n, outcome }) => (outcome === 'applied' ? [n] : [])));
-  // Elsewhere than on a terminal, the reason at the end names what failed, and its cause first.
+  // Without a terminal, warnings are left out: the reason at the end names what failed, causes first.
   const ownLog = commandLog(context, context.stderr.isTTY === true ? 'warn' : 'error');
   const log = loggingAbove(ownLog, level, () => progress?.clear());
   const client = openWriteClient(source, log, config.rateLogBeside);
   const onAbort = (): void => {
-    // The progress bar shows it already.
+    // The progress says it itself.
     if (progress === null) printNote(context, [leavingText(restore)]);
   };
   context.signal.addEventListener('abort', onAbort);
-  const isDrawn = isInteractive(context) && context.env['TERM'] !== 'dumb';
+  const isDrawn = hasBars(context);
   if (isDrawn || !isSilent(context.options)) {
     progress = showRestoreProgress(context, { clock: systemClock, stats: () => client.stats(), isDrawn });
   }
@@ -92,11 +82,11 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
       context,
       context.options.json === true
         ? `${JSON.stringify(maskedRestore(report, definitions))}\n`
-        : `\n${renderText(resultReport(report, { definitions, ...(parentName === undefined ? {} : { parentName }), present: presentIn(config, source.name), plan: sending.plan, isVerbose: context.options.verbose === true }), lineOptions(context))}`,
+        : `\n${restoreText(context, config, report, { parentName, plan: sending.plan, isVerbose: context.options.verbose === true })}`,
     );
     const code = restoreExitCode(report, context.signal.aborted);
     const reason = restoreReason(report, code, definitions);
-    // The result above has what ended otherwise: one terminal or file names that once.
+    // If stdout and stderr are one terminal or file, the result above already lists what was not applied.
     printReason(
       context,
       isOneOutput(context)
@@ -114,7 +104,7 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
   }
 }
 
-/** The error that ended a restore, such as a full disk, with what continues it: the command itself would make a new plan. */
+/** The error that ended a restore, such as a full disk, with the command that continues it: the same command would make a new plan. */
 function withResuming(thrown: unknown, restore: number, sent: number): TidemarkError {
   const error = asTidemarkError(thrown);
   const resume = `\`tidemark restore --resume ${restore}\``;
@@ -151,7 +141,7 @@ interface RestoreView {
   /** Milliseconds until requests continue; null while none waits. */
   readonly waitingMs: number | null;
   readonly requests: number;
-  /** For how long the service has not answered; null where it has. */
+  /** For how long the service has not answered; null if it answers. */
   readonly silentMs?: number | null;
 }
 
@@ -178,17 +168,17 @@ export function restoreProgressLines(view: RestoreView, columns: number): string
   );
 }
 
-/** The note after the first Ctrl-C; a second one prints nothing. 0 for a restore without a number yet. */
+/** The note after the first Ctrl-C; a second one prints nothing. `restore` is 0 before it has a number. */
 function leavingText(restore: number): string {
   const then = restore === 0 ? '' : `, and continue later with \`tidemark restore --resume ${restore}\``;
   return `finishing the steps under way (Ctrl-C again to quit at once${then})`;
 }
 
 const STEPS_NAMED = 3;
-/** Between two of them. */
+/** Between two lines of progress. */
 const LINE_MS = 10_000;
 
-/** The line of a restore whose progress is not drawn. E.g. `1 of 5 steps done; in progress: create Nightly (no answer came: looking whether it was done)`. @internal */
+/** A line of progress, for output without a bar: `1 of 5 steps done; in progress: create Nightly (no answer came: looking whether it was done)`. @internal */
 export function restoreProgressText({
   steps,
   done,
@@ -202,7 +192,7 @@ export function restoreProgressText({
   readonly lookedUp: ReadonlySet<number>;
 }): string {
   const failures = failed === 0 ? '' : `, ${count(failed)} failed`;
-  // What takes long first.
+  // Steps whose answer was lost come first: they take long.
   const sorted = underWay.toSorted((a, b) => Number(lookedUp.has(b.n)) - Number(lookedUp.has(a.n)));
   const named = sorted.slice(0, STEPS_NAMED).map((step) => {
     const why = lookedUp.has(step.n) ? ' (no answer came: looking whether it was done)' : '';
@@ -215,7 +205,7 @@ export function restoreProgressText({
   return `${count(done)} of ${count(steps)} steps done${failures}${silent}${atWork}`;
 }
 
-/** Shows the bar until `stop`, or off a terminal a line each ten seconds; when the command is interrupted, one line says what happens next. */
+/** Shows the bar until `stop`, or a line each ten seconds if not on a terminal. If the command is interrupted, a line says what happens next. */
 function showRestoreProgress(
   context: Pick<CommandContext, 'stderr' | 'signal'>,
   options: { readonly clock: Clock; readonly stats: () => RequestStats; readonly isDrawn: boolean },
@@ -225,16 +215,14 @@ function showRestoreProgress(
   const underWay = new Map<number, PlanStep>();
   const lookedUp = new Set<number>();
   const state = { restore: 0, steps: 0, done: 0, failed: 0, since: clock.monotonicMs() };
-  const silence = silenceOf(clock, { sweeps: [], isPublishing: false }, options.stats);
+  const silence = silenceOf(clock, { received: 0, isPublishing: false }, options.stats);
   silence();
 
   const frame = (): void => {
     const { requests, waitingUntil } = options.stats();
     const now = clock.now();
     const view: RestoreView = {
-      steps: state.steps,
-      done: state.done,
-      failed: state.failed,
+      ...state,
       underWay: [...underWay.values()].map(({ name }) => escapeControlCharacters(name)),
       elapsedMs: clock.monotonicMs() - state.since,
       waitingMs: waitingUntil !== undefined && waitingUntil > now ? waitingUntil - now : null,
@@ -262,7 +250,7 @@ function showRestoreProgress(
         state.steps = steps;
         state.since = clock.monotonicMs();
       },
-      // Others wait for their turn.
+      // A step that started may wait for its turn: `sending` says when it is under way.
       stepStarted: () => undefined,
       sending: (step) => void underWay.set(step.n, step),
       stepEnded: (step, { outcome }) => {

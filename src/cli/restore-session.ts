@@ -1,20 +1,23 @@
-/** What every command that plans or applies a restore works with: one source, its mirror, its states. */
+/** What every command that plans or applies a restore needs: one source, its mirror, its states. */
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
 import { hasMirrorPerSource, onlyMirrorConfig, ownerOf } from '../config/mirrors.ts';
-import { definitionsFor } from '../config/source.ts';
+import { definitionsFor, presentIn } from '../config/source.ts';
 import { type Actor, commandActor } from '../core/actor.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';
 import { isApplied } from '../mirror/unfinished-restore.ts';
+import { renderText } from '../report/render-text.ts';
+import { resultReport } from '../report/restore-report.ts';
+import type { RestoreReport } from '../restore/apply/report.ts';
 import type { StateFilter } from '../state/filter.ts';
 import { parentNames } from '../state/parent-names.ts';
 import type { Reference } from '../state/reference.ts';
 import type { LoadedState } from '../state/state.ts';
 import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
-import { type CommandContext, printNote } from './context.ts';
+import { type CommandContext, lineOptions, printNote } from './context.ts';
 import type { Wanted } from './live-opener.ts';
 import { StateOpener } from './state-opener.ts';
 import { verificationNote } from './verification-note.ts';
@@ -25,10 +28,10 @@ export interface RestoreSession {
   readonly config: Config;
   readonly source: SourceConfig;
   readonly definitions: (kind: Kind) => ResourceDefinition;
-  /** Null if there is none and none is needed. */
+  /** Null if there is no mirror and none is needed. */
   readonly mirror: Mirror | null;
   readonly parentName: ((kind: Kind, id: string) => string | undefined) | undefined;
-  /** A state of the source; closed with the session. */
+  /** Opens a state of the source, which is closed with the session. */
   open(reference: Reference, filter: StateFilter): Promise<LoadedState>;
   readLive(filter: StateFilter, wanted?: Pick<Wanted, 'against' | 'isNamed'>): Promise<LoadedState>;
   close(): void;
@@ -36,23 +39,23 @@ export interface RestoreSession {
 
 interface SessionOptions {
   readonly command: string;
-  /** True takes the writer lock: no sync and no other restore meanwhile. */
+  /** True to take the writer lock, which excludes syncs and other restores. */
   readonly writes: boolean;
-  /** True if the mirror may be created: only its journal is needed. */
+  /** True if the mirror need not exist: it is created if `writes`, for the journal. */
   readonly needsNoMirror: boolean;
-  /** True if the service is not asked. */
+  /** True if nothing is requested from the service. */
   readonly needsNoKey?: boolean;
   /** The name given with `--as`. */
   readonly as?: string | undefined;
-  /** Who acts, where that is not the user of this process. */
+  /** Who acts, if not the user of this process. */
   readonly actor?: Actor;
   /** The source that a plan names. */
   readonly source?: string;
-  /** The source of a restore in the journal, where several are configured: given their names. */
+  /** Finds the source of a restore in the journal, given the names of the configured sources, if there are several. */
   readonly sourceIn?: (mirror: Mirror, names: readonly string[]) => string;
 }
 
-/** For the lock, where the remote is going to be written. */
+/** How to wait for the writer lock. */
 const WAIT: Wait = {
   mostMs: 3_600_000,
   retryMs: 500,
@@ -62,24 +65,24 @@ const WAIT: Wait = {
 };
 
 /**
- * Opens the mirror, under the lock where the remote is going to be written. Another process that holds it, such as the
- * sync of a daemon, is waited for, for an hour at most; another restore is not.
- * @throws TidemarkError `usage` where it is not clear which source is meant, `mirror_locked`, `mirror_missing`,
- * `interrupted` where the wait was ended
+ * Opens the mirror, with the writer lock if `writes`. If another process holds the lock, such as the sync of a daemon, it
+ * waits up to an hour, but not for another restore.
+ * @throws TidemarkError `usage` if it is not clear which source is meant, `mirror_locked`, `mirror_missing`, `interrupted` if
+ * the user ended the wait
  */
 export async function openSession(context: CommandContext, options: SessionOptions): Promise<RestoreSession> {
   const config = configOf(context, options);
   const { sourceIn } = options;
   const isInJournal = sourceIn !== undefined && config.sources.length > 1;
   const known = isInJournal ? null : oneSource(config, options.source);
-  // After another restore the plan would be another one.
+  // There is no use in waiting for another restore: after it, the plan would be different.
   const isLost = (): boolean => !options.writes || isApplied(realMirrorPath(config.mirror));
   const mirror = await whenFree(context, { ...WAIT, isLost }, () => openMirrorFor(context, config, options));
   if (mirror !== null) printNote(context, verificationNote(mirror));
   const source = known ?? journaledSource(config, mirror, sourceIn);
   const definitions = definitionsFor(config, source.name);
   const opener = new StateOpener(context, config, options.command, mirror);
-  // What is printed is about this source, also where only the journal or the plan knew it.
+  // Messages name this source, even if only the journal or the plan named it.
   const isOnly = ownerOf(config) === null && config.configured.length === 1;
   const isNamed = isOnly || context.options.source?.length === 1;
   if (!isNamed) context.onSourceKnown?.(source.name);
@@ -97,7 +100,7 @@ export async function openSession(context: CommandContext, options: SessionOptio
   };
 }
 
-/** Closes the mirror if the source is not known from it. */
+/** The source that the journal names, if several are configured. Closes the mirror if there is none. */
 function journaledSource(
   config: Config,
   mirror: Mirror | null,
@@ -131,7 +134,7 @@ function openMirrorFor(
   }
 }
 
-/** Of a plan it is the mirror of its source, where each has one. */
+/** The configuration; if each source has a mirror of its own, only that of the source which the plan names. */
 function configOf(
   context: CommandContext,
   { source, needsNoKey }: Pick<SessionOptions, 'source' | 'needsNoKey'>,
@@ -156,15 +159,13 @@ function oneSource({ sources }: Config, wanted: string | undefined): SourceConfi
   });
 }
 
-/** The mirror of a session that writes. */
+/** The mirror of a session that writes, which is never null. */
 export function journalOf({ mirror }: RestoreSession): Mirror {
   if (mirror === null) throw new TidemarkError('internal', 'a restore has to be journaled');
   return mirror;
 }
 
-// Which restore is meant, as an argument.
-
-/** The number of a restore; undefined for `latest`, as where an option is given without a number. @throws TidemarkError `usage` */
+/** Parses the number of a restore; undefined for `latest`, as for an option without a number. @throws TidemarkError `usage` */
 export function restoreNumber(text: string): number | undefined {
   if (text === 'latest') return undefined;
   if (/^\d{1,15}$/.test(text)) return Number(text);
@@ -173,9 +174,27 @@ export function restoreNumber(text: string): number | undefined {
   });
 }
 
-// Closing after the work, done or not.
+/** The result of a restore as text. */
+export function restoreText(
+  context: CommandContext,
+  config: Config,
+  report: RestoreReport,
+  {
+    parentName,
+    ...options
+  }: Pick<RestoreSession, 'parentName'> &
+    Pick<Parameters<typeof resultReport>[1], 'plan' | 'isWhole' | 'isVerbose'>,
+): string {
+  const document = resultReport(report, {
+    ...options,
+    ...(parentName && { parentName }),
+    definitions: definitionsFor(config, report.source),
+    present: presentIn(config, report.source),
+  });
+  return renderText(document, lineOptions(context));
+}
 
-/** Does the work, then closes the session. Where both fail, as on a full disk, the error of the work says what was done. */
+/** Does the work, then closes the session. If both fail, as on a full disk, throws the error of the work. */
 export async function closedAfter<T>(
   session: Pick<RestoreSession, 'close'>,
   work: () => Promise<T>,
@@ -187,7 +206,7 @@ export async function closedAfter<T>(
     try {
       session.close();
     } catch {
-      // Closing empties the log: it fails for the reason that the work failed for.
+      // Closing writes too (the WAL is emptied), and fails for the same reason as the work.
     }
     throw error;
   }

@@ -1,4 +1,4 @@
-/** `tidemark restore [FROM]`: the plan that would bring live to a state; with `--apply`, carries it out. */
+/** `tidemark restore [FROM]`: plans how to bring the service to a state; with `--apply`, carries the plan out. */
 import { whoText } from '../core/actor.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { systemClock } from '../core/clock.ts';
@@ -20,15 +20,26 @@ import { redactionWith } from '../sync/redaction.ts';
 import { type CommandContext, printNote } from './context.ts';
 import { filterOf } from './diff.ts';
 import { withRealIds } from './real-ids.ts';
-import { requireConsent } from './plan.ts';
-import { planFormat, savePlan, type PlanFormat } from './plan.ts';
-import { lookupIn, showAndSend, withKeyCheck } from './plan.ts';
-import { restoreNumber } from './restore-session.ts';
+import {
+  lookupIn,
+  planFormat,
+  type PlanFormat,
+  requireConsent,
+  savePlan,
+  showAndSend,
+  withKeyCheck,
+} from './plan.ts';
 import { sendPlan } from './restore-send.ts';
 import { snapshotNames } from './state-opener.ts';
 import { requireNoneAcceptedSince } from './apply.ts';
 import { abandonRestore } from './restore-abandon.ts';
-import { type RestoreSession, openSession, journalOf, closedAfter } from './restore-session.ts';
+import {
+  closedAfter,
+  journalOf,
+  openSession,
+  restoreNumber,
+  type RestoreSession,
+} from './restore-session.ts';
 import { latestLoss } from './recorded-loss.ts';
 import { desiredFor } from './undo.ts';
 import { age } from './export-notes.ts';
@@ -60,8 +71,9 @@ export interface RestoreOptions {
 }
 
 /**
- * Without `--apply`, exit 0 nothing to do, 2 steps, 3 with blocked or manual ones or something unread, 6 refused by a
- * guard. With it, 0 all applied and read back and everything compared, 3 not all, 130 interrupted; refused or declined, nothing was sent.
+ * Exit codes without `--apply`: 0 nothing to do, 2 steps, 3 blocked or manual steps or something unread, 6 refused by a safety
+ * limit. With `--apply`: 0 everything compared, applied and read back, 3 not everything, 130 interrupted; if the plan was
+ * refused or declined, nothing was sent, and the code is that of the plan.
  */
 export async function restore(context: CommandContext, asked: RestoreOptions): Promise<ExitCode> {
   if (asked.resume !== undefined) return resumeRestore(context, asked);
@@ -82,7 +94,7 @@ export async function restore(context: CommandContext, asked: RestoreOptions): P
       states: async () => [{ source: source.name, state: await session.open(reference, {}) }],
       readsLive: true,
       note: (line) => printNote(context, [line]),
-      // Sent without a question, nobody would see which record was taken.
+      // If nothing is asked, nobody sees which record is taken before the plan is sent.
       isPartEnough: asked.yes !== true,
     });
     const unfinished = mirror === null ? null : unfinishedNote(mirror, source.name, asked.apply === true);
@@ -139,7 +151,7 @@ function checkOptions(context: CommandContext, options: RestoreOptions): Referen
   return reference;
 }
 
-/** What a run of the mirror read is past, also where the clock of this machine is behind. */
+/** Refuses a time in the future; what a run of the mirror read is past even if the clock of this machine is slow. */
 function requirePast(reference: Reference, newestEnd: string): void {
   if (reference.form !== 'time' || !reference.isAhead || reference.firstAt <= newestEnd) return;
   const { text, note } = reference;
@@ -154,7 +166,7 @@ function requestOf(options: RestoreOptions, reference: Reference): RestoreReques
     filter: filterOf(options),
     withChildren: options.withChildren === true,
     fields: options.field ?? [],
-    // Removing needs a limit: without one the plan shows what would go, and is refused.
+    // Removing needs a limit: without one the plan shows what would be removed, and is refused.
     prune: options.prune === true ? { maxRemovals: options.maxRemovals ?? 0 } : null,
     createOrganizations: options.createOrganizations === true,
     inviteMissing: options.inviteMissing === true,
@@ -166,15 +178,16 @@ function requestOf(options: RestoreOptions, reference: Reference): RestoreReques
 }
 
 function approvedOf(options: RestoreOptions): Record<string, number | boolean> {
-  const { prune, maxRemovals, maxShare, createOrganizations, inviteMissing, sendEmail, keepAccepted } =
-    options;
-  const given = { prune, maxRemovals, maxShare, createOrganizations, inviteMissing, sendEmail, keepAccepted };
+  const names = [
+    ...(['prune', 'maxRemovals', 'maxShare', 'createOrganizations'] as const),
+    ...(['inviteMissing', 'sendEmail', 'keepAccepted'] as const),
+  ];
   return Object.fromEntries(
-    Object.entries(given).filter((entry): entry is [string, number | boolean] => entry[1] !== undefined),
+    names.flatMap((name) => (options[name] === undefined ? [] : [[name, options[name]]])),
   );
 }
 
-/** The command, of these options, that plans what comes `from` another state, or from theirs. It sends nothing. */
+/** The command with these options that only plans, `from` another state if that is given. */
 function planCommand(
   context: CommandContext,
   options: RestoreOptions,
@@ -203,7 +216,7 @@ function planCommand(
   return ['tidemark restore', ...(from === undefined ? [] : [shellWord(from)]), ...words].join(' ');
 }
 
-/** An organization that neither side has may have been removed: the error then says in which run, and which state has it. */
+/** If an organization that neither side has was removed, the error with the run that removed it and a state that has it. */
 function withRemoval(error: unknown, { mirror, source }: RestoreSession, asked: readonly string[]): unknown {
   if (!(error instanceof TidemarkError) || error.code !== 'reference_unknown' || mirror === null)
     return error;
@@ -253,11 +266,9 @@ async function planFor(
   });
 }
 
-// Secrets that a plan lacks though the configuration has a place for them: what is wrong there.
-
 /**
- * The configuration's own warnings about values of these kinds, a line each: without them a plan would ask for a rule that
- * is there already, where only its variable or file is missing.
+ * The configuration's warnings about secrets of kinds whose steps lack some: otherwise the plan would ask for a rule that is
+ * there already, although only its variable or file is missing.
  */
 function unsetSecrets(
   { config, source }: Pick<RestoreSession, 'config' | 'source'>,
@@ -271,12 +282,12 @@ function unsetSecrets(
 
 // `tidemark restore --resume [N]`: continues an approved restore, without the steps that are done.
 
-/** Options that say nothing new about what was approved. */
+/** Options that do not change what was approved. */
 const HARMLESS: ReadonlySet<string> = new Set(['resume', 'apply', 'yes', 'format', 'as']);
 
 /**
- * Sends without asking: the plan was approved when it was begun. Exit as `restore --apply`.
- * @throws TidemarkError `usage` with any other choice, or when there is nothing to continue
+ * Sends without asking: the plan was approved when the restore began. Exit codes as `restore --apply`.
+ * @throws TidemarkError `usage` with any other option, or if there is nothing to continue
  */
 async function resumeRestore(context: CommandContext, options: RestoreOptions): Promise<ExitCode> {
   const others = Object.entries(options).filter(
@@ -320,64 +331,77 @@ async function resumeRestore(context: CommandContext, options: RestoreOptions): 
   });
 }
 
-// The trap of `restore` without FROM: a sync that ran after the damage has made the damage the latest state.
+// The trap of `restore` without FROM: after a sync that ran after the damage, the latest state is the damaged one.
 
 interface Question {
   readonly reference: Reference;
   readonly options: RestoreOptions;
-  /** The options as they were given: an id may be a secret, which the user masked. */
+  /** The options as the user gave them: a secret id may be masked. */
   readonly asked: RestoreOptions;
 }
 
-/** The error that neither side has what was named by --id, with the state that had it. */
-function withEarlierState(
-  error: unknown,
+/** The last loss that a run recorded, as text, and the command that plans to restore the state before it. */
+function recordedLoss(
   { context, mirror, config, source, definitions }: RestoreSession,
-  { reference, options, asked }: Question,
-): unknown {
-  if (!(error instanceof TidemarkError) || reference.form !== 'latest' || mirror === null) return error;
+  { options, asked }: Question,
+  isLive?: (kind: Kind, id: string) => boolean,
+): { readonly text: string; readonly command: string; readonly runs: readonly [number, number] } | null {
+  const loss =
+    mirror &&
+    latestLoss(mirror, {
+      ...{ config, source: source.name, definitions, filter: filterOf(options) },
+      ...(isLive && { isLive }),
+    });
+  if (loss === null) return null;
+  const { run, before, text } = loss;
+  return {
+    text: `run ${run.run} (${age(run.finishedAt, systemClock.now())}) recorded ${text}`,
+    command: planCommand(context, asked, `run:${before.run}`),
+    runs: [before.run, run.run],
+  };
+}
+
+/** If neither side has what `--id`, `--organization` or `--project` name, the error with the state that had it. */
+function withEarlierState(error: unknown, session: RestoreSession, question: Question): unknown {
+  const { reference, options } = question;
+  if (!(error instanceof TidemarkError) || reference.form !== 'latest') return error;
   const { id, organization, project } = options;
   const isAbsent =
     error.code === 'reference_unknown'
       ? id !== undefined
       : error.code === 'not_found' && (organization ?? project) !== undefined;
   if (!isAbsent) return error;
-  const question = { config, source: source.name, definitions, filter: filterOf(options) };
-  const loss = latestLoss(mirror, question);
+  const loss = recordedLoss(session, question);
   if (loss === null) return error;
-  const { run, before, text } = loss;
   return new TidemarkError(error.code, error.message, {
-    hint: `run ${run.run} (${age(run.finishedAt, systemClock.now())}) recorded ${text}: \`${planCommand(context, asked, `run:${before.run}`)}\` plans to restore what was before it`,
+    hint: `${loss.text}: \`${loss.command}\` plans to restore what was before it`,
     cause: error,
   });
 }
 
-/** Lines that name the state before the last losses, where `latest` gives nothing to send. */
+/** If nothing can be sent to restore the latest state: lines that name the state before the last loss. */
 function earlierStateNotes(
-  { context, mirror, config, source, definitions }: RestoreSession,
+  session: RestoreSession,
   plan: Plan,
   input: Gathered['input'],
-  { reference, options, asked }: Question,
+  question: Question,
 ): string[] {
-  if (reference.form !== 'latest' || mirror === null || plan.steps.some(isExecutable)) return [];
+  if (question.reference.form !== 'latest' || plan.steps.some(isExecutable)) return [];
   const live = new Set(input.live.records.map(({ kind, id }) => `${kind} ${id}`));
-  const isLive = (kind: Kind, id: string): boolean => live.has(`${kind} ${id}`);
-  const question = { config, source: source.name, definitions, filter: filterOf(options), isLive };
-  const loss = latestLoss(mirror, question);
+  const loss = recordedLoss(session, question, (kind, id) => live.has(`${kind} ${id}`));
   if (loss === null) return [];
-  const { run, before, text } = loss;
-  const when = age(run.finishedAt, systemClock.now());
   const why =
     plan.steps.length === 0
       ? 'the live state has not changed since the latest run'
       : 'nothing that differs from the latest run can be sent';
+  const [before, run] = loss.runs;
   return [
-    `${why}; run ${run.run} (${when}) recorded ${text}`,
-    `  → \`${planCommand(context, asked, `run:${before.run}`)}\` plans to restore the state before it; \`tidemark diff run:${before.run} run:${run.run}\` shows the difference`,
+    `${why}; ${loss.text}`,
+    `  → \`${loss.command}\` plans to restore the state before it; \`tidemark diff run:${before} run:${run}\` shows the difference`,
   ];
 }
 
-/** Lines that name what was lost along with what the plan creates, where the filters leave it out. */
+/** Lines about what was lost along with what the plan creates, but is left out by the filters. */
 function unselectedNotes(
   { context, definitions }: RestoreSession,
   { unselected = [] }: Plan,
@@ -390,7 +414,7 @@ function unselectedNotes(
   ];
 }
 
-/** Lines that name what would still name a record that is created by its old id, and the command that plans it once there is a new one. */
+/** Lines about records that will still refer to a created record by its old id, with the command that plans to correct them. */
 function referringNotes(
   { context, definitions, source }: RestoreSession,
   { referring = [] }: Plan,

@@ -1,12 +1,10 @@
 /** `tidemark restores` and `tidemark restores show N`: what restores did, step by step. */
-import { definitionsFor, presentIn } from '../config/source.ts';
+import { definitionsFor } from '../config/source.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { count, duration, localTime } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RestoreRow, RestoreStepRow } from '../mirror/restores.ts';
 import { maskedRestore } from '../report/plan-mask.ts';
-import { renderText } from '../report/render-text.ts';
-import { resultReport } from '../report/restore-report.ts';
 import { byText } from '../report/value-text.ts';
 import { latestRestore, unknownRestore } from '../restore/apply/resume.ts';
 import { restoreReport, stepsToCheck, toCheckText } from '../restore/apply/report.ts';
@@ -14,13 +12,13 @@ import { newestUnfinished, restoreNow, unendedText } from '../mirror/unfinished-
 import { shownPlan } from '../restore/plan/plan.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { print, printNote, type CommandContext, terminalWidth, lineOptions, toRun } from './context.ts';
-import { restoreNumber } from './restore-session.ts';
+import { print, printNote, type CommandContext, terminalWidth, toRun } from './context.ts';
+import { restoreNumber, restoreText } from './restore-session.ts';
 import { renderTable } from '../report/table.ts';
 import { printAltered } from './verification-note.ts';
 import { readConfigToShow } from './unmasked-keys.ts';
 
-/** Newest first. Exit code 1 where one is not as the audit log has it, or is gone, or where the log is not as it was written: the others are shown even so. */
+/** Lists restores, newest first. Exit code 1 if the audit log was altered, or contradicts the rows; they are shown nevertheless. */
 export async function restores(
   context: CommandContext,
   options: { readonly limit?: number },
@@ -67,9 +65,9 @@ export async function restores(
       rows.map((row) => {
         const counts = countsOf(mirror.restores.steps(row.restore));
         const report = restoreReport(mirror, row.restore);
-        // Also what is left to complete by hand at records that were created.
+        // Created records that must be completed by hand count too.
         const manual = counts.manual + (report.by_hand?.length ?? 0);
-        // It ended when somebody gave it up; when it stopped is not known.
+        // For an abandoned restore, the end is the time of that; when it stopped working is not known.
         const isAbandoned = report.abandoned_by !== undefined;
         const isOver = row.outcome === 'interrupted' && report.undone_by !== undefined;
         const toCheck = toCheckText(mirror, row);
@@ -112,6 +110,7 @@ export async function restores(
   }
 }
 
+/** Shows one restore step by step. Exit code 1 if its rows contradict the audit log. */
 export async function showRestore(
   context: CommandContext,
   options: { readonly restore: string },
@@ -133,16 +132,11 @@ export async function showRestore(
       context,
       context.options.json === true
         ? `${JSON.stringify({ ...maskedRestore(report, definitions), is_altered: warnings.length > 0, warnings })}\n`
-        : renderText(
-            resultReport(report, {
-              definitions,
-              parentName: parentNames(mirror, report.source, definitions),
-              present: presentIn(config, report.source),
-              plan: shownPlan(row) ?? undefined,
-              isWhole: true,
-            }),
-            lineOptions(context),
-          ),
+        : restoreText(context, config, report, {
+            parentName: parentNames(mirror, report.source, definitions),
+            plan: shownPlan(row) ?? undefined,
+            isWhole: true,
+          }),
     );
     return exit;
   } finally {
@@ -171,8 +165,8 @@ function restoreDocument(row: RestoreRow, mirror: Mirror): object {
 }
 
 /**
- * A mirror from a backup is older than the service: of a restore that had not ended in it, the end is not known. An earlier one than
- * the source's latest is not to be resumed.
+ * Notes that the mirror came from a backup in which the restore had not ended: how it ended is not known. Only for the latest
+ * restore of a source, the only one that can be resumed.
  */
 function noteBackup(context: CommandContext, mirror: Mirror, row: RestoreRow): void {
   const { restore, source, outcome } = row;
@@ -186,7 +180,7 @@ function noteBackup(context: CommandContext, mirror: Mirror, row: RestoreRow): v
   ]);
 }
 
-/** `unverified`: of the applied steps, those whose record, read back, does not hold what was sent. */
+/** Steps per outcome. `unverified`: applied steps whose record, read back, does not have what was sent. */
 function countsOf(
   steps: readonly RestoreStepRow[],
 ): Record<RestoreStepRow['outcome'] | 'unverified', number> {

@@ -1,4 +1,4 @@
-/** The commands over the mirror's history as a whole: what is pinned, and what retention lets go. */
+/** The rows of the commands about the mirror's history as a whole: snapshots, retention, and moving the mirror. */
 import { parseDuration } from '../config/schema.ts';
 import { asOption, wholeNumber, type ArgumentRow, type CommandRow, type OptionRow } from './command-row.ts';
 
@@ -13,7 +13,7 @@ function keep(period: string, what: string): OptionRow {
   return { flags: `--keep-${period} <n>`, description: `keep ${what}`, parse: wholeNumber };
 }
 
-/** Parses a span of time like `30d` or `12h` into milliseconds. */
+/** Parses a duration like `30d` or `12h` into milliseconds. */
 function spanOfTime(text: string): number {
   const ms = parseDuration(text);
   if (ms === undefined) throw new Error('expected a duration such as 12h or 30d');
@@ -36,7 +36,7 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
     commands: [
       {
         name: 'list',
-        // The command without a word does the same.
+        // `tidemark snapshots` does the same.
         isHidden: true,
         description: 'List snapshots',
         examples: ['tidemark snapshots list --json'],

@@ -1,4 +1,4 @@
-/** Looks at one source for a command: `doctor`, `init`, `estimate`. */
+/** Probes one source for `doctor`, `init` and `estimate`; the logs of commands. */
 import { createColors } from 'picocolors';
 import type { Kind } from '../catalog/kinds.ts';
 import type { SourceConfig } from '../config/config.ts';
@@ -20,17 +20,17 @@ import { movedAddress } from '../sync/removals.ts';
 import { openProbeClient } from '../wire-client.ts';
 import { type CommandContext, printLines, printNote, printReason } from './context.ts';
 
-/** @throws the abort reason when interrupted */
+/** What the source's key reaches. @throws the abort reason if interrupted */
 export async function probeSource(
   context: Pick<CommandContext, 'env' | 'options' | 'signal' | 'stderr'>,
   source: SourceConfig,
   mirror: Mirror | null,
-  /** As in a `Config`; null where no mirror is configured yet. */
+  /** As in `Config`; null if no mirror is configured yet. */
   rateLogBeside: string | null,
   kinds: readonly Kind[] | null = null,
   isFirstTry = false,
 ): Promise<SourceReach> {
-  // What goes wrong is in the result: a log beside it would only repeat it.
+  // No log: the result has all errors.
   const client = openProbeClient(source, commandLog(context, 'silent'), rateLogBeside, isFirstTry);
   try {
     const reaching = reachSource({
@@ -51,9 +51,9 @@ export async function probeSource(
 }
 
 /**
- * What the source's key may do, `*` for everything; null where the service does not report it, for which nothing is sent if
- * the profile says so.
- * @throws the abort reason when interrupted
+ * The permissions of the source's key, `*` for all; null if the service does not report them. Sends nothing if the profile
+ * says so.
+ * @throws the abort reason if interrupted
  */
 export async function probeKey(
   context: Pick<CommandContext, 'options' | 'signal' | 'stderr' | 'env'>,
@@ -70,22 +70,22 @@ export async function probeKey(
 }
 
 const WAIT_CHECK_MS = 3_000;
-/** A limit that other processes use up too is waited for again and again. */
-const SAID_AGAIN_MS = 30_000;
+/** Between two notes: if other processes use up the limit, the requests wait again and again. */
+const NOTE_AGAIN_MS = 30_000;
 
-/** Says while it lasts that the requests wait, as for a rate limit that a daemon uses as well. */
+/** Prints notes while the requests wait, for example for a rate limit that a daemon also uses. */
 async function noteWaits(
   context: Pick<CommandContext, 'options' | 'stderr'>,
   source: string,
   over: Promise<unknown>,
   waitingUntil: () => number | undefined,
 ): Promise<void> {
-  let saidAt = Number.NEGATIVE_INFINITY;
+  let notedAt = Number.NEGATIVE_INFINITY;
   while (!(await settlesWithin(over, WAIT_CHECK_MS, systemClock))) {
     const now = systemClock.now();
     const ms = (waitingUntil() ?? 0) - now;
-    if (ms <= 0 || now < saidAt + SAID_AGAIN_MS || context.options.json === true) continue;
-    saidAt = now;
+    if (ms <= 0 || now < notedAt + NOTE_AGAIN_MS || context.options.json === true) continue;
+    notedAt = now;
     printNote(context, [`${source}: waiting ${duration(ms)} for the rate limit, which counts all processes`]);
   }
 }
@@ -100,23 +100,24 @@ function heldOrganizations(mirror: Mirror | null, source: string): number {
   return lists.reduce((sum, { records }) => sum + records, 0);
 }
 
-// Log lines for a person at a terminal: the time, the level where it matters, the sentence, and the facts behind it.
+// The logs of commands.
 
 type LogContext = Pick<CommandContext, 'stderr' | 'env' | 'options' | 'onReasonPrinted' | 'ofSeveral'>;
 
 /**
- * The log of a command other than a server: warnings are for a person, wherever they go; who gives `--log-level` gets what
- * `serverLog` writes. `level`: where the command line says none.
+ * The log of a command other than a server: warnings for a person, also if stderr is not a terminal. With `--log-level`, the
+ * same as `serverLog`.
+ * @param level the level without `--log-level`
  */
 export function commandLog(context: LogContext, level: LogLevel = 'warn'): Logger {
   const { options, stderr } = context;
   return options.logLevel === undefined && level !== 'silent' && stderr.isTTY !== true
-    ? // Without --quiet the report says why, not a warning.
+    ? // Only with --quiet, a warning counts as the reason of the exit code: otherwise the report has the reason.
       plainLog(options.quiet === true ? context : { stderr, env: context.env, options }, level)
     : serverLog(context, level);
 }
 
-/** The log of what runs until it is stopped: lines for a person at a terminal, JSON lines elsewhere. */
+/** The log of a server: lines for a person on a terminal, JSON lines elsewhere. */
 export function serverLog(
   context: Pick<CommandContext, 'stderr' | 'env' | 'options'>,
   level: LogLevel = 'warn',
@@ -128,7 +129,25 @@ export function serverLog(
     : createLogger(least, context.stderr);
 }
 
-/** Writes lines of at least `least` to the terminal. */
+/** The same function for each level, as the methods of a logger. */
+export function atEachLevel(
+  write: (level: WrittenLevel) => (facts: Record<string, unknown>, message: string) => void,
+): Pick<Logger, WrittenLevel> {
+  return {
+    error: write('error'),
+    warn: write('warn'),
+    info: write('info'),
+    debug: write('debug'),
+    trace: write('trace'),
+  };
+}
+
+/** True if lines of `level` are written when `least` is set. */
+export function isAtLeast(level: WrittenLevel, least: LogLevel): boolean {
+  return LOG_LEVELS.indexOf(level) <= LOG_LEVELS.indexOf(least);
+}
+
+/** Writes lines of at least `least` to the terminal: the time, the level unless it is info, the message, and the facts. */
 function terminalLog(
   context: Pick<CommandContext, 'stderr' | 'env' | 'options'>,
   least: LogLevel,
@@ -144,9 +163,8 @@ function terminalLog(
     debug: colors.dim,
     trace: colors.dim,
   } as const;
-  const isEnabled = (level: WrittenLevel): boolean => LOG_LEVELS.indexOf(level) <= LOG_LEVELS.indexOf(least);
-  const write = (level: WrittenLevel, facts: Readonly<Record<string, unknown>>, message: string): void => {
-    if (!isEnabled(level)) return;
+  const write = (level: WrittenLevel) => (facts: Record<string, unknown>, message: string) => {
+    if (!isAtLeast(level, least)) return;
     const time = new Date(clock.now()).toTimeString().slice(0, 8);
     const mark = level === 'info' ? '' : `${level}: `;
     const text = Object.entries({ ...carried, ...facts })
@@ -156,48 +174,38 @@ function terminalLog(
     context.stderr.write(`${line.trimEnd()}\n`);
   };
   return {
-    error: (facts, message) => write('error', facts, message),
-    warn: (facts, message) => write('warn', facts, message),
-    info: (facts, message) => write('info', facts, message),
-    debug: (facts, message) => write('debug', facts, message),
-    trace: (facts, message) => write('trace', facts, message),
-    isLevelEnabled: isEnabled,
+    ...atEachLevel(write),
+    isLevelEnabled: (level) => isAtLeast(level, least),
     child: (facts) => terminalLog(context, least, clock, { ...carried, ...facts }),
   };
 }
 
-/** As commands print their errors: what it is about, the sentence, and what to do. */
+/** Writes lines in the form of a command's errors: the source, the message, and what to do. */
 export function plainLog(
   context: LogContext,
   least: LogLevel,
   carried: Record<string, unknown> = {},
 ): Logger {
-  const isLevelEnabled = (level: WrittenLevel): boolean =>
-    LOG_LEVELS.indexOf(level) <= LOG_LEVELS.indexOf(least);
   const write = (level: WrittenLevel) => (facts: Record<string, unknown>, message: string) => {
-    if (!isLevelEnabled(level)) {
-      // A job that is partial as before: an earlier mail has the reason.
+    if (!isAtLeast(level, least)) {
+      // A job that is partial for the same reason as before: an earlier mail has the reason.
       if (facts['outcome'] === 'partial') context.onReasonPrinted?.();
       return;
     }
     const { source, channel, kind, hint, causes } = { ...carried, ...facts };
     const about = [source, channel, kind].filter((each) => typeof each === 'string');
     const [first = '', ...rest] = message.split('\n');
-    // Where a failure was mailed, a line that says so again is not needed.
-    const printed = level === 'error' || level === 'warn' ? printReason : printLines;
-    printed(context, [
+    // An error or a warning counts as the reason of the exit code, which is then not printed again.
+    const printTo = level === 'error' || level === 'warn' ? printReason : printLines;
+    printTo(context, [
       [...(level === 'warn' ? ['warning'] : []), ...about, first].join(': '),
       ...[...rest, ...(Array.isArray(causes) ? causes.map(String) : [])].map((line) => `  ${line}`),
       ...(typeof hint === 'string' ? [`  → ${hint}`] : []),
     ]);
   };
   return {
-    error: write('error'),
-    warn: write('warn'),
-    info: write('info'),
-    debug: write('debug'),
-    trace: write('trace'),
-    isLevelEnabled,
+    ...atEachLevel(write),
+    isLevelEnabled: (level) => isAtLeast(level, least),
     child: (facts) => plainLog(context, least, { ...carried, ...facts }),
   };
 }

@@ -1,4 +1,4 @@
-/** Requests a sync from the running daemon, follows it to its end, and reads its result from the mirror. */
+/** Requests a sync from the running daemon, waits for its end, and reads its result from the mirror. */
 import { hostname } from 'node:os';
 import { collectionKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -13,7 +13,6 @@ import { summaryOf, type SyncSummary } from '../daemon/jobs/summaries.ts';
 import { type DaemonLockfile, findDaemon } from '../daemon/lockfile.ts';
 import { keptText } from '../daemon/health/waits.ts';
 import type { RunningJob } from '../daemon/view.ts';
-import type { JobRow } from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow, SweepRow } from '../mirror/run-rows.ts';
 import type { SweepMode, SweepReport } from '../sync/outcome.ts';
@@ -30,7 +29,7 @@ import {
 import { reportedRun, type ReportedRun } from './run.ts';
 import { verificationNote } from './verification-note.ts';
 
-/** A source of which no run was begun. */
+/** A source for which no run began, and why. */
 export interface Refusal {
   readonly source: string;
   readonly error: TidemarkError;
@@ -39,9 +38,9 @@ export interface Refusal {
 export interface SyncedRuns {
   readonly runs: readonly ReportedRun[];
   readonly refused: readonly Refusal[];
-  /** True where each was shown as it ended. */
+  /** True if each run was printed as it ended. */
   readonly arePrinted: boolean;
-  /** Of the mirror, for stderr. */
+  /** Warnings about the mirror, for stderr. */
   readonly warnings: readonly string[];
 }
 
@@ -53,12 +52,12 @@ interface Wanted {
   readonly as?: string;
 }
 
-/** Interval of polling the daemon's jobs. */
+/** Between two requests for the state of a job. */
 const POLL_MS = 300;
 
 /**
- * The runs that the daemon did; null if there is no daemon, or it cannot be reached: then this process syncs itself.
- * @throws TidemarkError where the daemon refuses, where there was no run, and `interrupted`: the daemon continues then
+ * The runs that the daemon made; null if there is no daemon, or it cannot be reached: then this process syncs itself.
+ * @throws TidemarkError if the daemon refuses, if there was no run, and `interrupted`, after which the daemon continues
  */
 export async function syncByDaemon(
   context: CommandContext,
@@ -67,7 +66,7 @@ export async function syncByDaemon(
 ): Promise<SyncedRuns | null> {
   const looker = { pid: context.pid, host: hostname(), now: systemClock.now() };
   const card = findDaemon(config.mirror, looker);
-  // A call of `daemon --once` takes no requests; what it holds is waited for, or named, as of any other writer.
+  // A call of `daemon --once` takes no requests. If it holds the writer lock, it is treated like any other writer.
   if (card === null || card.isOnce) return null;
   const actor = commandActor(wanted.as);
   requireNameWithoutSecret(config, actor);
@@ -89,7 +88,7 @@ export async function syncByDaemon(
     return null;
   }
   const behind = queued[0]?.behind ?? [];
-  // With --json no progress is shown; that it waits for another job explains why nothing comes.
+  // With --json no progress is shown, except that the sync waits for another job: that explains why nothing happens.
   if (behind.length > 0 || context.options.json !== true) {
     const isKept = behind.length > 0 && wanted.ignorePause !== true;
     const now = isKept ? await queryDaemon(context, config) : null;
@@ -99,7 +98,7 @@ export async function syncByDaemon(
   const refused: Refusal[] = [];
   for (const each of queued) {
     const ended = await followed(context, config, card, { ...each, askedAt });
-    // A pause began while it waited for its turn.
+    // The source was paused while the request waited for its turn.
     if (ended.number === null && ended.error?.code === 'throttled' && each.source !== null)
       refused.push({ source: each.source, error: endedWithout(ended) });
     else runs.push(reportOf(context, config, ended));
@@ -130,23 +129,23 @@ function followingText({ pid }: DaemonLockfile, behind: readonly string[], job?:
   return `the daemon (pid ${pid}) is running a ${first}${kept}${more}: this sync waits for its turn`;
 }
 
-/** Until it is said again what a sync waits for. */
-const SAY_MS = 30_000;
+/** Between two notes about what a sync waits for. */
+const NOTE_MS = 30_000;
 
-/** What a request waits for, every half minute from `sinceMs` on. @internal */
+/** Notes, every half minute, what a request has waited for since `sinceMs`. @internal */
 export class WaitNotes {
   readonly #sinceMs: number;
-  #saidMs: number;
+  #notedMs: number;
 
   constructor(sinceMs: number) {
     this.#sinceMs = sinceMs;
-    this.#saidMs = sinceMs;
+    this.#notedMs = sinceMs;
   }
 
-  /** Null where nothing is to be said now. @param state null where it is not known at the moment */
+  /** The note, if one is due now; else null. @param state null if it is not known at the moment */
   textAt(state: Pick<RequestState, 'state' | 'behind'> | null, nowMs: number): string | null {
-    if (state?.state !== 'waiting' || nowMs - this.#saidMs < SAY_MS) return null;
-    this.#saidMs = nowMs;
+    if (state?.state !== 'waiting' || nowMs - this.#notedMs < NOTE_MS) return null;
+    this.#notedMs = nowMs;
     const [first] = state.behind ?? [];
     const source = first?.source ?? null;
     const what =
@@ -157,12 +156,12 @@ export class WaitNotes {
   }
 }
 
-/** A request, and when it was made (ISO 8601). */
+/** A request, with the time when it was made (ISO 8601). */
 interface Asked extends Pick<QueuedRequest, 'request' | 'source'> {
   readonly askedAt: string;
 }
 
-/** Waits until the request has come to its end. */
+/** Waits for the end of the request. */
 async function followed(
   context: CommandContext,
   config: Config,
@@ -175,7 +174,10 @@ async function followed(
     const state = await stateOf(context, config, card, asked.request);
     if (state === 'gone') {
       const job = endedJob(context, config, asked, number);
-      if (job === null) throw daemonEnded(card);
+      if (job === null)
+        throw new TidemarkError('unreachable', `the daemon (pid ${card.pid}) ended before the sync did`, {
+          hint: 'what was published before is untouched: run `tidemark sync` again',
+        });
       return { state: 'ended', number: job, error: null };
     }
     if (state?.state === 'ended') return state;
@@ -191,8 +193,9 @@ async function followed(
 }
 
 /**
- * The number of the request's job, if it ended before its daemon did: a daemon that was asked to stop lets it end. Null otherwise.
- * @param number of the job; null where the daemon ended before it said that
+ * After the daemon has ended: the number of the request's job if that ended too, since a daemon that is stopped lets its job
+ * end; else null.
+ * @param number the number of the job; null if the daemon ended before it reported that
  */
 function endedJob(
   context: CommandContext,
@@ -204,7 +207,7 @@ function endedJob(
   try {
     mirror = openConfiguredMirror(config, 'read', 'sync', context.pid);
   } catch {
-    // Then the mirror does not say more than that the daemon is gone; the next sync says what is wrong with it.
+    // All that is known is that the daemon is gone; the next sync reports what is wrong with the mirror.
     return null;
   }
   try {
@@ -219,7 +222,7 @@ function endedJob(
   }
 }
 
-/** `gone` without that daemon; null where it runs but does not answer at the moment: it may just be moving to another address. */
+/** `gone` if that daemon has ended; null if it runs but does not answer at the moment: it may be moving to another address. */
 async function stateOf(
   context: CommandContext,
   config: Config,
@@ -242,27 +245,25 @@ function noLongerFollowed(cause: unknown): TidemarkError {
   return new TidemarkError('interrupted', 'no longer followed: the daemon continues the sync', { cause });
 }
 
-/** The request's run from the mirror. @throws TidemarkError where there was none */
+/** Reads the request's run from the mirror. @throws TidemarkError if there was none */
 function reportOf(context: CommandContext, config: Config, ended: RequestState): ReportedRun {
   const { number } = ended;
-  // Without one there may be no mirror either.
+  // Without a job there may be no mirror either.
   if (number === null) throw endedWithout(ended);
   const mirror = openConfiguredMirror(config, 'read', 'sync', context.pid);
   try {
     const job = mirror.daemon.job(number);
     if (job === undefined || job.outcome === 'running') throw endedWithout(ended);
     const run = job.run === null ? undefined : mirror.runs.get(job.run);
-    if (run === undefined) throw failureOf(job);
+    const { outcome, errorCode, error } = job;
+    if (run === undefined)
+      throw syncNotFinished(outcome === 'interrupted' ? 'interrupted' : errorCode, error);
     const source = config.configured.find(({ name }) => name === job.source);
     const definitions = source?.definitions ?? [];
     return reportedRun(mirror, reportFromMirror(mirror, run, summaryOf('sync', job), definitions), config);
   } finally {
     mirror.close();
   }
-}
-
-function failureOf({ errorCode, error, outcome }: JobRow): TidemarkError {
-  return syncNotFinished(outcome === 'interrupted' ? 'interrupted' : errorCode, error);
 }
 
 /** The error of a job that did not start, or whose end could not be recorded. */
@@ -272,24 +273,17 @@ function endedWithout({ error }: RequestState): TidemarkError {
 
 function syncNotFinished(code: string | null, why: string | null, hint: string | null = null): TidemarkError {
   return new TidemarkError(
-    // It was the daemon that was interrupted, not this command.
+    // The daemon was interrupted, not this command.
     code === 'interrupted' ? 'unreachable' : ((code ?? 'internal') as TidemarkError['code']),
     `${code === 'throttled' ? '' : 'the daemon did not finish the sync: '}${why ?? 'its log says why'}`,
     { hint: hint ?? 'see the log of the daemon, then run `tidemark sync` again' },
   );
 }
 
-function daemonEnded({ pid }: DaemonLockfile): TidemarkError {
-  return new TidemarkError('unreachable', `the daemon (pid ${pid}) ended before the sync did`, {
-    hint: 'what was published before is untouched: run `tidemark sync` again',
-  });
-}
-
-// A run's report restored from the mirror, as the process that did the run would have shown it.
-
 /**
- * @param summary of the daemon's job: what the run's rows do not have (hints, permissions, pending records); empty for
- * sweeps that it does not name
+ * The report of a run, from the mirror, as the process that made the run would have shown it.
+ * @param summary of the daemon's job: has what the run's rows lack (hints, permissions, pending records), for the sweeps that
+ * it names
  */
 function reportFromMirror(
   mirror: Mirror,
@@ -314,39 +308,22 @@ function reportFromMirror(
     changed: run.changed,
     removed: run.removed,
     sweeps: mirror.runs.sweeps(run.run).map((row): SweepReport => {
-      const { errorCode, error, ...sweep } = row;
-      const problem = unread.get(collectionKey(row));
+      const { kind, scope, outcome, pages, records, added, changed, removed, unchanged, held, count } = row;
+      const key = collectionKey(row);
+      const { hint = null, permission = null } = unread.get(key) ?? {};
+      const { leaked = 0, pending = 0 } = unfinished.get(key) ?? {};
       return {
-        kind: sweep.kind,
-        scope: sweep.scope,
-        outcome: sweep.outcome,
-        mode: modeOf(row, definitions),
-        pages: sweep.pages,
-        records: sweep.records,
-        added: sweep.added,
-        changed: sweep.changed,
-        removed: sweep.removed,
-        unchanged: sweep.unchanged,
-        held: sweep.held,
-        leaked: unfinished.get(collectionKey(row))?.leaked ?? 0,
-        pending: unfinished.get(collectionKey(row))?.pending ?? 0,
-        count: sweep.count,
-        pageCap: caps.get(collectionKey(row)) ?? null,
+        ...{ kind, scope, outcome, mode: modeOf(row, definitions), pages, records },
+        ...{ added, changed, removed, unchanged, held, leaked, pending, count },
+        pageCap: caps.get(key) ?? null,
         error:
-          errorCode === null
-            ? null
-            : {
-                code: errorCode,
-                message: error ?? '',
-                hint: problem?.hint ?? null,
-                permission: problem?.permission ?? null,
-              },
+          row.errorCode === null ? null : { code: row.errorCode, message: row.error ?? '', hint, permission },
       };
     }),
   };
 }
 
-/** The mirror stores the mode of a walked list; the other modes follow from the kind and the outcome. */
+/** How a list was read. The mirror stores this for walked lists; otherwise it follows from the kind and the outcome. */
 function modeOf({ kind, mode, outcome }: SweepRow, definitions: readonly ResourceDefinition[]): SweepMode {
   if (mode !== null) return mode;
   const isOneByOne = definitions.find((definition) => definition.kind === kind)?.reading === 'each';

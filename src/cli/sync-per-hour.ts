@@ -1,4 +1,4 @@
-/** Whether the syncs of the schedule fit into `rate.perHour`, which all sources with the same key share. */
+/** Whether the scheduled syncs fit into `rate.perHour`, which all sources with the same key share. */
 import { existsSync } from 'node:fs';
 import type { Schedule, SourceConfig } from '../config/config.ts';
 import { type LoadedConfig, mirrorConfigs } from '../config/mirrors.ts';
@@ -13,13 +13,13 @@ import { openMirrorAsItIs } from '../mirror/open.ts';
 import { wantedKinds } from '../sync/run-extent.ts';
 import type { CommandContext } from './context.ts';
 
-/** About how many requests one sync of a source sends. */
+/** About how many requests one sync of a source needs. */
 export interface SyncCost {
   readonly source: SourceConfig;
   readonly requests: number;
 }
 
-/** What the mirrors tell of those configured sources that are wanted, also of sources that `--source` leaves out. */
+/** Estimates the syncs of the wanted sources from their mirrors, also for sources that `--source` leaves out. */
 export function syncCosts(
   context: CommandContext,
   loaded: LoadedConfig,
@@ -34,21 +34,16 @@ export function syncCosts(
       return wanted.flatMap((source) => {
         const run = mirror?.runs.latest(source.name);
         if (mirror === null || run === undefined) return [];
-        const kinds = wantedKinds(source, null);
-        const of = {
-          mirror,
-          source,
-          run,
-          kinds,
+        const { collections } = estimateFromMirror({
+          ...{ mirror, source, run, kinds: wantedKinds(source, null) },
           isWhole: false,
           parents: 'budget',
           now: systemClock.now(),
-        } as const;
-        const { collections } = estimateFromMirror(of);
+        });
         return [{ source, requests: collections.reduce((sum, { requests }) => sum + requests, 0) }];
       });
     } catch (error) {
-      // For a warning only: what is wrong with a mirror is for `doctor` to say.
+      // The result is only for a warning: `doctor` reports what is wrong with a mirror.
       if (error instanceof TidemarkError) return [];
       throw error;
     } finally {
@@ -57,13 +52,13 @@ export function syncCosts(
   });
 }
 
-/** What the busiest hour of the schedule needs of the key of a source; null for a source that the schedule does not sync. */
+/** The requests with the key of a source in the busiest hour of the schedule; null for a source that the schedule does not sync. */
 export type HourNeed = { readonly requests: number; readonly warning: string | null } | null;
 
 /**
- * Says of a source what the busiest hour needs.
- * @param costs of all sources that are synced by the schedule, also those with other keys
- * @param times of syncs in that hour (`syncsInBusiestHour`)
+ * A function that returns what the busiest hour needs for a source.
+ * @param costs of all scheduled sources, also those with other keys
+ * @param times how many syncs that hour has (`syncsInBusiestHour`)
  */
 export function hourNeeds(
   costs: readonly SyncCost[],
@@ -83,7 +78,7 @@ export function hourNeeds(
   };
 }
 
-/** @param each requests of one sync of every source that shares the key */
+/** @param each the requests of one sync of all sources that share the key */
 function hourWarning(
   { name, rate: { perHour } }: SourceConfig,
   sharing: readonly SyncCost[],
@@ -107,14 +102,14 @@ function hourWarning(
     : `schedules.sync: ${plural(times, 'sync', 'syncs')} in an hour at ${needs} need ${count(each * times)}, ${allowed}; ${changes}`;
 }
 
-/** Sources that a warning names. */
+/** A warning names at most this many sources. */
 const NAMED = 10;
 const HOUR_MS = 3_600_000;
-/** From the first tick on: every day of a week. */
+/** From the first tick on: long enough for every day of a week. */
 const SPAN_MS = 8 * 24 * HOUR_MS;
 const MOST_TICKS = 1000;
 
-/** How many syncs the busiest hour of a schedule has. Not free: computed once for all sources. */
+/** How many syncs the busiest hour of a schedule has. Takes time: call it once for all sources. */
 export function syncsInBusiestHour({ cron: expression, zone }: Schedule): number {
   const cron = parseCron(expression, zone);
   const ticks: number[] = [];

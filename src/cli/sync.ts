@@ -1,4 +1,4 @@
-/** `tidemark sync`: one run now, of each source in turn; by the daemon where one has the mirror. */
+/** `tidemark sync`: one run of each source in turn, made by the daemon if one runs on the mirror. */
 import { existsSync, statSync } from 'node:fs';
 import { wouldBeginByMistake } from '../backup/earlier.ts';
 import { movedAway } from '../mirror/open.ts';
@@ -21,7 +21,6 @@ import type { Mirror } from '../mirror/mirror.ts';
 import { openReadClient } from '../wire-client.ts';
 import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
 import {
-  isInteractive,
   isOneOutput,
   print,
   printNote,
@@ -33,8 +32,7 @@ import {
 import { noteWritten } from './daemon-requests.ts';
 import { commandLog } from './source-probe.ts';
 import { otherSourcesNote } from './other-sources.ts';
-import { logProgress, showProgress, type Progress } from './progress.ts';
-import { loggingAbove } from './progress.ts';
+import { hasBars, loggingAbove, logProgress, showProgress, type Progress } from './progress.ts';
 import { crashedRunNote, renderRun, reportedRun, runDocument, runReason, type ReportedRun } from './run.ts';
 import { type Refusal, syncByDaemon, type SyncedRuns } from './sync-by-daemon.ts';
 import { verificationNote } from './verification-note.ts';
@@ -47,6 +45,7 @@ interface SyncCommandOptions {
   readonly as?: string;
 }
 
+/** Syncs the sources. Exit code 0 if all runs are complete, 3 if not all, 1 if all failed, 5 if everything was denied. */
 export async function sync(context: CommandContext, options: SyncCommandOptions): Promise<ExitCode> {
   const loaded = readLoadedConfig(context, context.options);
   if (options.acceptRemovals !== undefined && context.options.source === undefined)
@@ -55,23 +54,28 @@ export async function sync(context: CommandContext, options: SyncCommandOptions)
   const refused = whole.sources.flatMap((source) => refusalOf(source, whole, options) ?? []);
   const isFree = (name: string): boolean => refused.every(({ source }) => source !== name);
   const config = { ...whole, sources: whole.sources.filter(({ name }) => isFree(name)) };
-  if (config.sources.length === 0 && refused.length > 0) throw noneBegun(context, refused);
-  // What is accepted is accepted here, not handed on.
+  requireSome(context, config.sources, refused);
+  // The daemon does not accept removals.
   const runs = options.acceptRemovals === undefined ? await syncByDaemon(context, config, options) : null;
   const synced = runs ?? (await syncHere(context, config, options));
   refused.push(...synced.refused);
-  if (synced.runs.length === 0 && refused.length > 0) throw noneBegun(context, refused);
-  const reports = await printed(context, config, { ...synced, refused });
-  // With --quiet, all of it is on stderr: cron would mail it twice.
+  requireSome(context, synced.runs, refused);
+  if (context.options.json === true)
+    await print(context, `${JSON.stringify(runDocument(synced.runs, refused))}\n`);
+  else if (!synced.arePrinted) for (const run of synced.runs) await printRun(context, config.mirror, run);
+  // With --quiet, no report was printed.
   const isShown = isOneOutput(context) && context.options.quiet !== true;
-  // Also with --quiet: a sync that went well says nothing else of the damage.
+  // Warnings also with --quiet: nothing else reports damage if the sync succeeded.
   printReason(context, [
     ...synced.warnings,
     ...synced.runs.flatMap((run) => runReason(run, { isShown })),
     ...refused.flatMap(refusalText),
   ]);
   return combinedExitCode([
-    syncExitCode(reports, options.kind ?? null),
+    syncExitCode(
+      synced.runs.map(({ report }) => report),
+      options.kind ?? null,
+    ),
     ...refused.map(({ error }) => exitCodeFor(error.code)),
   ]);
 }
@@ -89,16 +93,20 @@ function refusalText({ error }: Refusal): string[] {
   return [error.message, `  → ${error.hint}`];
 }
 
-/** The first one as the command's error; the others are printed. */
-function noneBegun(context: CommandContext, [first, ...others]: readonly Refusal[]): TidemarkError {
-  if (first === undefined) throw new Error('a sync of no source that was not refused either');
+/** If nothing is left, throws the first refusal, and prints the others. */
+function requireSome(
+  context: CommandContext,
+  left: readonly unknown[],
+  [first, ...others]: readonly Refusal[],
+): void {
+  if (left.length > 0 || first === undefined) return;
   printReason(context, others.flatMap(refusalText));
-  return first.error;
+  throw first.error;
 }
 
 /**
- * With one source there is nothing to mistake.
- * @throws TidemarkError `usage` if several are configured: one of which the user saw nothing may hold removals too, or find some
+ * Requires `--source` for `--accept-removals` if there are several sources: another one may hold removals that the user has not seen.
+ * @throws TidemarkError `usage`
  */
 function requireSourceNamed(context: CommandContext, loaded: LoadedConfig, ceiling: number): void {
   const [first, ...others] = loaded.sources;
@@ -114,7 +122,7 @@ function requireSourceNamed(context: CommandContext, loaded: LoadedConfig, ceili
   });
 }
 
-/** The sources of a mirror that hold removals; none where there is no mirror yet. */
+/** The sources of a mirror that hold removals; empty if there is no mirror yet. */
 function holdersIn(
   context: CommandContext,
   config: Config,
@@ -133,19 +141,8 @@ function holdersIn(
   }
 }
 
-/** Prints the reports that were not printed when they arrived, and returns them. */
-async function printed(
-  context: CommandContext,
-  { mirror }: Config,
-  { runs, refused, arePrinted }: SyncedRuns,
-): Promise<readonly RunReport[]> {
-  if (context.options.json === true) await print(context, `${JSON.stringify(runDocument(runs, refused))}\n`);
-  else if (!arePrinted) for (const run of runs) await printRun(context, mirror, run);
-  return runs.map(({ report }) => report);
-}
-
 async function printRun(context: CommandContext, mirrorPath: string, run: ReportedRun): Promise<void> {
-  // A cron job that went well sends no mail; why another one did not is on stderr.
+  // Cron then sends no mail about a sync that succeeded; the reason of any other exit code is on stderr.
   if (context.options.quiet === true) return;
   const isVerbose = context.options.verbose === true;
   const text = renderRun(run, { mirrorPath, isVerbose, width: terminalWidth(context) });
@@ -169,22 +166,21 @@ async function syncHere(
     const others = otherSourcesNote(mirror, config);
     if (others !== null) printReason(context, [others.message, `  → ${others.next}`]);
     for (const source of config.sources) {
-      // The sources before may have the same key.
+      // Checked again: a source before this one may have used up the limit of the same key.
       const refusal = refusalOf(source, config, options);
       if (refusal !== null) {
         refused.push(refusal);
         continue;
       }
       printNote(context, crashedRunNote(mirror, source.name));
-      // Only now that requests are sent: a command that comes to nothing leaves the pause.
+      // Only now that requests will be sent: a command that fails before leaves the pause.
       if (options.ignorePause === true)
         endPause(source, { beside: config.rateLogBeside, clock: systemClock });
       let progress: Progress | null = null;
       const log = loggingAbove(ownLog, level, () => progress?.clear());
       const client = openReadClient(source, log, config.rateLogBeside);
-      progress = hasBars(context)
-        ? showProgress(context, { clock: systemClock, source, stats: () => client.stats() })
-        : logProgress(context, { clock: systemClock, source, stats: () => client.stats() });
+      const show = hasBars(context) ? showProgress : logProgress;
+      progress = show(context, { clock: systemClock, source, stats: () => client.stats() });
       try {
         const report = await syncSource({
           mirror,
@@ -202,7 +198,7 @@ async function syncHere(
         progress.stop();
         const run = reportedRun(mirror, report, config);
         runs.push(run);
-        // The log has it on stderr.
+        // If stdout and stderr are one terminal or file, the log has that line already.
         const shown = isOneOutput(context) ? { ...run, moved: null } : run;
         if (context.options.json !== true) await printRun(context, mirror.path, shown);
         warnings.push(...notAcceptedText(mirror, report, options));
@@ -219,8 +215,8 @@ async function syncHere(
 }
 
 /**
- * How many removals the run may carry out of those that wait: none where the number does not cover all of them, as it would not say
- * which of them the user looked at. That is said at once, and again at the end (`notAcceptedText`).
+ * How many held removals the run may make: none if the number does not cover all of them, since it would not be clear which of
+ * them the user has seen. A line says so now, and another one at the end (`notAcceptedText`).
  */
 function acceptedIn(
   context: CommandContext,
@@ -238,8 +234,8 @@ function acceptedIn(
 }
 
 /**
- * What a run that was to accept removals has left held, and the commands that accept it; empty where it held back none. Those of a list
- * that it could not read wait whatever the number is.
+ * Lines about the removals that are still held after a run with `--accept-removals`, with the commands that accept them; empty
+ * if that run held none. Removals from a list that could not be read stay held whatever the number is.
  */
 function notAcceptedText(
   mirror: Mirror,
@@ -262,14 +258,12 @@ function notAcceptedText(
   ];
 }
 
-interface HeldNow {
-  readonly waiting: readonly HeldRemovals[];
-  readonly all: number;
-  readonly byKind: readonly string[];
-}
-
-/** The removals that wait, with the records below them, together and by kind, e.g. `8 roles with 56 records below`. */
-function heldNow(mirror: Mirror, source: string, kind: readonly Kind[] | undefined): HeldNow {
+/** The held removals; their number, with the records below them; and texts by kind, e.g. `8 roles with 56 records below`. */
+function heldNow(
+  mirror: Mirror,
+  source: string,
+  kind: readonly Kind[] | undefined,
+): { waiting: readonly HeldRemovals[]; all: number; byKind: readonly string[] } {
   const waiting = heldOnce(mirror, source, kind === undefined ? {} : { kinds: kind });
   const byKind = [...Map.groupBy(waiting, (each) => each.kind)].map(([each, own]) => {
     const { one, many } = definitionOf(each).title;
@@ -281,24 +275,19 @@ function heldNow(mirror: Mirror, source: string, kind: readonly Kind[] | undefin
   return { waiting, all, byKind };
 }
 
-/** Also with --quiet: nothing else shows that the volume of the mirror may not be mounted. */
+/** Warns that a new mirror begins although backups show that there was one: its volume may not be mounted. Also with --quiet. */
 async function warnOfNewMirror(context: CommandContext, config: Config): Promise<void> {
-  // A copy that failed leaves a file of no bytes, in which a new mirror is begun too.
+  // A failed copy leaves an empty file, in which a new mirror would begin too.
   if ((statSync(config.mirror, { throwIfNoEntry: false })?.size ?? 0) > 0) return;
-  // Opening it for writing is refused then.
+  // After a move, opening the mirror fails with its own error.
   if (movedAway(config.mirror) !== null) return;
   const anew = await wouldBeginByMistake(config, systemClock);
   if (anew !== null) printReason(context, [anew.message, `  → ${anew.hint}`]);
 }
 
-/** Bars need a terminal that moves its cursor. */
-function hasBars(context: CommandContext): boolean {
-  return isInteractive(context) && context.env['TERM'] !== 'dumb';
-}
-
 /**
- * One exit code for several runs: refused only when everything was that was asked (`asked`: kinds, null for all); partial
- * before failed when something was read.
+ * One exit code for several runs: refused only if everything that was requested was denied (`asked`: the kinds, null for all);
+ * failed only if all runs failed.
  */
 export function syncExitCode(reports: readonly RunReport[], asked: readonly Kind[] | null): ExitCode {
   if (reports.length > 0 && reports.every(({ sweeps }) => isAllDenied(sweeps, asked))) return EXIT.refused;

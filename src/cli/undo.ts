@@ -1,4 +1,4 @@
-/** `tidemark undo RESTORE`: the plan that takes a restore back; with `--apply`, carries it out. */
+/** `tidemark undo RESTORE`: plans how to undo a restore; with `--apply`, carries the plan out. */
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
@@ -43,14 +43,25 @@ import {
 import { acceptedBetween } from '../state/drift.ts';
 import { type LoadedState, stateOfRecords } from '../state/state.ts';
 import { openReadClient } from '../wire-client.ts';
-import { isInteractive, printNote, printReason, type CommandContext } from './context.ts';
-import { requireConsent } from './plan.ts';
-import { planFormat, type PlanFormat } from './plan.ts';
-import { desiredOf, lookupIn, showAndSend, withKeyCheck } from './plan.ts';
+import { printNote, printReason, type CommandContext } from './context.ts';
+import {
+  desiredOf,
+  lookupIn,
+  planFormat,
+  type PlanFormat,
+  requireConsent,
+  showAndSend,
+  withKeyCheck,
+} from './plan.ts';
 import { contradictionText } from '../report/drift-document.ts';
-import { isSilent, drawUntilStopped, loggingAbove, Painter, repeatLine } from './progress.ts';
-import { restoreNumber } from './restore-session.ts';
-import { type RestoreSession, journalOf, openSession, closedAfter } from './restore-session.ts';
+import { drawUntilStopped, hasBars, isSilent, loggingAbove, Painter, repeatLine } from './progress.ts';
+import {
+  closedAfter,
+  journalOf,
+  openSession,
+  restoreNumber,
+  type RestoreSession,
+} from './restore-session.ts';
 import { commandLog } from './source-probe.ts';
 
 interface UndoCommandOptions {
@@ -62,7 +73,7 @@ interface UndoCommandOptions {
   readonly as?: string;
 }
 
-/** Exit codes as `restore`. */
+/** Plans or makes the undo. Exit codes as `restore`. */
 export async function undo(context: CommandContext, options: UndoCommandOptions): Promise<ExitCode> {
   planFormat(context, options);
   const asked = restoreNumber(options.restore);
@@ -74,7 +85,7 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
     writes: options.apply === true,
     needsNoMirror: false,
     as: options.as,
-    // Of several sources, the latest one says nothing of which is meant.
+    // With `latest`, it is not clear which of several sources is meant.
     ...(asked === undefined ? {} : { sourceIn: (mirror: Mirror) => sourceOfRestore(mirror, asked) }),
   });
   return closedAfter(session, async () => {
@@ -83,14 +94,16 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
     const row = journalOf(session).restores.get(number);
     if (row === undefined || row.source !== source.name)
       throw unknownRestore(journalOf(session), number, source.name);
-    // With --apply it is refused.
+    // A dry run only warns; with --apply, altered rows are refused.
     const altered = options.apply === true ? [] : journalOf(session).restores.contradictions(number);
     printNote(
       context,
       altered.map(({ line }) => line),
     );
     const mirror = await withAnswers(session, row, options.apply === true);
-    if (options.apply === true) requireUnaltered(session, number);
+    // Also if nothing is left to send.
+    const [contradiction] = options.apply === true ? journalOf(session).restores.contradictions(number) : [];
+    if (contradiction !== undefined) throw new AuditLogContradicted(contradiction.line);
     if (undoKinds(mirror, number, definitions).length === 0) {
       throw new TidemarkError('usage', `restore ${number} applied nothing: there is nothing to undo`, {
         hint: `\`tidemark restores show ${number}\` shows its result; new ids that it only recorded stay recorded`,
@@ -129,30 +142,24 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
       },
       options,
     );
-    // That nothing is to be taken back is not known from altered rows.
     if (exit !== EXIT.done) return exit;
     const staying = untouchedByUndo(plan);
     printReason(
       context,
       staying.map((each) => `not undone: ${leftText(each, { definitions })}`),
     );
+    // Altered rows do not prove that nothing is left to undo.
     return altered.length + staying.length > 0 ? EXIT.partial : exit;
   });
 }
 
-/** @throws TidemarkError `mirror_corrupt`, also where nothing is left to send */
-function requireUnaltered(session: RestoreSession, restore: number): void {
-  const [altered] = journalOf(session).restores.contradictions(restore);
-  if (altered !== undefined) throw new AuditLogContradicted(altered.line);
-}
-
-/** The state before a restore, of which is known what is known of live. */
+/** The records before a restore, as a state with the same collections as live. */
 function stateBefore({ reference, records }: PlanState, live: LoadedState): LoadedState {
   const texts = records.map(({ kind, scope, id, body }) => ({ kind, scope, id, body: JSON.stringify(body) }));
   return stateOfRecords(texts, live, { reference });
 }
 
-/** What undoing a restore is planned from: the records as they are now. */
+/** Reads the records as they are now, and gathers what an undo is planned from. */
 async function readForUndo(
   session: RestoreSession,
   mirror: RestoreRows,
@@ -190,7 +197,7 @@ async function readForUndo(
   };
 }
 
-/** The desired records of a restore that has begun, which may be an undo. */
+/** The desired records of a restore that has begun; it may be an undo. */
 export async function desiredFor(
   session: RestoreSession,
   mirror: RestoreRows,
@@ -203,18 +210,18 @@ export async function desiredFor(
     resumed: row.restore,
   });
   const lookup = lookupIn(undoneState(mirror, row.undoes, { ...undoing, resumed: row.restore }).state);
-  // Live holds by now what the undo itself has made: only what was desired when it was planned is.
+  // By now live has what the undo itself has created: only what was planned is desired.
   const { standing } = row.approved;
   const planned = plannedPlaces(plan, Array.isArray(standing) ? standing.map(String) : []);
   return (key) => (planned.has(recordKey(key)) ? lookup(key) : undefined);
 }
 
-// Requests without an answer: what they did is looked up before it is planned what to take back.
+// Requests without an answer: before an undo is planned, it is looked up what they did.
 
 /**
- * The restores to plan the undo from. What was looked up is journaled under the lock; a dry run, which has no lock, keeps it to
- * itself.
- * @throws TidemarkError `usage` while the restore is running, and where it cannot be found out what it did
+ * The restores to plan the undo from, with what the lookups found. That is also journaled, but not by a dry run, which does not
+ * hold the lock.
+ * @throws TidemarkError `usage` while the restore is running, and if it cannot be found out what it did
  */
 async function withAnswers(
   session: RestoreSession,
@@ -223,8 +230,12 @@ async function withAnswers(
 ): Promise<RestoreRows> {
   const { context, config, source } = session;
   const mirror = journalOf(session);
-  // Under the lock, nothing is running.
-  const running = isRecorded ? undefined : chainRows(mirror, undone).find((row) => isRunning(mirror, row));
+  // While this process holds the lock, no restore can be running.
+  const running = isRecorded
+    ? undefined
+    : chainRows(mirror, undone).find(
+        (row) => row.outcome === 'running' && readRestoreStatus(mirror, row).isAtWork === true,
+      );
   if (running !== undefined) {
     throw new TidemarkError('usage', `restore ${running.restore} is running`, {
       hint: 'wait until it has ended; then undo it',
@@ -250,20 +261,16 @@ async function withAnswers(
         ...(unread.size === 0 ? [] : [`${plural(unread.size, 'record')} not read back`]),
       ].join(', ');
       printNote(context, [`looking up what restore ${row.restore} did (${what}); this sends nothing`]);
-      // The other steps may want secrets that are not configured any more.
+      // Only these steps: others may need secrets that are no longer configured.
       const steps = stored.steps.filter(({ n }) => unanswered.has(n) || unread.has(n));
       const desired = await desiredFor(session, { restores }, { row, plan: { ...stored, steps } });
       progress = showLookUps(context, row.restore, steps.length);
       const answers = await lookUpAnswers({
         ...{ row, plan: stored, restores, acceptances: mirror.acceptances, source, reader: client },
-        ...{
-          clock: context.clock ?? systemClock,
-          log,
-          secrets: configuredSecrets(source.secrets, restores.idMap(source.name)),
-          desired,
-        },
-        ...{ concurrency: applyConcurrency(source.rate).concurrency, signal: context.signal },
-        stepEnded: progress.stepEnded,
+        ...{ log, desired, signal: context.signal, stepEnded: progress.stepEnded },
+        clock: context.clock ?? systemClock,
+        secrets: configuredSecrets(source.secrets, restores.idMap(source.name)),
+        concurrency: applyConcurrency(source.rate).concurrency,
       }).finally(progress.stop);
       if (isRecorded) restores.record(row.restore, answers.outcome);
       printNote(context, answerLines(session, answers));
@@ -275,7 +282,7 @@ async function withAnswers(
   return { restores };
 }
 
-/** A line on a terminal while a restore's steps are looked up, elsewhere one each half minute: one may take that long. */
+/** While a restore's steps are looked up: shows a line on a terminal, and writes one each half minute elsewhere. */
 function showLookUps(
   context: CommandContext,
   restore: number,
@@ -292,7 +299,7 @@ function showLookUps(
     return `restore ${restore}: ${done} of ${plural(steps, 'step')} looked up${waits}`;
   };
   const fitting = (line: string): string => line.slice(0, Math.max(1, painter.size.columns - 1));
-  if (isInteractive(context) && context.env['TERM'] !== 'dumb')
+  if (hasBars(context))
     void drawUntilStopped(systemClock, over.signal, () => painter.paint([fitting(text())]));
   else if (!isSilent(context.options))
     void repeatLine(systemClock, over.signal, () => printNote(context, [text()]));
@@ -306,10 +313,6 @@ function showLookUps(
       painter.clear();
     },
   };
-}
-
-function isRunning(mirror: Mirror, row: RestoreRow): boolean {
-  return row.outcome === 'running' && readRestoreStatus(mirror, row).isAtWork === true;
 }
 
 function answerLines(session: RestoreSession, { done, notDone, gone, readBack, remarks }: Answers): string[] {
@@ -330,13 +333,13 @@ function stepNoteText(
   { step, message }: Answers['unknown'][number],
 ): string {
   const { n, action, kind, name } = step;
-  const said = withoutSecretIds(message, [definitions(kind)]);
-  return `step ${n} (${action} ${definitions(kind).title.one} ${nameText(name)}): ${said}`;
+  const note = withoutSecretIds(message, [definitions(kind)]);
+  return `step ${n} (${action} ${definitions(kind).title.one} ${nameText(name)}): ${note}`;
 }
 
 const REASONS_SHOWN = 3;
 
-/** @throws TidemarkError `usage` where a step is left of which it is not known what it did */
+/** @throws TidemarkError `usage` if it is still not known what a step did */
 function requireAnswers(session: RestoreSession, { restore }: RestoreRow, { unknown }: Answers): void {
   if (unknown.length === 0) return;
   const more = unknown.length - REASONS_SHOWN;

@@ -1,4 +1,4 @@
-/** Opening a mirror that another process may be writing: a command waits for it for a while, and says for whom. */
+/** Opens a mirror that another process may be writing: waits for a while, with a note that names the process. */
 import type { Config } from '../config/config.ts';
 import { type Actor, commandActor } from '../core/actor.ts';
 import { type Clock, systemClock } from '../core/clock.ts';
@@ -9,22 +9,22 @@ import { openConfiguredMirror } from '../wire.ts';
 import { printLines, printNote, toRun, type CommandContext } from './context.ts';
 
 export interface Wait {
-  /** How long the mirror is tried, in milliseconds, and how often. */
+  /** How long to wait at most, in milliseconds. */
   readonly mostMs: number;
   readonly retryMs: number;
-  /** What is said of the wait, after the sentence with who holds the mirror; null says nothing. */
+  /** The rest of the note, after who holds the mirror; null for no note. */
   readonly note: string | null;
-  /** How long nothing is said. */
+  /** How long to wait before the note is printed, in milliseconds. */
   readonly quietMs: number;
-  /** What has not happened, where the wait is ended with Ctrl-C. */
+  /** What has not happened if the user ends the wait with Ctrl-C. */
   readonly undone: string;
-  /** True if there is no use in waiting. */
+  /** True if it is of no use to wait. */
   readonly isLost?: () => boolean;
 }
 
 /**
- * What `open` returns, once no other process holds the mirror.
- * @throws TidemarkError as `open`: `mirror_locked` after the wait; `interrupted` where the wait was ended
+ * Calls `open` until no other process holds the mirror, and returns the result.
+ * @throws TidemarkError as `open`: `mirror_locked` only after the wait; `interrupted` if the user ended the wait
  */
 export async function whenFree<T>(
   context: Pick<CommandContext, 'signal' | 'stderr' | 'options'>,
@@ -33,7 +33,7 @@ export async function whenFree<T>(
   clock: Clock = systemClock,
 ): Promise<T> {
   const beginMs = clock.monotonicMs();
-  let isSaid = wait.note === null;
+  let isNoted = wait.note === null;
   for (;;) {
     try {
       return open();
@@ -48,9 +48,9 @@ export async function whenFree<T>(
           { hint: error.hint, isRetryable: error.isRetryable, cause: error },
         );
       }
-      if (!isSaid && waitedMs >= wait.quietMs) {
+      if (!isNoted && waitedMs >= wait.quietMs) {
         printNote(context, [`${error.message}: ${wait.note ?? ''}`]);
-        isSaid = true;
+        isNoted = true;
       }
     }
     try {
@@ -61,7 +61,7 @@ export async function whenFree<T>(
   }
 }
 
-/** A change of a moment in the mirror. A job of the daemon holds it for seconds, or for minutes. */
+/** For short changes. A job of the daemon holds the mirror for seconds or minutes. */
 const CHANGE: Wait = {
   mostMs: 30_000,
   retryMs: 200,
@@ -71,8 +71,8 @@ const CHANGE: Wait = {
 };
 
 /**
- * For a change of a moment, under the lock, by this user or the name given with `--as`; another process that holds the mirror
- * is waited for, for 30 seconds at most.
+ * Opens the mirror for a short change, with the writer lock, by this user or the name given with `--as`. Waits up to 30 seconds
+ * for another process.
  * @throws TidemarkError `mirror_missing` if there is none, `mirror_locked` after the wait, and as `openMirror` does
  */
 export async function openForChange(
@@ -87,7 +87,7 @@ export async function openForChange(
 }
 
 /**
- * For writing, under the lock, where making an empty mirror would be a mistake.
+ * Opens an existing mirror for writing, with the writer lock; never creates one.
  * @throws TidemarkError `mirror_missing` if there is none, and as `openMirror` does
  */
 export function openExistingMirror(
@@ -100,7 +100,7 @@ export function openExistingMirror(
   return noteRestoredViews(context, mirror);
 }
 
-/** The mirror, after a line on stderr if opening it created again what another program had altered; also with `--quiet`. */
+/** Prints a line, also with `--quiet`, if opening the mirror recreated views that another program had altered. Returns the mirror. */
 export function noteRestoredViews(
   context: Pick<CommandContext, 'stderr' | 'options'>,
   mirror: Mirror,
