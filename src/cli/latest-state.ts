@@ -1,4 +1,4 @@
-/** What the latest state of a source lacks: the last attempt to read the source failed, or a restore changed it since. */
+/** Why the latest state of a source is out of date: the last attempt to read the source failed, or a restore changed it since. */
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import type { DiffDocument, StateReference } from '../diff/change.ts';
 import { fullDisk, spaceBeside } from '../doctor/disk.ts';
@@ -13,18 +13,21 @@ import type { StateOpener } from './state-opener.ts';
 export interface LackOfLatest {
   /** `failedRunDocument` of the newest run, if it failed. */
   readonly failedRun: object | null;
-  /** The newest restore that no run has read. */
+  /** The newest restore whose changes no run has read yet. */
   readonly restoredSince: number | null;
-  /** A line each, for the report. */
+  /** Lines for the report. */
   readonly notes: readonly string[];
-  /** The same with what to do, for stderr. */
+  /** The same lines for stderr, with what to do. */
   readonly reason: readonly string[];
 }
 
-/** Of a state that is not the latest of a mirror. */
+/** For a state that is not the latest of a mirror. */
 export const LACKS_NOTHING: LackOfLatest = { failedRun: null, restoredSince: null, notes: [], reason: [] };
 
-/** @param readsNow what reads the service in place of the latest state, a clause after the command that shows the failure */
+/**
+ * Why the latest state is out of date, if it is.
+ * @param readsNow a clause that says how to read the service instead
+ */
 export function lackOfLatest(mirror: Mirror, source: string, readsNow: string): LackOfLatest {
   const failed = newestRunIfFailed(mirror, source);
   const failedLines = failed === null ? fullDiskLines(mirror.path) : failedRunLines(failed, readsNow);
@@ -38,7 +41,7 @@ export function lackOfLatest(mirror: Mirror, source: string, readsNow: string): 
   };
 }
 
-/** What the latest state lacks may hide anything: it comes before what was found. */
+/** The exit code: partial if the latest state is out of date, whatever was found, since that can hide anything. */
 export function codeWithLack({ reason }: Pick<LackOfLatest, 'reason'>, code: ExitCode): ExitCode {
   return reason.length > 0 ? EXIT.partial : code;
 }
@@ -49,18 +52,18 @@ interface OpenedSide {
   readonly source: string | null;
 }
 
-/** A diff with what is lacked by its sides that are the latest state of a source. */
+/** Adds to a diff why those of its sides that are the latest state of a source are out of date. */
 export function withLack(
   document: DiffDocument,
   sides: { readonly from: OpenedSide; readonly to: OpenedSide },
 ): { readonly document: DiffDocument; readonly lack: Pick<LackOfLatest, 'notes' | 'reason'> } {
   const readsNow = '`live` in place of `latest` reads the service now';
-  const [from, to] = [sides.from, sides.to].map(({ reference, opener, source }) =>
+  const lackOf = ({ reference, opener, source }: OpenedSide): LackOfLatest =>
     reference.form === 'latest' && source !== null
       ? lackOfLatest(opener.mirror(), source, readsNow)
-      : LACKS_NOTHING,
-  ) as [LackOfLatest, LackOfLatest];
-  // Of two sources, each line names its own.
+      : LACKS_NOTHING;
+  const [from, to] = [lackOf(sides.from), lackOf(sides.to)];
+  // The sides can be of two sources: each line names its own.
   const lines = (key: 'notes' | 'reason'): string[] => [
     ...new Set([
       ...from[key].map((line) => ofSource(line, document.from.source)),
@@ -81,7 +84,6 @@ function sideWithLack(side: StateReference, { failedRun, restoredSince }: LackOf
   };
 }
 
-/** The newest attempt to read the source failed: its latest state is older than that. */
 function failedRunLines({ run, errorCode }: RunRow, readsNow: string): string[] {
   const why = errorCode === null ? '' : ` (${errorCode})`;
   return [
@@ -90,7 +92,7 @@ function failedRunLines({ run, errorCode }: RunRow, readsNow: string): string[] 
   ];
 }
 
-/** Where the disk is full, a sync that failed for it could not be recorded either. */
+/** On a full disk, a failed sync could not even be recorded. */
 function fullDiskLines(path: string): string[] {
   const full = fullDisk(path, spaceBeside(path));
   if (full?.isFull !== true) return [];

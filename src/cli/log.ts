@@ -1,4 +1,4 @@
-/** `tidemark log KIND ID`: a record's revisions, newest first, each with what changed and the window it changed in. */
+/** `tidemark log KIND ID`: a record's revisions, newest first, each with what changed and between which two runs. */
 import { definitionsFor } from '../config/source.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { parseLossless } from '../core/json.ts';
@@ -33,10 +33,10 @@ export interface LogOptions extends RecordQuestion {
   readonly showSecrets?: boolean;
 }
 
-/** Fields of a revision that added or removed the entire record: more would bury the history. */
+/** Fields shown of a revision that added or removed the entire record: more would bury the history. */
 const FIELDS_SHOWN = 4;
 
-/** Exit code 1 where another program altered the history: it is printed even so. */
+/** Exit code 1 if another program altered the history, which is printed nevertheless. */
 export async function log(context: CommandContext, options: LogOptions): Promise<ExitCode> {
   const config = readConfigToShow(context);
   const mirror = openForReading(context, config, 'log');
@@ -45,9 +45,7 @@ export async function log(context: CommandContext, options: LogOptions): Promise
       mirror,
       config,
       { ...options, isPartEnough: true, countsRemoved: true },
-      {
-        note: (line) => printNote(context, [line]),
-      },
+      { note: (line) => printNote(context, [line]) },
     );
     const { row, definition } = found;
     const resolvedState = resolvedStateOf(mirror, LATEST, { source: row.source, isEvidence: true });
@@ -142,7 +140,7 @@ function entryItem(entry: LogEntry, { definition, row }: FoundRecord): Item {
   };
 }
 
-/** The two readings between which it happened. */
+/** Which runs the change happened between. */
 function windowText({ change, last_seen_before: before, returned }: LogEntry): string {
   if (before === null) return 'first seen here; it may be older';
   if (change !== 'added') return `previous version last seen in ${seenAtText(before)}`;

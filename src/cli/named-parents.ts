@@ -1,4 +1,4 @@
-/** `--organization` and `--project`: the ids that names stand for, in the states that a command is about. */
+/** `--organization` and `--project`: replaces names by ids, which it looks up in the states that a command works with. */
 import { scopeText } from '../catalog/catalog.ts';
 import type { ScopeKey } from '../catalog/definition.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
@@ -33,22 +33,22 @@ export interface ParentOptions {
   readonly project?: readonly string[];
 }
 
-/** A state that the command is about. */
+/** A state that the command works with. */
 export interface SourceState {
-  /** Null for an export that is of no configured source. */
+  /** Null for an export of no configured source. */
   readonly source: string | null;
   readonly state: LoadedState;
 }
 
 export interface NamePlaces {
   readonly sources: readonly string[];
-  /** Beside the newest state of each source, which always counts. */
+  /** States to search besides the newest one of each source. */
   readonly states?: readonly SourceState[];
-  /** True where the service is read too: it may have ids that no stored state has. */
+  /** True if the command also reads the service, which may have ids that no stored state has. */
   readonly readsLive?: boolean;
-  /** Called with a line for each name: what it stands for. */
+  /** Called for each name, with a line that says what it stands for. */
   readonly note?: (line: string) => void;
-  /** Those that had the name before, where no record has it; left out where only present names count. */
+  /** Finds records that had the name before, if no record has it now; left out if only current names count. */
   readonly formerly?: (
     kind: Kind,
     name: string,
@@ -57,18 +57,18 @@ export interface NamePlaces {
   ) => Namesake[];
 }
 
-/** The options with ids for names. `sources`: those in which all names are known; ids of others are other records. */
+/** The options with ids in place of names, and the sources in which all names are known; elsewhere the ids are other records. */
 export interface ResolvedParents<T> {
   readonly options: T;
   readonly sources: readonly string[];
 }
 
-/** No record of the mirror has the id or the name, while another mirror may. */
+/** No record of this mirror has the id or the name; one of another mirror may. */
 export class UnknownParent extends TidemarkError {}
 
 const SHOWN = 10; // records of one name
 
-/** In place of a state: the last name that a record had. */
+/** The `where` of a record that is removed: the name is the last that it had. */
 export const REMOVED = 'removed';
 
 type Parent = keyof ParentOptions;
@@ -78,15 +78,15 @@ const KEYS = { organization: 'organization_id', project: 'project_id' } as const
   ScopeKey
 >;
 
-/** A record of the name that is sought. */
+/** A record that has the given name. */
 export interface Namesake extends NamedRecord {
   readonly source: string | null;
-  /** In which state. */
+  /** The reference of the state that has it, or `REMOVED`. */
   readonly where: string;
   readonly definition: ResourceDefinition;
 }
 
-/** True if the mirror does not know all of them as ids: then the other states have to be opened. */
+/** True if the mirror does not know all of these as ids: then other states have to be searched. */
 export function areNamesAmong(
   asked: ParentOptions,
   mirror: Mirror | null,
@@ -98,9 +98,9 @@ export function areNamesAmong(
 }
 
 /**
- * Replaces each name by the id that it stands for. An id that any of the states has is never taken for a name.
- * @throws TidemarkError `usage` for a name of several records, or of one in some state and of another one elsewhere;
- * `mirror_corrupt` where the record found is not as it was stored; `UnknownParent` for what none has
+ * Replaces each name by the id that it stands for. What any of the states has as an id is never taken for a name.
+ * @throws TidemarkError `usage` if several records have the name, in one state or in different ones; `mirror_corrupt` if the
+ * record found is not as it was stored; `UnknownParent` if no state has it
  */
 export function withParentIds<T extends ParentOptions>(
   asked: T,
@@ -133,7 +133,7 @@ export function withParentIds<T extends ParentOptions>(
           : sources.flatMap((source) => removedNamesakes(config, mirror, source, text, filter));
       const found = last.length > 0 ? last : (places.formerly?.(kind, text, filter, sources) ?? []);
       if (found.length === 0) {
-        // The service may know an organization by an id that is not like others.
+        // The service may have organizations whose ids do not look like ids.
         const names = within.flatMap((place) => allNamed(config, place, kind).map(({ name }) => name));
         const isOfService = parent === 'organization' && namesWith(text, names).length === 0;
         if (places.readsLive === true && (isOfService || ID.test(text))) return [text];
@@ -164,10 +164,10 @@ export function withParentIds<T extends ParentOptions>(
   };
 }
 
-/** Ids of services: no name that was mistyped. */
+/** What an id looks like: such a text is not a mistyped name. */
 export const ID = /^(?:\d+|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/i;
 
-/** States of the mirror. A source that had none then is left out: the command itself says so. */
+/** The state of each source at `at`. A source that had none then is left out: the command itself reports that. */
 export function statesAt(mirror: Mirror, sources: readonly string[], at: string | undefined): SourceState[] {
   if (at === undefined) return [];
   return sources.flatMap((source) => {
@@ -189,7 +189,7 @@ function newestOf(mirror: Mirror, sources: readonly string[]): SourceState[] {
   );
 }
 
-/** The sources that have, or had, the record, or something below it; also of a state that is of none. */
+/** The sources that have or had the record, or something below it; null for a state of no source. */
 function sourcesWithId(
   mirror: Mirror | null,
   states: readonly SourceState[],
@@ -197,26 +197,25 @@ function sourcesWithId(
   parent: Parent,
   text: string,
 ): (string | null)[] {
-  const kinds = [SCOPE_KIND[KEYS[parent]]];
+  const kind = SCOPE_KIND[KEYS[parent]];
   const isBelow = ({ scope }: CollectionKey): boolean => scope[KEYS[parent]] === text;
   const held =
     mirror === null
       ? []
-      : [
-          ...kinds.flatMap((kind) => mirror.records.find(kind, text, { sources })),
-          ...mirror.runs.collections().filter(isBelow),
-        ];
+      : [...mirror.records.find(kind, text, { sources }), ...mirror.runs.collections().filter(isBelow)];
   const having = states.filter(
     ({ state }) =>
       state.collections().some(isBelow) ||
-      [...(state.keys?.({ kinds }) ?? state.records({ kinds }))].some(({ id }) => id === text),
+      [...(state.keys?.({ kinds: [kind] }) ?? state.records({ kinds: [kind] }))].some(
+        ({ id }) => id === text,
+      ),
   );
   return [...held, ...having]
     .map(({ source }) => source)
     .filter((source) => source === null || sources.includes(source));
 }
 
-/** The sources in which what was asked for is known. */
+/** Narrows the sources to those that know every name given. */
 export class SourceChoice {
   sources: readonly string[];
   readonly #all: readonly string[];
@@ -228,8 +227,10 @@ export class SourceChoice {
   }
 
   /**
-   * Leaves the others out, whose records of the same id are others; an id that was given leaves none out.
-   * @throws TidemarkError `usage` where what was asked for before is known to others
+   * Takes note of the sources that know a name, and drops the other sources: there, the same id is another record. For an id
+   * (`isId`), no source is dropped.
+   * @returns ` of source …` for a message if sources were dropped, else an empty text
+   * @throws TidemarkError `usage` if what was given before is known in other sources
    */
   take(found: readonly (string | null)[], isId = false): string {
     if (found.includes(null)) return '';
@@ -248,12 +249,12 @@ export class SourceChoice {
   }
 }
 
-/** True for kinds whose records have distinguishing names. Recordings have the name of the person that they show. */
+/** True for kinds whose records have names of their own; recordings are named after the person that they show. */
 export function hasNames({ nameFrom, naturalKey, idPath }: ResourceDefinition): boolean {
   return nameFrom.length > 0 && naturalKey.some((pointer) => pointer !== `/${idPath.join('/')}`);
 }
 
-/** The current records of this name, of kinds whose records have names. */
+/** The records of a state that have this name, among the kinds with names. */
 export function namesakesIn(
   config: Config,
   { source, state }: SourceState,
@@ -272,7 +273,7 @@ export function namesakesIn(
   );
 }
 
-/** By the last name that each had. */
+/** Removed records whose last name this was. */
 function removedNamesakes(
   config: Config,
   mirror: Mirror,
@@ -284,7 +285,7 @@ function removedNamesakes(
   return bestNamed(text, removed, (record) => lastNamed(config, record));
 }
 
-/** By the name in a body that the mirror has. */
+/** A record of the mirror, with the name that its body has. */
 export function lastNamed(config: Config, record: MirrorRecord): Namesake & { readonly source: string } {
   const { source, kind } = record;
   return { ...namesake(definitionsFor(config, source)(kind), record, { source, where: REMOVED }), source };
@@ -298,7 +299,7 @@ function namesake(
   return { kind, scope, id, ...place, definition, name: storedName(definition, parseLossless(body), id) };
 }
 
-/** @throws TidemarkError `mirror_corrupt` for one that is not as it was stored: it may have had another name */
+/** @throws TidemarkError `mirror_corrupt` if one of the records is not as it was stored: it may have had another name */
 export function requireNamesIntact(states: readonly SourceState[], found: readonly Namesake[]): void {
   for (const { state, source } of states)
     state.requireIntact?.(
@@ -306,7 +307,7 @@ export function requireNamesIntact(states: readonly SourceState[], found: readon
     );
 }
 
-/** Those of exactly this name, else of this name in other letter case. */
+/** The records with exactly this name, else with this name in another letter case; with `isPart`, names that contain it count too. */
 export function bestNamed<T, Named extends Namesake>(
   text: string,
   records: Iterable<T>,
@@ -325,8 +326,8 @@ export function bestNamed<T, Named extends Namesake>(
 }
 
 /**
- * The ids of the one record: several if a restore created it again.
- * @throws TidemarkError `usage` that lists the ids, and where each has the name, if they are of several records
+ * The ids of the record found: several if a restore created it again.
+ * @throws TidemarkError `usage` if they are different records; lists the ids, and where each has the name
  */
 export function onlyIds(mirror: Mirror | null, text: string, found: readonly Namesake[]): readonly string[] {
   const ids = [...new Set(found.map(({ id }) => id))];
@@ -364,7 +365,7 @@ export function onlyIds(mirror: Mirror | null, text: string, found: readonly Nam
   );
 }
 
-/** What is wrong with records that were stored, as one line and what to do, where `check` refuses them. */
+/** The `mirror_corrupt` error that `check` throws, if any, with `--source` in the commands of its hint. */
 export function damageFoundBy(config: Config, check: () => void): TidemarkError | undefined {
   try {
     check();
@@ -389,14 +390,14 @@ function allNamed(config: Config, { source, state }: SourceState, kind: Kind): N
   );
 }
 
-const GUESSES = 3; // names of which a word is part; more are not shown
+const GUESSES = 3; // names proposed at most because they contain the given text
 
 function namesWith(text: string, names: Iterable<string>): string[] {
   const part = text.toLowerCase();
   return [...new Set(names)].filter((name) => name.toLowerCase().includes(part)).slice(0, GUESSES);
 }
 
-/** The command that lists the ids and names of a kind's records, without what else is in them; an id that is secret neither. */
+/** The command that lists only the names of a kind's records, and their ids unless these are secret. */
 export function listCommand(definition: ResourceDefinition): string {
   const pointers = isSecretId(definition) ? [] : ['/id'];
   const [name] = definition.nameFrom;
@@ -424,7 +425,7 @@ function unknownParent(
       ids.add(id);
       names.add(name);
     }
-    // One that another program altered may have this name.
+    // A record that another program altered may have had this name.
     damage ??= damageFoundBy(config, () => state.requireIntact?.(all));
   }
   const near = suggest(text, ids) ?? suggest(text, names);

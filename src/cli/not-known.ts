@@ -1,6 +1,6 @@
 /**
- * Records that were asked for, by id or name, and that nothing in the mirror shows. One may exist even so, in a list that no run read, or
- * have existed in runs that retention dropped. The one place that decides it, for lookups, exports and changes.
+ * What to say of a record that the mirror does not have. It may still exist, in a list that no run read, or have existed in runs
+ * that retention dropped. Lookups, exports and changes all decide it here.
  */
 import { definitionOf } from '../catalog/catalog.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
@@ -33,28 +33,28 @@ import { UnknownParent } from './named-parents.ts';
 export const UNREAD_HINT =
   '`tidemark doctor` shows what the key can read, `tidemark status` what the mirror lacks';
 
-/** Lists named at most; `status` has the rest. */
+/** At most this many lists are named; `status` has the rest. */
 const NAMED = 4;
 
-/** Where an id, or a name, is looked for. */
+/** Where an id or a name is looked up. */
 interface LookedIn {
   readonly mirror: Mirror;
   readonly config: Config;
   readonly sources: readonly string[];
-  /** The run whose state is meant; null for the latest, and for the history. */
+  /** The run whose state is meant; null for the latest state, and for the history. */
   readonly run: number | null;
 }
 
-/** A kind of which a source lacks a list. */
+/** A kind of which a list of a source was not read. */
 export interface NotKnown {
   readonly source: string;
   readonly kind: Kind;
   readonly reason: string;
-  /** True where it lacks the lists of some scopes: `Unknowns.unread` has those that matter. */
+  /** True if only lists of some scopes were not read: `Unknowns.unread` has those that matter. */
   readonly isScoped: boolean;
 }
 
-/** No record has the id, though one of these kinds may. */
+/** No record that was read has the id, but one of these kinds may. */
 export class UnknownRecord extends UnknownParent {
   readonly notKnown: readonly NotKnown[];
 
@@ -64,21 +64,21 @@ export class UnknownRecord extends UnknownParent {
   }
 }
 
-/** Where a record may be that the mirror does not show. */
+/** Where a record may be that the mirror does not have; each text is a line. */
 interface Unknowns {
-  /** Of the sources that have none of the records, the kinds of which each lacks a list. */
+  /** For the sources that have none of the records: the kinds of which a list was not read. */
   readonly kinds: readonly NotKnown[];
-  /** Of lists that no run read completely, or of which the record has not had its turn; a line each. */
+  /** Lists that no run read completely. */
   readonly unread: readonly string[];
-  /** Of lists that were read, and not since; a line each. */
+  /** Lists that were read once, but not by the newest run. */
   readonly stale: readonly string[];
-  /** Runs that retention dropped, with what only they had; a line for each source. */
+  /** Sources of which retention dropped runs. */
   readonly dropped: readonly string[];
   /** What to do about `unread`. */
   readonly hint: string;
 }
 
-/** What the mirror does not know of the records asked for, by the kinds of their lists and those that lead to them. */
+/** What the mirror does not know about the records asked for: their lists, and those of their parents, that were not read. */
 export function unknownsIn(place: LookedIn, asked: FilterOptions): Unknowns {
   const { mirror, config, sources, run } = place;
   const { id: _, ...options } = asked;
@@ -119,7 +119,7 @@ export function unknownsIn(place: LookedIn, asked: FilterOptions): Unknowns {
   };
 }
 
-/** What only dropped runs had cannot be known: a record that was removed by the oldest one that is kept, or was there between two. */
+/** Nothing is known of a record that only dropped runs had. */
 function droppedLine(mirror: Mirror, source: string, isSourceNamed: boolean): string[] {
   const kept = mirror.runs.list({ source, isPublished: true });
   const into = kept.find(({ run }) => forgottenInto(mirror, run) !== undefined);
@@ -158,7 +158,7 @@ function listTexts({ mirror, config, sources }: LookedIn): (list: StaleCollectio
   };
 }
 
-/** Of each source that has none of the records, the kinds of which it lacks a list. */
+/** For each source that has none of the records: the kinds of which a list was not read. */
 export function notKnownIn(
   mirror: Mirror,
   config: Config,
@@ -182,7 +182,7 @@ export function notKnownIn(
   );
 }
 
-/** The kinds of the records with these ids, removed ones too. */
+/** The kinds of the records with these ids, including removed ones. */
 function kindsOfIds(
   mirror: Mirror,
   sources: readonly string[],
@@ -203,8 +203,8 @@ export function notKnownLines(all: readonly NotKnown[], isSourceNamed = true): s
 }
 
 /**
- * Whose lists matter. With an id, those of the kinds of the records that have it: also in the sources in which nothing has it, or its name,
- * unless what was asked for is below an organization or project of others.
+ * Which lists matter for a question. With an id, those of the kinds of its records: also in sources that have no such record,
+ * unless the question is limited to an organization or project.
  */
 export function unreadQuestion(
   { ofSeveral }: CommandContext,
@@ -225,8 +225,8 @@ export function unreadQuestion(
 
 /**
  * The error of a lookup that found nothing.
- * @param none what to say where every list that would show the record was read, with `hint`; `unread` where some was not
- * @param others lines on kinds of which no list is named
+ * @param none the message if every list that would show the record was read, with `hint`; `unread` the message if not
+ * @param others lines about kinds without naming a list
  */
 export function unknownRecord(
   {
@@ -255,9 +255,7 @@ export function unknownRecord(
   });
 }
 
-/**
- * @throws TidemarkError `never_read` for a record that is read by the id of another, which the mirror has, and was not read yet
- */
+/** @throws TidemarkError `never_read` for a record that is read by the id of its parent, if only the parent was read so far */
 export function requireTurn(
   mirror: Mirror,
   kinds: readonly Kind[],
@@ -275,9 +273,9 @@ export function requireTurn(
 }
 
 /**
- * An id that nobody knows is a mistake and not an empty result: one that `read` (the state or the history asked for,
- * filtered) does not hold.
- * @throws TidemarkError `reference_unknown` that names each unknown one; `never_read` where it may be in a list that was never read
+ * Refuses ids that `read` (the state or the history asked for, filtered) does not have: an unknown id is a mistake, not an
+ * empty result.
+ * @throws TidemarkError `reference_unknown` that names the unknown ids; `never_read` if they may be in a list that was never read
  */
 export function requireKnown(
   options: FilterOptions,
@@ -294,7 +292,7 @@ export function requireKnown(
   const others = filterText({ ...options, id: [] });
   const unknown = `${[...missing].join(', ')}${others === '' ? '' : ` (with ${others})`}`;
   const all = unknownsIn(place, options);
-  // A state that is kept is kept entirely.
+  // Retention drops entire runs: a state that is kept is complete.
   const unknowns = of === 'state' ? { ...all, dropped: [] } : all;
   const isKindAsked =
     options.kind !== undefined && options.organization === undefined && options.project === undefined;
@@ -323,12 +321,12 @@ export function requireKnown(
   );
 }
 
-/** True where each of the sources lacks a list of one of the kinds. */
+/** True if in each of the sources a list of these kinds was not read. */
 export function isUnknownIn(sources: readonly string[], kinds: readonly NotKnown[]): boolean {
   return sources.every((own) => kinds.some(({ source }) => source === own));
 }
 
-/** The same of the mirror's history, removed records included, and earlier ids. @throws TidemarkError as `requireKnown` */
+/** Like `requireKnown`, for the mirror's history: removed records and earlier ids count too. @throws TidemarkError as `requireKnown` */
 export function requireEverKnown(
   options: FilterOptions,
   filter: ReturnType<typeof recordFilter>,
@@ -352,7 +350,7 @@ export function requireEverKnown(
   );
 }
 
-/** All ids that a record of a source had, or got when a restore created it again, its own included. */
+/** A function that returns all ids of a record: its own, earlier ones, and those it got when a restore created it again. */
 export function idsOfRecords(mirror: Mirror): (source: string, kind: Kind, id: string) => readonly string[] {
   const bySource = new Map<string, RecreatedIds>();
   return (source, kind, id) => {

@@ -1,4 +1,4 @@
-/** Names and masked ids, as reports show them, in the place of ids: resolved by the records of the mirror. */
+/** `--id`, `--organization` and `--project`: replaces names, and masked ids as reports show them, by ids. */
 import { shownText } from '../catalog/masks.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { Config } from '../config/config.ts';
@@ -25,32 +25,32 @@ import {
 import { recordNote, recordsNear, throwSeveral } from './record.ts';
 import { formerNamesakes, idsMaskedAs, namesakeNotes, namesakesOf } from './record-names.ts';
 
-/** Whom to ask. */
+/** Where names are looked up. */
 export interface KnownTo {
-  /** Called only where it is needed; null if there is none. */
+  /** Called only if it is needed; null if there is no mirror. */
   readonly mirror: () => Mirror | null;
-  /** Whose records; none named: every source's. */
+  /** Empty for all sources. */
   readonly sources: readonly string[];
-  /** Opens the stored states that the command is about, beside the newest; called only where names are asked for. */
+  /** Opens the stored states that the command works with, besides the newest; called only if names are given. */
   readonly states?: () => Promise<readonly SourceState[]>;
-  /** True where these are the ends of what the command is about: what did not exist yet does not count beside what did. */
+  /** True if these are the two ends of the period shown: a record that neither has does not count if one of them has another. */
   readonly isWithinStates?: boolean;
-  /** True where the service is read too. */
+  /** True if the command also reads the service. */
   readonly readsLive?: boolean;
-  /** Shows which record a name, or a part of one, was taken for. */
+  /** Prints which record a name, or a part of one, stands for. */
   readonly note: (line: string) => void;
-  /** True where a name counts that a record had before: nothing is changed. */
+  /** True if former names count too; only for commands that change nothing. */
   readonly takesFormerNames?: boolean;
-  /** False where a part of a name is refused: a restore that writes without asking. True when left out. */
+  /** False if a part of a name is refused, as for a restore that writes without asking. Default: true. */
   readonly isPartEnough?: boolean;
 }
 
 /**
- * The options with each masked id, and each name that is not an id, replaced by the real one, and each part of the name of
- * one record only. So are the names of organizations and projects. What the mirror does not know stays: it may be the id of
- * a record that only the service or an export has. A name counts in the newest state and in those that the command is about.
- * @throws TidemarkError `reference_unknown` for a masked id that no record of the mirror has, now or before, and for a text
- * that resembles a name; `usage` for a name, or a part of the names, of several records; as `withParentIds`
+ * Replaces each masked id, each name, and each part of a name that only one record has, by the id; also the names of
+ * organizations and projects. Names are looked up in the newest state and in those that the command works with. What the
+ * mirror does not know stays: it may be the id of a record that only the service or an export has.
+ * @throws TidemarkError `reference_unknown` for a masked id that no record of the mirror has or had, and for a text that
+ * resembles a name; `usage` for a name, or a part of one, of several records; as `withParentIds`
  */
 export async function withRealIds<
   T extends ParentOptions & { readonly id?: readonly string[]; readonly kind?: readonly Kind[] },

@@ -18,7 +18,7 @@ export function seenAtText({ run, at, may_be_earlier: mayBeEarlier }: SeenAt): s
   return `run ${run}, ${localTime(at)}${mayBeEarlier === true ? ' or earlier' : ''}`;
 }
 
-/** The beginning of a report about one record: its name, what was altered of its history, id and place, then the facts given. */
+/** The beginning of a report about one record: name, what another program altered in its history, id, place, then `facts`. */
 export function recordReport(
   mirror: Mirror,
   config: Config,
@@ -32,7 +32,7 @@ export function recordReport(
     readonly name: string;
     readonly showsSecrets: boolean;
     readonly altered: readonly string[];
-    /** As of which run the record is shown: its parents are named as of then. */
+    /** The run as of which the record and the names of its parents are shown. */
     readonly run?: number;
   },
   facts: readonly Fact[],
@@ -58,7 +58,7 @@ export function recordReport(
   };
 }
 
-/** As shown: both ids masked where they are secrets. */
+/** Masks both ids, if they are secret and secrets are not shown. */
 export function shownRenewal<T extends RenewedId>(
   renewal: T,
   { definition }: FoundRecord,
@@ -68,7 +68,7 @@ export function shownRenewal<T extends RenewedId>(
   return { ...renewal, id: maskedId(renewal.id, definition), was: maskedId(renewal.was, definition) };
 }
 
-/** The other ids of a record, newest first, one line each: if the user gave an earlier id, which one it has now. */
+/** The other ids of a record, earlier and later ones, newest first. */
 export function otherIdFacts(
   changes: readonly IdChange[],
   { row, definition }: FoundRecord,
@@ -80,17 +80,17 @@ export function otherIdFacts(
   });
 }
 
-/** One line for stderr, where a record is shown as of a time when it had another id. Secret ids are masked before. */
+/** The line for stderr about a record that had another id at the time shown. Secret ids must be masked already. */
 export function formerIdNote(id: string, was: string): string {
   return `under its former id ${nameText(was)}: the record got the id ${nameText(id)} later`;
 }
 
-/** Of a record that a run did not find. */
+/** For a record that a run did not find, while its removal is held. */
 export function missingText({ run }: SeenAt): string {
   return `missing since run ${run}, its removal is held`;
 }
 
-/** Of a record that may have been missing. */
+/** For a record of which it is not known whether it was missing. */
 export function perhapsMissingText({ heldRun, removedRun }: PerhapsMissing): string {
   const since =
     removedRun === null
@@ -99,16 +99,17 @@ export function perhapsMissingText({ heldRun, removedRun }: PerhapsMissing): str
   return `present or missing: run ${heldRun} held removals of its list, and ${since}`;
 }
 
+/** The same as a JSON object. */
 export function perhapsMissingDocument({ heldRun, removedRun }: PerhapsMissing): object {
   return { held_run: heldRun, removed_run: removedRun };
 }
 
-/** The notes that there are. */
+/** The notes without undefined. */
 export function notesOf(...notes: readonly (string | undefined)[]): string[] {
   return notes.filter((note) => note !== undefined);
 }
 
-/** The newest name, as `recordName`: of a record that is asked for as of a time when it did not exist yet. */
+/** The newest name, as `recordName`, of a record that did not exist yet at the time shown. */
 export function knownName(mirror: Mirror, { row, definition }: FoundRecord): string {
   const { source, kind, scope, id } = row;
   const removed = { sources: [source], kinds: [kind], ids: [id] };
@@ -120,7 +121,7 @@ export function knownName(mirror: Mirror, { row, definition }: FoundRecord): str
   return body === undefined ? id : storedName(definition, body, id);
 }
 
-/** Why a record has nothing to show, for stderr. */
+/** The line for stderr that the record did not exist yet. */
 export function notThereYet(mirror: Mirror, found: FoundRecord, at: string, showsSecrets: boolean): string {
   const { row, definition } = found;
   const own = { id: row.id, name: knownName(mirror, found) };

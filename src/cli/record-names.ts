@@ -1,4 +1,4 @@
-/** Records by a name: one that they have, or had before, or that contains the text. */
+/** Finds records by name: a current or former one, or a part of it. */
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { collectionKey } from '../catalog/catalog.ts';
@@ -19,11 +19,11 @@ import { idsOfRecords } from './not-known.ts';
 import { bestNamed, hasNames, lastNamed, type Namesake, REMOVED } from './named-parents.ts';
 
 const NAMESAKES_SHOWN = 3;
-export const REMOVED_READ = 20_000; // removed records whose last name is looked at: each is decoded from its history
-const REPLACED_READ = 50_000; // replaced versions whose name is looked at: each is decoded from its history
-const NEAR_READ = 10_000; // records among which one is sought that was probably meant
+export const REMOVED_READ = 20_000; // removed records searched: each is decoded from its history
+const REPLACED_READ = 50_000; // replaced versions searched: each is decoded from its history
+const NEAR_READ = 10_000; // records searched for a similar id or name
 
-/** Ids of records of a kind, removed ones too, that are masked like this. */
+/** Ids of records of a kind, including removed ones, whose masked form is `text`. */
 export function idsMaskedAs(
   mirror: Mirror,
   config: Config,
@@ -45,8 +45,8 @@ export function idsMaskedAs(
 type Key = Pick<RecordRow, 'source' | 'scope' | 'id'> & Partial<Pick<RecordRow, 'isRemoved'>>;
 
 /**
- * Records of exactly this name, else of this name in other letter case; removed ones only if no current one has it.
- * `isCut`: there are more removed ones than were searched.
+ * Records with exactly this name, else with this name in another letter case; removed ones only if no current one has it.
+ * `isCut`: only the first `REMOVED_READ` removed records were searched.
  */
 export function searchByName(
   mirror: Mirror,
@@ -64,12 +64,12 @@ export function searchByName(
   return removedByName(mirror, config, { kind, name }, filter);
 }
 
-/** Those of the sources whose records of the kind have names. */
+/** The sources in which records of the kind have names. */
 function sourcesWithNames(config: Config, kind: Kind, sources: readonly string[]): string[] {
   return sources.filter((source) => hasNames(definitionsFor(config, source)(kind)));
 }
 
-/** Removed records of exactly this name, else of this name in other letter case. */
+/** Removed records whose last name was exactly this, else this in another letter case. */
 export function removedByName(
   mirror: Mirror,
   config: Config,
@@ -86,15 +86,15 @@ export function removedByName(
   return { matches: atLatestId(mirror, kind, matches), isCut: read > REMOVED_READ };
 }
 
-/** A record by a name that it had before. */
+/** A record with a former name. */
 interface FormerNamesake extends ReturnType<typeof lastNamed> {
-  /** The run in which it had the name no longer. */
+  /** The first run in which it no longer had the name. */
   readonly until: number;
-  /** True where that run removed it and it is removed. */
+  /** True if that run removed it, and it is still removed. */
   readonly isLast: boolean;
 }
 
-/** Records by the names that they had before, or a part of one, in as many versions as are looked through; `where` says what each is named now. */
+/** Records that had this name before, or one that contains it, among the first `REPLACED_READ` versions; `where` has the current name. */
 export function formerNamesakes(
   config: Config,
   mirror: Mirror,
@@ -110,7 +110,7 @@ export function formerNamesakes(
       until: record.until,
     });
     const found = bestNamed(text, Iterator.from(replaced).take(REPLACED_READ), named, isPart);
-    // Each record's newest version of that name.
+    // Of each record, the newest version with that name.
     return [...Map.groupBy(found, (each) => `${collectionKey(each)} ${each.id}`).values()].flatMap(
       ([each]) =>
         each === undefined
@@ -126,7 +126,7 @@ export function formerNamesakes(
   });
 }
 
-/** Of other records that had the name of those that are meant, a text each: until when, the id, and its name now. */
+/** A text for each other record that had the name of those that are meant: until when, its id, and its name now. */
 export function namesakeNotes(
   mirror: Mirror,
   meant: readonly Pick<RecordRow, 'source' | 'kind' | 'id'>[],
@@ -152,7 +152,7 @@ export function namesakeNotes(
   return more > 0 ? [...texts, `${count(more)} more had that name`] : texts;
 }
 
-/** The records of these kinds that have this name in the newest state, or had it last. */
+/** The records of these kinds that have this name in the newest state, or were removed with it. */
 export function namesakesOf(
   mirror: Mirror,
   config: Config,
@@ -169,8 +169,10 @@ export function namesakesOf(
   );
 }
 
+/** The first records, as many as are searched for similar ids and names. */
 export const first = <T>(records: Iterable<T>): Iterable<T> => Iterator.from(records).take(NEAR_READ);
 
+/** The names of the first records of a kind. */
 export function* namesOf(
   mirror: Mirror,
   config: Config,
@@ -185,7 +187,7 @@ export function* namesOf(
   }
 }
 
-/** Records, among the first ones and the first removed ones, whose names contain the text, in any letter case. */
+/** The records, among the first current and the first removed ones, whose names contain the text in any letter case. */
 export function partlyNamed(
   mirror: Mirror,
   config: Config,
@@ -199,7 +201,7 @@ export function partlyNamed(
       const definition = definitionsFor(config, source)(kind);
       if (!hasNames(definition)) break;
       const value = parseLossless(body);
-      // Masked as well, as reports show it.
+      // Names that contain secrets can also be found as reports show them, masked.
       const names = [storedName(definition, value, id), recordName(definition, value, id)];
       if (!names.some((name) => name !== id && name.toLowerCase().includes(part.toLowerCase()))) continue;
       const rows = mirror.records.find(kind, id, { sources: [source], scope });
@@ -209,8 +211,7 @@ export function partlyNamed(
   return atLatestId(mirror, kind, found);
 }
 
-/** Each record once that was created again, and so has several ids: under the latest of those given, if it
- * can be one that is there. */
+/** Keeps one key of each record that has several ids since it was created again: the latest one, preferably of a record that exists. */
 export function atLatestId<T extends Key>(mirror: Mirror, kind: Kind, keys: readonly T[]): T[] {
   const bySource = Map.groupBy(keys, ({ source }) => source);
   return [...bySource].flatMap(([source, own]) => {
@@ -225,7 +226,7 @@ export function atLatestId<T extends Key>(mirror: Mirror, kind: Kind, keys: read
   });
 }
 
-/** The id or name among the first records that was probably meant. */
+/** The id or name, among the first records, that is most like the text. */
 export function nearest(
   mirror: Mirror,
   config: Config,

@@ -1,4 +1,4 @@
-/** What every command about one record takes: rows only, so that `--help` loads nothing else. */
+/** Arguments and options of commands about one record: only rows, so that `--help` loads nothing else. */
 import { kindName, type ArgumentRow, type OptionRow } from './command-row.ts';
 
 /** The arguments of a command about one record. */

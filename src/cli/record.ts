@@ -1,4 +1,4 @@
-/** Resolves a command's KIND and ID to one record: by id, else by name; removed records are found too. */
+/** Finds the record that KIND and ID of a command stand for: by id, else by name; also if it is removed. */
 import { SCOPE_KEYS } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { shownText } from '../catalog/masks.ts';
@@ -54,25 +54,25 @@ import {
   searchByName,
 } from './record-names.ts';
 
-/** What the user asks for. */
+/** The record that the user means. */
 export interface RecordQuestion {
   readonly kind: string;
-  /** Remote id, a secret one as reports mask it too, or the record's complete name. */
+  /** The remote id (a secret one also as reports mask it), or the record's complete name. */
   readonly id: string;
   readonly organization?: readonly string[];
   readonly project?: readonly string[];
-  /** A point in time: names of the organization and project then count too. */
+  /** A point in time: names of that time count too. */
   readonly at?: string;
-  /** True counts a record too that was removed from another source than that whose record has the name now. */
+  /** True if a record of that name which was removed from another source also counts. */
   readonly countsRemoved?: boolean;
-  /** True finds also by former names, and the only record whose name contains the text, where no name is equal to it. */
+  /** True if former names count too, and, if no name is equal to the text, the only record whose name contains it. */
   readonly isPartEnough?: boolean;
 }
 
 export interface FoundRecord {
   readonly row: RecordRow;
   readonly definition: ResourceDefinition;
-  /** Given when the record was found by its name, or other sources may have one: one line for stderr. */
+  /** One line for stderr, if the record was found by its name, or other sources may have one too. */
   readonly note?: string;
 }
 
@@ -81,7 +81,7 @@ const FORMER = 'was the name of';
 const FORMER_PART = 'was part of the name of';
 const CANDIDATES_SHOWN = 10;
 
-/** Finds the record, as `findRecord`; the note also names other sources that may have one, of which no run read it. */
+/** Finds the record, like `findRecord`; the note also names other sources that may have it in lists that no run read. */
 export function lookUpRecord(
   mirror: Mirror,
   config: Config,
@@ -99,8 +99,8 @@ export function lookUpRecord(
 
 /**
  * Finds the record.
- * @throws TidemarkError `usage` for an unknown kind, or when several records fit (they are listed); `reference_unknown`
- * when none does, with the nearest id or name; `mirror_corrupt` when none does, or a removed one, and records are deleted
+ * @throws TidemarkError `usage` for an unknown kind, or if several records match (they are listed); `reference_unknown` if
+ * none does, with the nearest id or name; `mirror_corrupt` if no current one does and rows of the mirror were deleted
  */
 function findRecord(
   mirror: Mirror,
@@ -133,7 +133,7 @@ function findRecord(
     for (const id of idsMaskedAs(mirror, config, kind, question.id, filter))
       byId.push(...mirror.records.find(kind, id, filter));
   if (byId.length > 1) throw ambiguous(byId.map(found), question.id, 'is in');
-  // What another program deleted would pass for removed, or for never there.
+  // A record that another program deleted from the mirror would look as if it was removed, or never existed.
   const ofKind = { ...filter, kinds: [kind] };
   const requireCounted = (): void => requireCountedWithin(mirror, ofKind);
   if (byId[0]?.isRemoved === true) requireCounted();
@@ -144,7 +144,7 @@ function findRecord(
     keys.flatMap(({ id, scope, source }) =>
       mirror.records.find(kind, id, { ...filter, sources: [source ?? ''], scope }).map((row) => found(row)),
     );
-  // By the names of that time first: another record may have this one by now.
+  // Names of that time come first: today another record may have this one.
   const past =
     question.at === LATEST.text ? [] : states.filter(({ source }) => sources.includes(source ?? ''));
   const then = rowsOf(past.flatMap((state) => namesakesIn(config, state, question.id, ofKind)));
@@ -186,7 +186,7 @@ function findRecord(
   if (only === undefined) {
     const definition = definitionsFor(config, sources[0] ?? '')(kind);
     const near = hasNames(definition) ? nearest(mirror, config, definition, question.id, filter) : undefined;
-    // One that another program altered may have another name by now.
+    // A record that another program altered may have had this name.
     const damage = hasNames(definition) ? damageOf(mirror, config, kind, filter) : undefined;
     requireTurn(mirror, [kind], question.id, filter);
     const unknowns = unknownsIn(
@@ -202,7 +202,7 @@ function findRecord(
     question.isPartEnough !== true || only.row.isRemoved || !isAmong(only, current)
       ? []
       : formerNamesakes(config, mirror, question.id, ofKind).filter(
-          // Those that were removed from another source are named below.
+          // Records that were removed from another source are named below.
           ({ source, isLast }) => source === only.row.source || !isLast,
         );
   const isElse = removed.some(({ row }) => !rows.some((each) => each.row.record === row.record));
@@ -217,7 +217,7 @@ function findRecord(
   };
 }
 
-/** Organizations and projects by the names that they had before. */
+/** Finds organizations and projects by their former names. */
 function formerParents(config: Config, mirror: Mirror): NonNullable<NamePlaces['formerly']> {
   return (kind, name, { organizations }, sources) =>
     formerNamesakes(config, mirror, name, {
@@ -226,7 +226,7 @@ function formerParents(config: Config, mirror: Mirror): NonNullable<NamePlaces['
     });
 }
 
-/** What is wrong with the first records of the kind, where they are not those that were stored. */
+/** The error if one of the first records of the kind is not as it was stored. */
 function damageOf(
   mirror: Mirror,
   config: Config,
@@ -275,7 +275,7 @@ export function recordNote(
   const id = maskedId(row.id, definition);
   const asked = shownText(text, definition);
   const name = row.body === null ? asked : recordName(definition, parseLossless(row.body), row.id);
-  // What was given in full need not be repeated.
+  // A name that was given in full is not repeated.
   const isSame = name.toLowerCase() === asked.toLowerCase() || name === row.id;
   const before = isSame || isFormer ? '' : `${nameText(name)}, `;
   const after =
@@ -287,14 +287,15 @@ export function recordNote(
   return `${quotedName(asked)} is ${definition.title.one} ${before}${nameText(id)}${after}`;
 }
 
-/** What else a text that is neither an id nor a name may mean. */
+/** What a text that is neither an id nor a name may mean. */
 interface NearRecords {
-  /** Records whose name contains it, one that several lists show once. */
+  /** Records whose name contains it; a record that is in several lists is here once. */
   readonly parts: readonly FoundRecord[];
-  /** The name, among the first records of each kind, that was probably meant. */
+  /** The most similar name among the first records of each kind. */
   readonly near: string | undefined;
 }
 
+/** Finds records whose name contains the text, else the most similar name. */
 export function recordsNear(
   mirror: Mirror,
   config: Config,
@@ -307,13 +308,13 @@ export function recordsNear(
       definition: definitionsFor(config, row.source)(kind),
     })),
   );
-  // The list of its own family comes before the one that shows all.
+  // The list of a component's family comes before the list of all plugins.
   const parts = [...new Map(found.toReversed().map((each) => [each.row.id, each])).values()].toReversed();
   const names = kinds.flatMap((kind) => [...namesOf(mirror, config, kind, filter)]);
   return { parts, near: parts.length > 0 ? undefined : suggest(text, names) };
 }
 
-/** @throws TidemarkError `usage` that lists them */
+/** @throws TidemarkError `usage`, with a list of the records whose names contain the text */
 export function throwSeveral(parts: readonly FoundRecord[], text: string): never {
   throw ambiguous(parts, text, PART);
 }
@@ -340,7 +341,7 @@ function ambiguous(found: readonly FoundRecord[], text: string, verb: string): T
     ...(differs((row) => row.id) ? ['the id instead of the name'] : []),
   ];
   const nameOne = `name one with ${ways.join(', or ')}`;
-  // Name and id are the same: neither distinguishes them.
+  // The candidates have the same name and the same id: neither distinguishes them.
   const areNamesakes = found.length > 1 && !differs((row) => row.id);
   const summary = `${isPart ? quotedName(text) : nameText(text)} ${verb} ${plural(found.length, verb === 'is in' ? 'place' : 'record')}`;
   return new TidemarkError(
@@ -395,7 +396,7 @@ function notFound(
   );
 }
 
-/** The error where no source has a list of the kind. */
+/** The error if no list of the kind was read in any source. */
 function neverRead(
   config: Config,
   definition: ResourceDefinition,
@@ -412,7 +413,7 @@ function neverRead(
   );
 }
 
-/** Which option leaves a kind in. */
+/** The option with which the kind would be read. */
 function includeKindHint({ sources }: Config, source: string, { reading }: ResourceDefinition): string {
   const isOff = sources.find(({ name }) => name === source)?.recordings.sharingPerRun === 0;
   return reading === 'each' && isOff
@@ -420,9 +421,7 @@ function includeKindHint({ sources }: Config, source: string, { reading }: Resou
     : 'leave the kind in (kinds.include, kinds.exclude)';
 }
 
-// A kind given as an argument.
-
-/** @throws TidemarkError `usage` with the nearest kind */
+/** The kind that was given as an argument. @throws TidemarkError `usage` with the nearest kind */
 export function kindArgument(text: string): Kind {
   try {
     return kindName(text) as Kind;
@@ -433,9 +432,7 @@ export function kindArgument(text: string): Kind {
   }
 }
 
-// The sources that a mirror holds, whatever the configuration names today.
-
-/** The configured sources; without any, a command that only reads the mirror takes what the mirror holds. */
+/** The configured sources; if there are none, all sources of the mirror. */
 export function sourcesToRead(config: Config, mirror: Mirror): string[] {
   return config.sources.length > 0 ? config.sources.map(({ name }) => name) : mirror.runs.sources();
 }

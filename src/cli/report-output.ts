@@ -1,4 +1,4 @@
-/** Where a report goes, and in which form: `--format`, `--output`, and several sources in one. */
+/** Formats and writes reports: `--format`, `--output`, and several sources in one report. */
 import { resolve } from 'node:path';
 import { collectionKey } from '../catalog/catalog.ts';
 import { asTidemarkError, EXIT, exitCodeFor, TidemarkError, type ExitCode } from '../core/errors.ts';
@@ -37,21 +37,21 @@ export interface OutputOptions {
   readonly showSecrets?: boolean;
 }
 
-/** One source's result: the document, its exit code, and how it is written. */
+/** The report about one source. */
 export interface SourceReport {
   readonly source: string | null;
   readonly exitCode: ExitCode;
-  /** Why it ends as failed or partial, a line each; empty where it does not. */
+  /** Lines that say why it failed or is partial; empty if it is neither. */
   readonly reason: readonly string[];
-  /** Without a line end. */
+  /** The JSON document, without a line break at the end. */
   readonly json: () => string;
   readonly render: (format: Exclude<ReportFormat, 'json'>) => string;
 }
 
-/** The result of one source: its report, or why there is none. */
+/** The report about one source, or why there is none. */
 type SourceResult = SourceReport | { readonly source: string | null; readonly error: TidemarkError };
 
-/** The report of each source in turn: a failure is the result of its source, and the others continue. */
+/** Makes the report of each source in turn. If one fails, its error is the result, and the others continue. */
 export async function reportEach<Source extends string | null>(
   sources: readonly Source[],
   { signal, opener }: { readonly signal: AbortSignal; readonly opener: Pick<StateOpener, 'closeStates'> },
@@ -82,8 +82,9 @@ const ENDINGS: readonly (readonly [ending: RegExp, format: string])[] = [
 ];
 
 /**
- * The format asked for; `--json` is `--format json`. Without either, that of the file which `--output` names, of those offered.
- * @throws TidemarkError `usage` where both are asked for, or the file is of a format that the command does not write
+ * The format given with `--json` or `--format`; without either, the one that the ending of the `--output` file stands for.
+ * @throws TidemarkError `usage` if `--json` and `--format` contradict each other, or the ending stands for a format that the
+ * command does not write
  */
 export function formatOf<Format extends string>(
   context: CommandContext,
@@ -109,7 +110,7 @@ export function formatOf<Format extends string>(
   );
 }
 
-/** A document in any format but JSON, with its stale readings where the format has no element for them. */
+/** Renders a document. Formats without an element for stale readings get these as skipped collections. */
 export function renderDocument(
   context: CommandContext,
   document: DiffDocument,
@@ -132,7 +133,7 @@ export function renderDocument(
   }
 }
 
-/** In forms for machines that know "could not be checked" and nothing between. */
+/** For machine formats that know only "could not be checked". */
 function withStale(document: DiffDocument): DiffDocument {
   const stale = readingsThatMayHideChanges(document).map(({ kind, scope, reason }) => ({
     kind,
@@ -142,7 +143,7 @@ function withStale(document: DiffDocument): DiffDocument {
   return { ...document, skipped: [...document.skipped, ...stale] };
 }
 
-/** Writes the reports, says what failed, and returns the one exit code. A single failure is thrown unchanged. */
+/** Writes the reports, prints what failed, and returns the exit code for all. If the only result is a failure, it is thrown. */
 export async function deliver(
   context: CommandContext,
   options: OutputOptions,
@@ -156,7 +157,7 @@ export async function deliver(
   for (const { source, error } of failures) {
     const isVerbose = isDetailed(context.options.logLevel);
     const named = new TidemarkError(error.code, `${source ?? ''}: ${error.message}`, {
-      ...(error.hint === undefined ? {} : { hint: error.hint }),
+      hint: error.hint,
       cause: error,
     });
     reportFailure(context, named, {
@@ -180,7 +181,7 @@ export async function deliver(
   return exitCodeOf(reports, failures);
 }
 
-/** Why a comparison is partial: what it could not compare, and what it compared with an old reading. */
+/** Lines that say why a comparison is partial: what it could not compare, and what it compared with an old reading. */
 export function comparisonReason(
   document: DiffDocument,
   definitions: ReportOptions['definitions'],
@@ -207,7 +208,7 @@ export function comparisonReason(
 const UNREAD_REMEDY =
   '  → `tidemark doctor` shows what the key can read, `tidemark status` what the mirror lacks';
 
-/** True of what a run lacks only for want of being asked: the list was complete when it last was, or never was asked for. */
+/** True for a list that the run did not read only because it was limited to other kinds: read completely before, or never. */
 function isForLimitOf(mirror: Mirror, source: string, run: number): (each: Skipped | Stale) => boolean {
   const kinds = mirror.runs.get(run)?.kinds ?? null;
   const seen = new Map(mirror.runs.sweepsAsOf(source, run).map((each) => [collectionKey(each), each]));
@@ -219,7 +220,7 @@ function isForLimitOf(mirror: Mirror, source: string, run: number): (each: Skipp
   };
 }
 
-/** What FROM lacks and the newest run has, another FROM has too: nothing is wrong with the key or the mirror then. */
+/** What to do about it. If only FROM lacks a list that the newest run has, another FROM helps: key and mirror are all right. */
 function remedies({ from, to, skipped, stale = [] }: DiffDocument, mirror: Mirror, source: string): string[] {
   const hiding = [...skipped, ...readingsThatMayHideChanges({ stale })];
   if (to.run !== undefined && hiding.every(isForLimitOf(mirror, source, to.run)))
@@ -233,7 +234,7 @@ function remedies({ from, to, skipped, stale = [] }: DiffDocument, mirror: Mirro
         .flatMap((seen) => (seen.completeRun === null ? [collectionKey(seen)] : [])),
     );
   const [then, now] = [unread(from.run), unread(latest.run)];
-  // What TO has as of an earlier run is not for want of FROM, which may be from before the parent of the list.
+  // Not if TO is stale: that is not a defect of FROM, which may be older than the parent of the list.
   const isOfFrom = hiding.map((each) => {
     const key = collectionKey(each);
     return !('side' in each && each.side === 'to') && then.has(key) && !now.has(key);
@@ -297,7 +298,7 @@ async function write(
   ]);
 }
 
-/** What could not be compared takes precedence over differences; only when nothing at all could be, a failure's own code. */
+/** Partial comes before differences; the code of a failure counts only if there is no report at all. */
 function exitCodeOf(
   reports: readonly SourceReport[],
   failures: readonly { readonly error: TidemarkError }[],

@@ -1,4 +1,4 @@
-/** The changes between two runs of a source, and the notes that a comparison has beside it. */
+/** The changes between two runs of a source, and the notes of a comparison. */
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
@@ -17,6 +17,11 @@ import type { ResolvedState } from '../state/resolved-state.ts';
 import { RecreatedBetween } from '../state/recreated.ts';
 import { RestoreWrites } from '../state/written-by-restore.ts';
 
+/** The state as of a run. */
+export function stateOfRun({ run, finishedAt, startedAt }: RunRow): ResolvedState {
+  return { ref: `run:${run}`, run, at: finishedAt ?? startedAt, isLatest: false };
+}
+
 /** The changes from one published run to a later one of the same source. */
 export function changesBetween(
   mirror: Mirror,
@@ -25,13 +30,7 @@ export function changesBetween(
   filter: RecordFilter = {},
 ): DiffDocument {
   const { source } = runs.to;
-  const point = ({ run, finishedAt, startedAt }: RunRow): ResolvedState => ({
-    ref: `run:${run}`,
-    run,
-    at: finishedAt ?? startedAt,
-    isLatest: false,
-  });
-  const [from, to] = [point(runs.from), point(runs.to)];
+  const [from, to] = [stateOfRun(runs.from), stateOfRun(runs.to)];
   const firstReads = newlyReadRecords(openMirrorState(mirror, source, from));
   const definitions = definitionsFor(config, source);
   const again = RecreatedBetween.runs(mirror, runs, definitions);
@@ -55,8 +54,8 @@ export function changesBetween(
 }
 
 /**
- * Records of the source of its first run that is kept, a component in two lists once: what the run added; or what there was
- * as of it, where retention dropped runs before it.
+ * The number of records as of the oldest kept run of a source: those that it added, or all, if retention dropped runs before
+ * it. A component that is in two lists counts once.
  */
 export function recordsAt(mirror: Mirror, { run, source, added }: RunRow): number {
   if (mirror.retention.forgottenBefore(run) === undefined) return added;
@@ -65,23 +64,19 @@ export function recordsAt(mirror: Mirror, { run, source, added }: RunRow): numbe
   return all - countRepeats(mirror.records.keysAt(run, { sources, kinds: repeatingKinds() }));
 }
 
-// Notes to a comparison: what was left out by choice, and stale readings that only affect FROM. Readings that may hide a
-// change are in the report itself (`report/notes.ts`).
-
-/** A line each. */
+/**
+ * Lines about what was left out by choice, and about stale readings that only affect FROM. Readings that may hide a change are
+ * in the report itself (`report/notes.ts`).
+ */
 export function comparisonNotes(
   document: DiffDocument,
   definitions: (kind: Kind) => ResourceDefinition,
   placeOf: PlaceOf,
 ): string[] {
-  return [
-    ...staleFromLines(document, definitions, placeOf),
-    ...groupedNotes('left out', document.left_out ?? [], definitions, { placeOf }),
-    ...volatileNote(document),
-  ];
+  return notesInText(document, definitions, { placeOf, isVerbose: true });
 }
 
-/** The same in a text report on stdout: what was left out in one line, until somebody asks for its places. */
+/** The same for a text report on stdout: unless `isVerbose`, one line about everything that was left out. */
 export function notesInText(
   document: DiffDocument,
   definitions: (kind: Kind) => ResourceDefinition,
@@ -96,7 +91,7 @@ export function notesInText(
   ];
 }
 
-/** In a note; the JSON document has all. */
+/** At most this many fields are named; the JSON document has all. */
 const FIELDS_NAMED = 5;
 
 function volatileNote(document: DiffDocument): string[] {

@@ -1,4 +1,4 @@
-/** A run for people and as `tidemark.sync/1`. */
+/** A run as text and as `tidemark.sync/1`. */
 import { collectionKey, definitionOf } from '../catalog/catalog.ts';
 import type { Config } from '../config/config.ts';
 import type { ErrorCode, TidemarkError } from '../core/errors.ts';
@@ -20,54 +20,43 @@ import type { RunReport } from '../sync/run.ts';
 import { collectionsText, groupAlike, groupText, newlyReadLines } from './plan-reason.ts';
 import { renderTable } from '../report/table.ts';
 
-/** A run, with those of its counts that are not changes of the service. */
+/** A run with what the mirror knows about it. */
 export interface ReportedRun {
   readonly report: RunReport;
   readonly schemaChanges: readonly SchemaChange[];
-  /** Collections read for the first time: their records are new to the mirror only. */
+  /** Collections read for the first time: their records are new only to the mirror. */
   readonly firstReads: readonly FirstRead[];
-  /** Counted records that restores created again. */
+  /** Records that it counts as added and removed because a restore created them again. */
   readonly createdAgain: readonly RecreatedCount[];
-  /** What waits in the mirror now, also in lists that the run did not read. */
+  /** All removals that are held now, also in lists that the run did not read. */
   readonly held: readonly NamedRemovals[];
-  /** That it was the first to read the source at another address; null where it was not. */
+  /** The line that it was the first run to read the source at a new address; else null. */
   readonly moved: string | null;
 }
 
-/** A run that ended, with facts from the mirror. */
+/** Adds to a run that ended what the mirror knows about it. */
 export function reportedRun(mirror: Mirror, report: RunReport, config: Config): ReportedRun {
   const run = mirror.runs.get(report.run);
   const isPublishedRun = run !== undefined && isPublished(run);
+  const move = isPublishedRun ? mirror.runs.moveOf(run.source) : null;
   return {
     report: withReason(report, run),
     schemaChanges: mirror.runs.schemaChanges({ run: report.run }),
     firstReads: isPublishedRun ? firstReadsIn(readNewlyReadCollections(mirror, [run.run], null), run) : [],
     createdAgain: recreatedInRun(mirror, report.run),
     held: namedRemovals(mirror, report.source, sourceLookup(config)),
-    moved: isPublishedRun ? movedIn(mirror, run) : null,
+    moved: move?.run === report.run ? movedLine(report.source, move) : null,
   };
 }
 
-/** The line about the address, of the first run that read its source at another one; null for any other run. */
-function movedIn(mirror: Mirror, run: RunRow): string | null {
-  const move = mirror.runs.moveOf(run.source);
-  return move?.run === run.run ? movedLine(run.source, move) : null;
-}
-
-/** The report with the reason from the mirror, for a failed run of another process. */
+/** For a failed run of another process, the report with the error from the mirror. */
 function withReason(report: RunReport, row: RunRow | undefined): RunReport {
   if (report.outcome !== 'failed' || report.error !== undefined || !row?.errorCode) return report;
   const error = { code: row.errorCode, message: row.error ?? '', hint: null, permission: null };
   return { ...report, error };
 }
 
-/** Without the run's reason: `tidemark.sync/1` has those of the sweeps, `tidemark.run/1` that of the run. */
-function withoutReason(report: RunReport): RunReport {
-  const { error, ...rest } = report;
-  return error === undefined ? report : rest;
-}
-
-/** The JSON document of one or more runs, and of the sources of which none was begun (design.md, JSON documents). */
+/** The JSON document of runs, with the errors of sources without a run (design.md, JSON documents). */
 export function runDocument(
   runs: readonly ReportedRun[],
   refused: readonly { readonly source: string; readonly error: TidemarkError }[],
@@ -77,27 +66,25 @@ export function runDocument(
   }));
   return {
     schema: 'tidemark.sync/1',
-    runs: runs.map(({ report, schemaChanges, firstReads, createdAgain }) => ({
-      ...withoutReason(report),
-      first_read: firstReads,
-      created_again: createdAgain,
-      schema_changes: schemaChanges.map(schemaChangeDocument),
-      sweeps: report.sweeps.map((sweep) => {
-        const { pageCap, ...rest } = sweep;
-        return { ...rest, page_cap: pageCap };
-      }),
-    })),
+    runs: runs.map(({ report, schemaChanges, firstReads, createdAgain }) => {
+      // The errors are in the sweeps; `tidemark.run/1` has that of the run.
+      const { error: _, sweeps, ...run } = report;
+      return {
+        ...run,
+        sweeps: sweeps.map(({ pageCap, ...sweep }) => ({ ...sweep, page_cap: pageCap })),
+        first_read: firstReads,
+        created_again: createdAgain,
+        schema_changes: schemaChanges.map(schemaChangeDocument),
+      };
+    }),
     ...(errors.length === 0 ? {} : { errors }),
   };
 }
 
-/**
- * The note before a run whose predecessor crashed: that it did, and which run the mirror shows meanwhile. Empty if the
- * predecessor ended, in whatever way.
- */
+/** The note that the previous run of a source crashed, and which run the mirror has; empty if it ended in any other way. */
 export function crashedRunNote(mirror: Pick<Mirror, 'runs'>, source: string): string[] {
   const [last] = mirror.runs.list({ source, limit: 1 });
-  // Its process did not record an end; the next opening for writing marked it as interrupted.
+  // The process did not record an end: the next one that opened the mirror for writing marked the run as interrupted.
   if (last?.errorCode !== 'interrupted' || last.finishedAt !== null) return [];
   const published = mirror.runs.latest(source);
   return [
@@ -107,7 +94,7 @@ export function crashedRunNote(mirror: Pick<Mirror, 'runs'>, source: string): st
 }
 
 /**
- * A run in one line, then the kinds with changes or problems (with `isVerbose` all), and every incomplete sweep with its
+ * A run as text: one line, then the kinds with changes or problems (with `isVerbose` all), and incomplete sweeps with the
  * reason and what to do.
  */
 export function renderRun(
@@ -123,35 +110,35 @@ export function renderRun(
     readonly width?: number | undefined;
   },
 ): string {
-  const lines: string[] = [];
   const seconds = duration(Date.parse(report.finished_at) - Date.parse(report.started_at));
-  const head = `run ${report.run} of ${report.source}: ${report.outcome} in ${seconds}, ${plural(report.requests, 'request')}`;
-  lines.push(report.retries > 0 ? `${head}, ${plural(report.retries, 'retry', 'retries')}` : head);
+  const retries = report.retries > 0 ? `, ${plural(report.retries, 'retry', 'retries')}` : '';
   const table = kindTable(report.sweeps, isVerbose, width);
-  lines.push(
+  const pending = report.sweeps.reduce((sum, sweep) => sum + sweep.pending, 0);
+  const lines = [
+    `run ${report.run} of ${report.source}: ${report.outcome} in ${seconds}, ${plural(report.requests, 'request')}${retries}`,
     ...(table === null ? [] : ['', table, '']),
     ...totalLines(report),
     ...newlyReadLines(firstReads),
     ...recreatedLines(createdAgain),
-  );
-  lines.push(...shortcomings({ report, held }, isVerbose));
-  const pending = report.sweeps.reduce((sum, sweep) => sum + sweep.pending, 0);
-  if (pending > 0) {
-    lines.push(
-      `Sharing not read yet for ${plural(pending, 'recording')}; later runs continue (recordings.sharingPerRun).`,
-    );
-  }
-  lines.push(...schemaChangeLines(schemaChanges));
-  if (moved !== null) lines.push(moved);
-  lines.push(`mirror: ${mirrorPath}`);
+    ...shortcomings({ report, held }, isVerbose),
+    ...(pending === 0
+      ? []
+      : [
+          `Sharing not read yet for ${plural(pending, 'recording')}; later runs continue (recordings.sharingPerRun).`,
+        ]),
+    ...schemaChangeLines(schemaChanges),
+    ...(moved === null ? [] : [moved]),
+    `mirror: ${mirrorPath}`,
+  ];
   return `${lines.join('\n')}\n`;
 }
 
+/** Outcomes of sweeps that read their list. */
 const READ_ENDS: ReadonlySet<SweepReport['outcome']> = new Set(['complete', 'held']);
 
 /**
- * Why the run is not complete, for stderr; empty for a complete one. Without its problems where `isShown`: the reader of
- * stderr has just read them in the run's report.
+ * Lines for stderr that say why a run is not complete. With `isShown` the problems are left out: the run's report, which the
+ * reader of stderr has just seen, has them.
  */
 export function runReason(
   { report, held }: Pick<ReportedRun, 'report' | 'held'>,
@@ -159,7 +146,6 @@ export function runReason(
 ): string[] {
   const { run, source, outcome } = report;
   if (outcome === 'complete') return [];
-  // Where removals are held, the list was read.
   const isRead = report.error === undefined && report.sweeps.every((sweep) => READ_ENDS.has(sweep.outcome));
   return [
     `run ${run} of ${source} ${outcomeText(outcome)}`,
@@ -173,8 +159,8 @@ export function runReason(
 }
 
 /**
- * Errors of the run and its collections, with what to do; unless `isVerbose`, an outage is one of them, and so are the
- * removals that are held in several lists of a kind.
+ * Errors of the run and its collections, with what to do. Unless `isVerbose`, an outage counts as one error, and so do removals
+ * that are held in several lists of a kind.
  */
 function shortcomings(
   { report: { source, error, sweeps }, held: waiting }: Pick<ReportedRun, 'report' | 'held'>,
@@ -193,7 +179,7 @@ function shortcomings(
   return [...lines, ...outage, ...problemLines(rest), ...held].map((line) => escapeControlCharacters(line));
 }
 
-/** What a service that fails or does not answer ends a list with. */
+/** Errors that end a sweep if the service fails or does not answer. */
 const OUTAGE_CODES: ReadonlySet<string> = new Set<ErrorCode>([
   'server_error',
   'unreachable',
@@ -203,7 +189,7 @@ const OUTAGE_CODES: ReadonlySet<string> = new Set<ErrorCode>([
 ]);
 
 /**
- * Lines for the collections that an outage left unread, where that had several errors: which one a request met is chance.
+ * Lines for the collections that an outage left unread, if it caused different errors: which one a request meets is chance.
  * `others` are the collections with other problems.
  */
 function withoutOutage(unread: readonly SweepReport[]): {
@@ -231,8 +217,8 @@ function withoutOutage(unread: readonly SweepReport[]): {
 }
 
 /**
- * Lines for removals that are held in several lists of a kind: their errors differ by their numbers only. `rest` are the
- * collections with other problems, and those that are alone of their kind.
+ * Lines for removals that are held in several lists of a kind: their errors differ only in numbers. `rest` are all other
+ * collections with problems.
  */
 function withoutHeld(
   unread: readonly SweepReport[],
@@ -241,7 +227,7 @@ function withoutHeld(
 ): { readonly held: readonly string[]; readonly rest: readonly SweepReport[] } {
   const waits = new Set(waiting.map(collectionKey));
   const isHeld = ({ error }: SweepReport): boolean => error?.code === 'removals_held';
-  // What only `plugins` and the list of the family no longer show is held once, in the latter.
+  // A component that is missing from `plugins` and from the list of its family is held only in the latter.
   const isRepeat = (sweep: SweepReport): boolean =>
     isHeld(sweep) && definitionOf(sweep.kind).isUnionOfFamily === true && !waits.has(collectionKey(sweep));
   const once = unread.filter((sweep) => !isRepeat(sweep));
@@ -266,36 +252,33 @@ function withoutHeld(
   };
 }
 
-/** True for a list without records of which some exist: several differ only in how many. */
+/** True for a list that came back empty although its records exist: such errors differ only in the number of records. */
 function isEmptied({ outcome, records, leaked }: SweepReport): boolean {
   return outcome === 'incomplete' && records === 0 && leaked > 0;
 }
 
 const EMPTIED = 'the lists are empty, and records of each exist by id: nothing was removed';
 
-/** An error of several collections is printed once: a refused key is refused everywhere. */
+/** Prints an error of several collections once: a refused key is refused everywhere. */
 function problemLines(unread: readonly SweepReport[]): string[] {
   const groups = groupAlike(unread, (sweep) =>
     isEmptied(sweep) ? EMPTIED : JSON.stringify([sweep.outcome, sweep.error?.message, sweep.error?.hint]),
   );
-  const said = new Set<string>();
+  const printed = new Set<string>();
   return groups.flatMap((sweeps) => {
     const [{ outcome, error }, ...others] = sweeps;
     const message = others.some(isEmptied) ? EMPTIED : (error?.message ?? '');
     const hint = error?.hint ?? '';
-    const why = message === '' ? '' : said.has(message) ? ' for the same reason' : `: ${message}`;
-    const hints = hint === '' || said.has(hint) ? [] : [`  → ${withLocalTimes(hint)}`];
-    said.add(message).add(hint);
+    const why = message === '' ? '' : printed.has(message) ? ' for the same reason' : `: ${message}`;
+    const hints = hint === '' || printed.has(hint) ? [] : [`  → ${withLocalTimes(hint)}`];
+    printed.add(message).add(hint);
     return [`${collectionsText(sweeps)}: ${outcome}${why}`, ...hints];
   });
 }
 
-const NARROW = 80; // columns of a terminal that has no room for the number of collections
+const NARROW = 80; // columns; such a terminal has no room for the number of collections
 
-/**
- * One row per kind, its collections summed up; without `isVerbose`, of kinds with changes or problems of their own: what was
- * skipped is one line below the table.
- */
+/** One row per kind; unless `isVerbose`, only kinds with changes or problems. Skipped kinds are one line below the table. */
 function kindTable(
   sweeps: readonly SweepReport[],
   isVerbose: boolean,
@@ -328,7 +311,7 @@ function kindTable(
   );
 }
 
-/** The run's totals where they are not the sums of the table: a pipeline component is in two lists, and one record. */
+/** The run's totals, if they are not the sums of the table: a component is in two lists, but counts once. */
 function totalLines({ sweeps, ...totals }: RunReport): string[] {
   const keys = ['added', 'changed', 'removed'] as const;
   if (keys.every((key) => sweeps.reduce((sum, sweep) => sum + sweep[key], 0) === totals[key])) return [];
@@ -348,16 +331,14 @@ function outcomes(sweeps: readonly SweepReport[]): string {
   return [...counts].map(([name, times]) => (counts.size === 1 ? name : `${times} ${name}`)).join(', ');
 }
 
-/** Those of its added and removed records that restores created again. */
+/** The run's added and removed records that restores created again. */
 export function recreatedInRun(mirror: Mirror, number: number): RecreatedCount[] {
   const run = mirror.runs.get(number);
   const previous = run === undefined || !isPublished(run) ? undefined : previousRun(mirror, run);
   return run === undefined || previous === undefined ? [] : recreatedIn(mirror, { from: previous, to: run });
 }
 
-// Notes to a run's counts: how many of its added and removed records were created again by restores.
-
-/** A line a restore: `2 of the added and 2 of the removed are the same records, under a new id since restore 1: projects (1), roles (1)`. */
+/** A line per restore: `2 of the added and 2 of the removed are the same records, under a new id since restore 1: projects (1), roles (1)`. */
 export function recreatedLines(counts: readonly RecreatedCount[]): string[] {
   return [...Map.groupBy(counts, ({ restore }) => restore)].map(([restore, own]) => {
     const records = own.reduce((sum, each) => sum + each.records, 0);
@@ -367,7 +348,7 @@ export function recreatedLines(counts: readonly RecreatedCount[]): string[] {
   });
 }
 
-// Changes of the service's contract, apart from drift: fields that its records gained, lost or retyped.
+// Changes of the form of records, which are not drift: new, missing and retyped fields.
 
 /** One line, e.g. `roles: /name is gone (string)`. */
 function schemaChangeLine({ kind, field, change, before, after }: SchemaChange): string {
@@ -381,7 +362,7 @@ export function schemaChangeDocument({ kind, field, change, before, after }: Sch
   return { kind, field, change, before, after };
 }
 
-/** A heading and a line each; nothing when there are none. */
+/** A heading and a line per change; empty without changes. */
 export function schemaChangeLines(changes: readonly SchemaChange[]): string[] {
   if (changes.length === 0) return [];
   return [

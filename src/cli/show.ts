@@ -54,13 +54,13 @@ export interface ShowOptions extends RecordQuestion {
 
 const LINE_LIMIT = 2_000; // characters of one line: a value can be a megabyte
 
-/** `present`; `removed`: the body is the last one it had; `absent`: not seen yet at that point, no body. */
+/** `removed`: the body is the last one it had; `absent`: not seen yet at that time, no body. */
 type State = 'present' | 'removed' | 'absent';
 
 interface Shown {
   readonly state: State;
   readonly body: JsonValue | null;
-  /** Fields that the body has no values of. */
+  /** Fields whose values are not known. */
   readonly unknown: readonly string[];
   readonly name: string;
   readonly firstSeen: SeenAt | null;
@@ -68,15 +68,15 @@ interface Shown {
   readonly changed: SeenAt | null;
   readonly lastSeen: SeenAt | null;
   readonly removed: SeenAt | null;
-  /** The run that found it absent, while its removal is held; null where it is not. */
+  /** The run that did not find it, if its removal is held; else null. */
   readonly missingSince: SeenAt | null;
-  /** Where it may have been missing: its list was held then, and it was removed later; null where that is not so. */
+  /** If it may have been missing, because removals of its list were held then; else null. */
   readonly perhapsMissing: PerhapsMissing | null;
-  /** Where it is present as last read, and its collection was not read since; null where it is not. */
+  /** If it was present when its collection was last read, and that was not read since; else null. */
   readonly notReadSince: NotReadSince | null;
 }
 
-/** Exit code 1 where another program altered the history until then: shown even so. That it did not exist yet is an answer. */
+/** Exit code 1 if another program altered the history up to that time, which is shown nevertheless; 0 also if the record did not exist yet. */
 export async function show(context: CommandContext, options: ShowOptions): Promise<ExitCode> {
   const config = readConfigToShow(context);
   const mirror = openConfiguredMirror(config, 'read', 'show', context.pid);
@@ -85,9 +85,7 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
       mirror,
       config,
       { ...options, isPartEnough: true },
-      {
-        note: (line) => printNote(context, [line]),
-      },
+      { note: (line) => printNote(context, [line]) },
     );
     const resolvedState = resolveState(mirror, options.at ?? 'latest', {
       source: asked.row.source,
@@ -147,7 +145,7 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
   }
 }
 
-/** With the id that the record had as of a run, where it got its own later; the note says so. */
+/** If the record got its id after that run, the record with the id that it had then; the note says so. */
 function asKnownIn(mirror: Mirror, found: FoundRecord, run: number, showsSecrets: boolean): FoundRecord {
   const { row, definition } = found;
   const isKnown = (of: RecordRow): boolean => mirror.records.asOf(of, run) !== undefined;
@@ -159,33 +157,21 @@ function asKnownIn(mirror: Mirror, found: FoundRecord, run: number, showsSecrets
     .find(isKnown);
   if (former === undefined) return found;
   const shown = (id: string): string => (showsSecrets ? id : maskedId(id, definition));
-  const said = formerIdNote(shown(row.id), shown(former.id));
-  return { row: former, definition, note: found.note === undefined ? said : `${found.note}; ${said}` };
+  const note = notesOf(found.note, formerIdNote(shown(row.id), shown(former.id))).join('; ');
+  return { row: former, definition, note };
 }
 
-/** As a reader of that run would have seen it. */
+/** The record as of a run. */
 function stateAt(mirror: Mirror, found: FoundRecord, run: number): Shown {
   const { row, definition } = found;
   const known = mirror.records.asOf(row, run);
-  if (known === undefined) {
-    const nothing = {
-      body: null,
-      unknown: [],
-      firstSeen: null,
-      changed: null,
-      lastSeen: null,
-      removed: null,
-    };
+  if (known === undefined)
     return {
-      ...nothing,
-      missingSince: null,
-      perhapsMissing: null,
-      notReadSince: null,
-      state: 'absent',
-      name: knownName(mirror, found),
+      ...{ state: 'absent', body: null, unknown: [], name: knownName(mirror, found) },
+      ...{ firstSeen: null, changed: null, lastSeen: null, removed: null },
+      ...{ missingSince: null, perhapsMissing: null, notReadSince: null },
     };
-  }
-  // Before it is parsed, so that its name is not known.
+  // Checked before the body is parsed, so the id takes the place of the name.
   requireIntact(mirror, row.source, run, [{ ...row, name: row.id }]);
   const body = parseLossless(known.body);
   const held = mirror.runs.heldSince(row);

@@ -1,4 +1,4 @@
-/** `tidemark snapshots`: runs pinned under a name, and the baseline among them. */
+/** `tidemark snapshots`: lists, pins and unpins runs under names, and chooses the baseline among them. */
 import { commandActor } from '../core/actor.ts';
 import { systemClock } from '../core/clock.ts';
 import type { Config } from '../config/config.ts';
@@ -6,12 +6,7 @@ import { mirrorConfigs } from '../config/mirrors.ts';
 import { asTidemarkError, EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { NoMirror } from '../mirror/open.ts';
-import {
-  checkSnapshotName,
-  type CheckedSnapshot,
-  pinningText,
-  type SnapshotContradiction,
-} from '../mirror/snapshots.ts';
+import { checkSnapshotName, type CheckedSnapshot, pinningText } from '../mirror/snapshots.ts';
 import { byText, nameText } from '../report/value-text.ts';
 import { collectionsNotIn, pinBaseline, sourcesNotIn, unreadNote } from '../state/pin-baseline.ts';
 import { resolvedStateOf } from '../state/resolved-state.ts';
@@ -26,6 +21,7 @@ import { alteredLogLines } from '../state/intact.ts';
 import { printAltered } from './verification-note.ts';
 import { localTime } from '../core/wording.ts';
 
+/** Lists the snapshots. Exit code 1 if another program altered them. */
 export async function snapshots(context: CommandContext): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
   const mirror = openConfiguredMirror(config, 'read', 'snapshots', context.pid);
@@ -41,7 +37,7 @@ export async function snapshots(context: CommandContext): Promise<ExitCode> {
   }
 }
 
-/** `reference` is `latest` where it is missing. */
+/** Pins a state under a name, by default the latest; with `--baseline` it becomes the baseline. */
 export async function pinSnapshot(
   context: CommandContext,
   options: {
@@ -79,16 +75,16 @@ export async function pinSnapshot(
   });
 }
 
-/** @throws TidemarkError `usage` for what is not a name of a snapshot */
+/** @throws TidemarkError `usage` if a snapshot cannot have this name */
 export function requireSnapshotName(name: string): void {
   checkSnapshotName(name);
   refuseReference(name);
 }
 
 /**
- * Pins a state and makes it the baseline, in every mirror of the configuration or in those of `--source`: one that cannot have
- * it does not stop the others. A mirror that another process works on is tried again for a while.
- * @throws TidemarkError of the only mirror, and `usage`
+ * Pins a state and makes it the baseline, in every mirror of the configuration or in those of `--source`. If it is not possible
+ * in one mirror, the others get it nevertheless. If another process is writing a mirror, it is tried again for a while.
+ * @throws TidemarkError `usage`, and any error if there is only one mirror
  */
 async function pinBaselines(
   context: CommandContext,
@@ -148,13 +144,13 @@ async function pinBaselines(
   });
 }
 
-/** A run can be partial, and then lacks what no earlier one had read either. */
+/** Notes collections that the mirror had not read as of the run: a partial run lacks what no earlier run had read. */
 function noteUnread(context: CommandContext, mirror: Mirror, run: number, of = ''): void {
   const note = unreadNote(mirror, run);
   if (note !== undefined) printNote(context, [`${of}${note}`]);
 }
 
-/** A run of one source can be older than the first run of another one in the same mirror. */
+/** Notes also sources of the mirror whose first run came after this run. */
 function noteMissing(context: CommandContext, mirror: Mirror, run: number): void {
   noteUnread(context, mirror, run);
   const missing = sourcesNotIn(mirror, run);
@@ -164,11 +160,11 @@ function noteMissing(context: CommandContext, mirror: Mirror, run: number): void
   ]);
 }
 
-/** How long a mirror is tried that another process works on, such as the daemon. */
+/** How long to try a mirror that another process is writing, such as the daemon. */
 const LOCKED_MS = 60_000;
 const LOCK_RETRY_MS = 1_000;
 
-/** A name that means another state when it is typed without `snapshot:` would be mistaken for it. */
+/** Refuses a name that is a reference to another state if it is typed without `snapshot:`. */
 function refuseReference(name: string): void {
   let form: string;
   try {
@@ -184,14 +180,14 @@ function refuseReference(name: string): void {
   );
 }
 
-/** The baseline only goes with `--force`: without one, drift is not reported any more. */
+/** Unpins a snapshot; the baseline only with `--force`, since without a baseline no drift is reported. */
 export async function unpinSnapshot(
   context: CommandContext,
   options: { readonly name: string; readonly force?: boolean; readonly as?: string },
 ): Promise<ExitCode> {
   return await change(context, { command: 'snapshots unpin', as: options.as }, (mirror) => {
     const current = mirror.snapshots.baseline();
-    // One that another program deleted is not unpinned with --force either: the store says what to do.
+    // A baseline that another program deleted cannot be unpinned even with --force: the store says what to do.
     const isThere = (current?.contradiction?.again ?? null) === null;
     if (options.force !== true && isThere && current?.name === options.name) {
       throw new TidemarkError('usage', `${options.name} is the baseline that drift is measured from`, {
@@ -203,7 +199,7 @@ export async function unpinSnapshot(
   });
 }
 
-/** Without a name it says which one is the baseline. A name that is not pinned is refused: a slip must not move it. */
+/** Makes a pinned snapshot the baseline; without a name, prints the baseline. */
 export async function baseline(
   context: CommandContext,
   options: { readonly name?: string; readonly as?: string },
@@ -234,12 +230,7 @@ export async function baseline(
   }
 }
 
-function contradictionText(contradiction: SnapshotContradiction): string {
-  const pinning = pinningText(contradiction);
-  return pinning === null ? contradiction.line : `${contradiction.line}; ${pinning}`;
-}
-
-/** One change under the writer lock, and what it came to. */
+/** Makes a change under the writer lock, and prints the line that `work` returns. */
 async function change(
   context: CommandContext,
   { command, as }: { readonly command: string; readonly as: string | undefined },
@@ -248,16 +239,16 @@ async function change(
   const config = readConfig(context, context.options, 'unused');
   const mirror = await openForChange(context, config, command, as);
   try {
-    const said = work(mirror);
-    return await answer(context, mirror, () => said);
+    const line = work(mirror);
+    return await answer(context, mirror, () => line);
   } finally {
     mirror.close();
   }
 }
 
 /**
- * With a warning of each snapshot that is not as the audit log has it, or is gone, and exit code 1 then where `isRead`. The document lists every present snapshot,
- * unless `only` narrows it.
+ * Prints the text, or the document of all snapshots or of `only`, with warnings about snapshots that contradict the audit log.
+ * With `isRead`, warnings mean exit code 1.
  */
 async function answer(
   context: CommandContext,
@@ -267,8 +258,10 @@ async function answer(
 ): Promise<ExitCode> {
   const contradictions =
     only?.flatMap(({ contradiction }) => contradiction ?? []) ?? mirror.snapshots.contradictions();
-  const rowWarnings = contradictions.map(contradictionText);
-  // What is gone with its entries is not listed.
+  const rowWarnings = contradictions.map((contradiction) =>
+    [contradiction.line, pinningText(contradiction)].filter((text) => text !== null).join('; '),
+  );
+  // If another program deleted a snapshot with its entries, only the audit log itself shows that something is missing.
   const warnings = isRead ? [...rowWarnings, ...alteredLogLines(mirror, rowWarnings)] : rowWarnings;
   const exit = isRead ? printAltered(context, warnings) : EXIT.done;
   if (!isRead) printNote(context, warnings);
@@ -309,7 +302,7 @@ function renderSnapshots(
     rows.map(({ name, run, pinnedAt, by, via, isBaseline, contradiction }) => [
       name,
       String(run),
-      timeOf(mirror.runs.get(run)?.finishedAt),
+      localTime(mirror.runs.get(run)?.finishedAt ?? ''),
       localTime(pinnedAt),
       byText({ by, via }),
       [
@@ -321,8 +314,4 @@ function renderSnapshots(
     ['left', 'right'],
     { width },
   );
-}
-
-function timeOf(at: string | null | undefined): string {
-  return at === null || at === undefined ? '' : localTime(at);
 }

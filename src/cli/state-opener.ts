@@ -1,4 +1,4 @@
-/** Opens the states that references name, for commands: the mirror once, exports, and live with its progress. */
+/** Opens the states that references stand for: of the mirror, which is opened once, exports, and live with its progress. */
 import { isAbsolute, relative, resolve, sep } from 'node:path';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { Config } from '../config/config.ts';
@@ -10,13 +10,12 @@ import { workTreeOf } from '../git/program.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { withMappedIds } from '../state/recreated-ids.ts';
 import { besideFingerprints, secretsFrom } from '../state/export-secrets.ts';
-import { readExport } from '../state/export-state.ts';
+import { readExport, relativeTo } from '../state/export-state.ts';
 import { openMirrorState } from '../state/mirror-diff.ts';
 import { readNamed } from '../state/named-organizations.ts';
 import { resolvedStateOf } from '../state/resolved-state.ts';
 import type { ReportOptions } from '../report/options.ts';
 import { LATEST, type Reference } from '../state/reference.ts';
-import { relativeTo } from '../state/export-state.ts';
 import type { LoadedState } from '../state/state.ts';
 import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
 import { printNote, type CommandContext } from './context.ts';
@@ -24,16 +23,24 @@ import type { Wanted } from './live-opener.ts';
 import { openForReading } from './verification-note.ts';
 import { fingerprintsName } from '../sync/redaction.ts';
 
-/** References to states of the mirror: all but `live` and `file:`. */
+/** True for references to states of the mirror: all but `live` and `file:`. */
 export function isOfMirror({ form }: Reference): boolean {
   return form !== 'live' && form !== 'file';
 }
 
+/** One side of a comparison. */
+interface Side {
+  readonly reference: Reference;
+  /** Null if the reference needs no source. */
+  readonly source: string | null;
+}
+
+/** Opens states for one command and closes them. */
 export class StateOpener {
   readonly #context: CommandContext;
   readonly #config: Config;
   readonly #command: string;
-  readonly #said = new Set<string>();
+  readonly #notes = new Set<string>();
   readonly #states: LoadedState[] = [];
   #mirror: Mirror | null = null;
 
@@ -50,7 +57,7 @@ export class StateOpener {
     return this.#mirror;
   }
 
-  /** The mirror if there is one: it knows names of parents and the last hour's requests, which are useful, not needed. */
+  /** The mirror if there is one: what it has, such as names of parents, is useful but not required. */
   mirrorIfAny(): Mirror | null {
     try {
       return this.mirror();
@@ -61,20 +68,26 @@ export class StateOpener {
   }
 
   /**
-   * Opens both sides; live last, so that whatever is wrong with the other is said before the service is asked. `source`
-   * is null where no source is needed.
-   * @param other opens `to`: of another mirror
+   * Opens both sides. Live comes last, so that an error of the other side is reported before anything is requested.
+   * @param other opens `to`, if that is in another mirror
    */
   async openPair(
-    from: { readonly reference: Reference; readonly source: string | null },
-    to: { readonly reference: Reference; readonly source: string | null },
+    from: Side,
+    to: Side,
     wanted: Wanted,
     other: StateOpener = this,
   ): Promise<{ from: LoadedState; to: LoadedState }> {
-    const pair = await this.#openBoth(from, to, wanted, other);
+    const isLiveFirst = from.reference.form === 'live';
+    const first = isLiveFirst
+      ? await other.open(to.reference, to.source, wanted)
+      : await this.open(from.reference, from.source, wanted);
+    const second = isLiveFirst
+      ? await this.#openOther(first, from, wanted)
+      : await other.#openOther(first, to, wanted);
+    const [left, right] = isLiveFirst ? [second, first] : [first, second];
     return {
-      from: this.#besideSecrets(relativeTo(pair.from, pair.to, wanted.filter), pair.to),
-      to: this.#besideSecrets(relativeTo(pair.to, pair.from, wanted.filter), pair.from),
+      from: this.#besideSecrets(relativeTo(left, right, wanted.filter), right),
+      to: this.#besideSecrets(relativeTo(right, left, wanted.filter), left),
     };
   }
 
@@ -88,26 +101,8 @@ export class StateOpener {
     return comparable;
   }
 
-  async #openBoth(
-    from: { readonly reference: Reference; readonly source: string | null },
-    to: { readonly reference: Reference; readonly source: string | null },
-    wanted: Wanted,
-    other: StateOpener,
-  ): Promise<{ from: LoadedState; to: LoadedState }> {
-    if (from.reference.form !== 'live') {
-      const opened = await this.open(from.reference, from.source, wanted);
-      return { from: opened, to: await other.#openOther(opened, to, wanted) };
-    }
-    const opened = await other.open(to.reference, to.source, wanted);
-    return { from: await this.#openOther(opened, from, wanted), to: opened };
-  }
-
-  /** The other side. An organization that the user named may be gone from it, or have another id there by now. */
-  async #openOther(
-    opened: LoadedState,
-    { reference, source }: { readonly reference: Reference; readonly source: string | null },
-    wanted: Wanted,
-  ): Promise<LoadedState> {
+  /** Opens the other side, where an organization that the user named may be removed, or have another id by now. */
+  async #openOther(opened: LoadedState, { reference, source }: Side, wanted: Wanted): Promise<LoadedState> {
     const { organizations, ...filter } = wanted.filter;
     const isOther = opened.source !== null && opened.source !== source;
     if (reference.form !== 'live' || source === null || organizations === undefined || isOther)
@@ -126,14 +121,14 @@ export class StateOpener {
     return live;
   }
 
-  /** One state; this opener closes it. */
+  /** Opens one state; this opener closes it. */
   async open(reference: Reference, source: string | null, wanted: Wanted): Promise<LoadedState> {
     const state = await this.#opened(reference, source, wanted);
     this.#states.push(state);
     return state;
   }
 
-  /** Finds the file of a record that the open states have from an export (`ReportOptions.fileOf`). */
+  /** A function that finds the export file of a record of the open states (`ReportOptions.fileOf`). */
   filesOfStates(): Required<ReportOptions>['fileOf'] {
     const states = [...this.#states];
     const { cwd } = this.#context;
@@ -167,14 +162,14 @@ export class StateOpener {
     if (source === null) throw new TidemarkError('internal', `${reference.text} needs a source`);
     if (reference.form === 'live') return this.#live(source, wanted);
     const resolvedState = resolvedStateOf(this.mirror(), reference, { source });
-    if (resolvedState.note !== undefined && !this.#said.has(resolvedState.note)) {
-      this.#said.add(resolvedState.note);
+    if (resolvedState.note !== undefined && !this.#notes.has(resolvedState.note)) {
+      this.#notes.add(resolvedState.note);
       printNote(this.#context, [resolvedState.note]);
     }
     return openMirrorState(this.mirror(), source, resolvedState);
   }
 
-  /** What puts the secrets of an export back that the mirror's key made fingerprints of; null for another key's. */
+  /** Replaces fingerprints in an export by the secrets; null if they were not made with the key of this mirror. */
   #secretsOf(source: string | null, made: string): ReturnType<typeof secretsFrom> | null {
     const mirror = this.mirrorIfAny();
     if (mirror === null || made !== fingerprintsName(mirror.acceptances.fingerprintKey())) return null;
@@ -182,7 +177,7 @@ export class StateOpener {
     return secretsFrom(mirror, name, definitionsFor(this.#config, name));
   }
 
-  /** A list that leaves a record out is found out by who knows of the record. */
+  /** The latest state of the mirror: with it, records that a live list leaves out are noticed. */
   #latest(source: string): LoadedState | undefined {
     const mirror = this.mirrorIfAny();
     if (mirror === null || mirror.runs.latest(source) === undefined) return undefined;
@@ -194,7 +189,7 @@ export class StateOpener {
     if (source === undefined) throw new TidemarkError('internal', `${name} is not configured`);
     const latest = this.#latest(name);
     const against = wanted.against ?? latest;
-    // Loaded here: a comparison of what the mirror holds needs no HTTP.
+    // Loaded only here: a comparison of states of the mirror needs no HTTP.
     const { openLive } = await import('./live-opener.ts');
     return await openLive(this.#context, {
       ...{
@@ -212,20 +207,20 @@ export class StateOpener {
   }
 }
 
-/** Another source's ids say nothing of this one's. */
+/** `wanted`, compared with `state` unless that is of another source, whose ids mean nothing here. */
 function beside(state: LoadedState, source: string | null, wanted: Wanted): Wanted {
   const isOther = state.source !== null && state.source !== source;
   return isOther ? wanted : { ...wanted, against: state };
 }
 
-/** The names of the snapshots of the mirrors that the command may be about, to propose one: none of a mirror that cannot be read. */
+/** A function that lists the snapshots of the command's mirrors, to propose one; none of a mirror that cannot be read. */
 export function snapshotNames(context: CommandContext): () => readonly string[] {
   return () => {
     try {
       const configs = mirrorConfigs(readLoadedConfig(context, context.options, 'unused'));
       return [...new Set(configs.flatMap((config) => namesIn(context, config)))];
     } catch {
-      // The mistake that is being reported comes first: it is the reference.
+      // The error about the reference, for which names are proposed, comes first.
       return [];
     }
   };

@@ -1,4 +1,4 @@
-/** The warnings of commands that change or read a mirror of which something is not as it was written. */
+/** Warnings of commands that read or change a mirror which another program altered. */
 import { count, localTime, plural } from '../core/wording.ts';
 import { summaryOf } from '../daemon/jobs/summaries.ts';
 import { readLastJobs } from '../daemon/last-jobs.ts';
@@ -10,7 +10,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import { openConfiguredMirror } from '../wire.ts';
 import { type CommandContext, printNote, printReason } from './context.ts';
 
-/** How many problems the last verification found, and when it ended (ISO 8601); null where there was none. */
+/** How many problems the last verification found, and when it ended (ISO 8601); null if there was none. */
 export function lastVerification(mirror: Mirror): Verification | null {
   const [job] = readLastJobs(mirror).of('verify');
   if (job === undefined) return null;
@@ -18,7 +18,7 @@ export function lastVerification(mirror: Mirror): Verification | null {
   return problems === null ? null : { problems, at: job.finishedAt ?? job.startedAt };
 }
 
-/** One line where the last verification found problems; none where it found none, or there was none. */
+/** A line if the last verification found problems; else empty. */
 export function verificationNote(mirror: Mirror): string[] {
   const last = lastVerification(mirror);
   if (last === null || last.problems === 0) return [];
@@ -28,7 +28,7 @@ export function verificationNote(mirror: Mirror): string[] {
   ];
 }
 
-/** The mirror for a command that shows its content: prints the warning first. */
+/** Opens the mirror for a command that shows its content, and prints the warning. */
 export function openForReading(context: CommandContext, config: Config, command: string): Mirror {
   const mirror = openConfiguredMirror(config, 'read', command, context.pid);
   try {
@@ -40,21 +40,17 @@ export function openForReading(context: CommandContext, config: Config, command:
   }
 }
 
-/** Lines that are printed; `verify` has all. */
+/** At most this many lines are printed; `verify` has all. */
 const LINES_PRINTED = 3;
 
-function withVerifyHint(lines: readonly string[]): string[] {
-  if (lines.length === 0) return [];
-  const more = lines.length - LINES_PRINTED;
-  return [
-    ...lines.slice(0, LINES_PRINTED),
+/** Prints on stderr what another program altered, before that is shown nevertheless. Returns exit code 1 if there is any. */
+export function printAltered(context: CommandContext, altered: readonly string[]): ExitCode {
+  if (altered.length === 0) return EXIT.done;
+  const more = altered.length - LINES_PRINTED;
+  printReason(context, [
+    ...altered.slice(0, LINES_PRINTED),
     ...(more > 0 ? [`and so it is with ${count(more)} more`] : []),
     '  → `tidemark verify` names everything that was changed',
-  ];
-}
-
-/** For what is shown even so: says on stderr, before it, what of it another program altered. Exit code 1 then. */
-export function printAltered(context: CommandContext, altered: readonly string[]): ExitCode {
-  printReason(context, withVerifyHint(altered));
-  return altered.length === 0 ? EXIT.done : EXIT.failed;
+  ]);
+  return EXIT.failed;
 }
