@@ -1,4 +1,4 @@
-/** What the exit code of `tidemark status` follows from, and why it is not 0, for stderr. */
+/** The exit code of `tidemark status`, and the lines for stderr that say why it is not 0. */
 import type { Config } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
@@ -12,7 +12,7 @@ import { longWait } from '../mirror/shared-throttle.ts';
 import { nextStepLines, type SourceStatus } from '../state/source-status.ts';
 import { collectionsText, groupAlike } from './plan-reason.ts';
 
-/** What an altered mirror says of its sources is worth nothing. On a full disk, a sync that failed is not recorded. */
+/** Failed if the mirror was altered, since then it proves nothing; partial on a full disk, since a failed sync may not be recorded. */
 export function exitCode(
   sources: readonly SourceStatus[],
   snapshot: HealthSnapshot,
@@ -23,35 +23,35 @@ export function exitCode(
   return sources.every(({ state }) => state === 'whole') && !isDiskFull ? EXIT.done : EXIT.partial;
 }
 
-/** Why the mirror is not what was stored; nothing where that is not known of it. */
+/** Lines that say what was altered in the mirror; empty if nothing is known of that. */
 export function alteredReason(snapshot: HealthSnapshot): string[] {
   const { tone, line } = verified(snapshot);
   if (tone !== 'bad') return [];
   const reasons = alteredReasons(snapshot);
-  // Of a job that met it, the health has another reason.
+  // If a job noticed it, the health has a different reason.
   if (reasons.length === 0) return [`the mirror was ${line}`];
   return reasons.flatMap(({ message, hint }) => [message, ...(hint === null ? [] : [`  → ${hint}`])]);
 }
 
-/** Until when a sync of the source would wait for requests, and what to do; null where it would not. */
+/** Until when a sync of the source would wait before it sends requests, and what to do; null if it would not. */
 function waitStep(name: string, config: Config, upkeep: SyncedBy): string | null {
   const source = config.sources.find((each) => each.name === name);
   const wait = source === undefined ? null : waitProblem(source, config, systemClock, syncsThen(upkeep));
   return wait === null ? null : `${wait.error.message}: ${wait.error.hint ?? ''}`;
 }
 
-/** Of `waitProblem`. */
+/** Who syncs after the wait, as `waitProblem` takes it. */
 export function syncsThen(upkeep: SyncedBy): 'daemon' | 'once' | null {
   return upkeep === 'daemon' || upkeep === 'once' ? upkeep : null;
 }
 
-/** A step of `nextStepLines`; of a sync that would wait for requests, until when it would and who syncs then. */
+/** A step of `nextStepLines`; if it is a sync that would have to wait, until when instead, and who syncs then. */
 export function stepNow(step: string, source: string, config: Config, upkeep: SyncedBy): string {
   const isSync = step.startsWith('wait as the error says') || step.startsWith('run `tidemark sync');
   return isSync ? (waitStep(source, config, upkeep) ?? step) : step;
 }
 
-/** Until when a sync that is under way waits, because the service asked for it or `rate.perHour` is used up; empty where it does not. */
+/** Until when a running sync waits, because the service asked for it or `rate.perHour` is used up; empty if it does not. */
 export function pauseText(name: string, { sources, rateLogBeside: beside }: Config): string {
   const source = sources.find((each) => each.name === name);
   const wait = source === undefined ? null : longWait(source, { beside, clock: systemClock, mostWaitMs: 0 });
@@ -61,13 +61,13 @@ export function pauseText(name: string, { sources, rateLogBeside: beside }: Conf
     : `it waits: ${wait.what}`;
 }
 
-/** Why the mirror of a source is not complete, and the steps that `nextStepLines` has, for stderr; nothing where it is. */
+/** Lines that say why the mirror of a source is not complete, with the steps of `nextStepLines`; empty if it is complete. */
 export function statusReason(status: SourceStatus, config: Config, upkeep: SyncedBy): string[] {
   const { source, state, lastRun, lastEnded, lastWholeEnded, lastPublished, unread, held } = status;
   if (state === 'whole') return [];
   const isAtWork = lastRun?.outcome === 'running';
   const steps = nextStepLines(status, true, isAtWork).map((step) => stepNow(step, source, config, upkeep));
-  // Another sync would hold the same removals again, and find the lists below them missing.
+  // A further sync would hold the same removals again, and find the lists below them missing.
   const isOnlyHeld =
     held.length > 0 && unread.every(({ outcome }) => outcome === 'held' || outcome === 'missing');
   const wait = isOnlyHeld ? null : waitStep(source, config, upkeep);
@@ -78,7 +78,7 @@ export function statusReason(status: SourceStatus, config: Config, upkeep: Synce
   if (state === 'unpublished') return [`no run of ${source} was published yet`, ...next];
   const run = [lastEnded, lastWholeEnded].find((each) => each !== null && each.outcome !== 'complete');
   const groups = groupAlike(unread, ({ outcome }) => outcome ?? '');
-  // A failed run publishes nothing: the mirror is what the run before it made.
+  // A failed run publishes nothing: the mirror stays as the run before left it.
   const isComplete = lastEnded?.outcome === 'failed' && lastPublished?.outcome === 'complete';
   return [
     isComplete

@@ -1,4 +1,4 @@
-/** The text of `tidemark status` about one mirror: one screen of 80 columns, but for what is wrong; with `--verbose` each kind. */
+/** The text of `tidemark status` about one mirror: one screen of 80 columns, plus what is wrong; with `--verbose` each kind. */
 import { withConfigOption } from '../core/hints.ts';
 import { excludedKinds } from '../config/mirrored-kinds.ts';
 import { createColors } from 'picocolors';
@@ -49,25 +49,26 @@ import { groupAlike, groupText, oldestOf } from './plan-reason.ts';
 import { pauseText, stepNow } from './status-reason.ts';
 import { schemaChangeLines } from './run.ts';
 
-interface StatusFacts {
+export interface StatusFacts {
   readonly config: Config;
   readonly mirror: Mirror;
   readonly snapshot: HealthSnapshot;
-  /** Who works on the mirror, if a run has not ended: null if nobody does, undefined if that is not known. */
+  /** The process that writes the mirror, if a run has not ended: null if there is none, undefined if that is not known. */
   readonly writer: LockHolder | null | undefined;
-  /** Null where there is no baseline. */
+  /** Null if there is no baseline. */
   readonly drift: DriftCounts | null;
   readonly backups: BackupsShown | null;
   readonly schedules: readonly ScheduleView[];
   readonly hasDaemon: boolean;
-  /** That it may find more wrong than the mirror shows. */
+  /** True if the daemon may know problems that the mirror does not show. */
   readonly knowsMore: boolean;
+  /** Who starts the syncs. */
   readonly upkeep: SyncedBy;
-  /** By source: what a run under way has read so far. */
+  /** What a run under way has read so far, by source. */
   readonly progress: ReadonlyMap<string, LiveRun>;
 }
 
-/** Ends with a line break. */
+/** The entire text, with a line break at the end. */
 export function statusText(context: CommandContext, facts: StatusFacts): string {
   const { snapshot, mirror, drift } = facts;
   const own = configuredOf(snapshot);
@@ -79,6 +80,7 @@ export function statusText(context: CommandContext, facts: StatusFacts): string 
   const names = own.map(({ source }) => source).join(', ');
   const twice = own.flatMap(({ kinds }) => listedTwiceText(kinds) ?? [])[0];
   const excluded = excludedText(facts.config);
+  const onDisk = facts.backups?.onMirrorDisk ?? [];
   const lines = [
     `${names}: ${plural(records, 'record')}, mirror ${mirror.path}`,
     ...(twice === undefined ? [] : wrapText(`(${twice})`, width ?? Infinity)),
@@ -93,7 +95,7 @@ export function statusText(context: CommandContext, facts: StatusFacts): string 
     '',
     withConfigOption(nextLine(facts), context.options.config),
     withConfigOption(backupLine(facts), context.options.config),
-    ...(isVerbose ? mirrorDiskLines(facts.backups) : []),
+    ...(isVerbose && onDisk.length > 0 ? [`  ${mirrorDiskText(onDisk)}`] : []),
   ];
   const needs = needsOf(snapshot).length;
   const text = [
@@ -108,7 +110,7 @@ export function statusText(context: CommandContext, facts: StatusFacts): string 
   return `${text.join('\n')}\n`;
 }
 
-/** Null where nothing is excluded. */
+/** The line about excluded kinds; null without any. */
 function excludedText({ sources }: Config): string | null {
   const texts = new Set(sources.map((source) => excludedKinds(source).join(', ')));
   const [first = '', ...others] = texts;
@@ -116,7 +118,7 @@ function excludedText({ sources }: Config): string | null {
   return first === '' ? null : `excluded by the configuration: ${first}`;
 }
 
-/** A line an answer: the question, the word, and what it rests on. */
+/** A line per answer: the question, the answer in a word, and the facts. */
 function answerLines(
   context: CommandContext,
   answers: readonly Answer[],
@@ -141,16 +143,16 @@ function restoringLines({ restoring, sourceStatuses, now }: HealthSnapshot): str
   });
 }
 
-/** What the part about a source does not explain. */
+/** Needs of a source that the part about the source does not explain. */
 const WITH_HINT: ReadonlySet<string> = new Set(['restore_interrupted', 'drift_waiting']);
 
-/** What concerns a source is explained with the source. */
+/** What needs attention. Hints about a source are in the part about that source. */
 function needsLines(facts: StatusFacts): string[] {
   const { snapshot, hasDaemon, knowsMore, upkeep, writer } = facts;
   const needs = needsOf(snapshot);
   if (needs.length === 0) return [];
   const isFailing = snapshot.health.state === 'failing';
-  // Somebody syncs already.
+  // A sync is running already.
   const isAtWork =
     !hasDaemon &&
     writer !== null &&
@@ -182,16 +184,16 @@ function needsLines(facts: StatusFacts): string[] {
   ];
 }
 
-// What keeps a mirror from being current may be known to the daemon alone: with a full disk it cannot record anything.
+// Only the daemon may know why a mirror is not current: on a full disk it cannot record anything.
 const ASK_DAEMON = '  → `tidemark daemon --check` says what the running daemon reports';
 const NO_DAEMON = '  → no daemon is running: start it (`tidemark daemon`), or run `tidemark sync`';
 const NOT_CALLED = 'see that cron or the timer still calls `tidemark daemon --once`';
 
-/** Cron calls every quarter of an hour (getting-started.md): what has been due for longer was left by a call, or none came. */
+/** Cron calls every quarter of an hour (getting-started.md): if something has been due for longer, no call came, or it did not do it. */
 const CALLED_WITHIN_MS = 20 * 60_000;
-/** Sources whose last sync is named; each has lines of its own below. */
+/** At most this many sources are named with their last sync; each has lines of its own below. */
 const ENDS_NAMED = 3;
-/** What says more of the last sync than that it is too long ago. */
+/** Reasons that say more about the last sync than that it is too long ago. */
 const ENDS: ReadonlySet<string> = new Set<HealthCode>([
   'key_refused',
   'run_failed',
@@ -208,10 +210,10 @@ const END_WORDS = {
 const NOT_CHECKED_IN =
   '  → the workers of its fleet sync it once it is checked in (`tidemark fleet checkin`); or run `tidemark sync`';
 
-/** Why calls of `daemon --once` do not keep the mirror current, and what to do: no call came, or what the last one ended with. */
+/** Why calls of `daemon --once` do not keep the mirror current, and what to do: no call came, or how the last one ended. */
 function callLines({ mirror, schedules, snapshot }: StatusFacts): string[] {
   const { health, now } = snapshot;
-  // A full disk, a limit that is used up, a call that was killed: said above, with what to do.
+  // A full disk, a used-up limit or a killed call is explained above, with what to do.
   if (health.reasons.some(({ code }) => code === 'daemon_problem')) return [];
   const due = schedules.flatMap(({ schedule, dueAt }) => (schedule === 'sync' ? (dueAt ?? []) : []))[0];
   const isLeft = due !== undefined && now - Date.parse(due) > CALLED_WITHIN_MS;
@@ -223,7 +225,7 @@ function callLines({ mirror, schedules, snapshot }: StatusFacts): string[] {
     const isLast = last === undefined || last.run === job.run || last.startedAt < job.startedAt;
     const own =
       job.run === null ? '`tidemark runs` shows the runs' : `\`tidemark runs show ${job.run}\` says why`;
-    // What to do about them is among the reasons, and below. A command may have made a run since.
+    // For held removals, the lines below have the commands. The reason's hint is left out if a command has made a run since.
     const hint =
       reason?.code === 'removals_held' ? 'removals are held' : ((isLast ? reason?.hint : null) ?? own);
     const ago = age(job.finishedAt ?? job.startedAt, now);
@@ -251,16 +253,16 @@ function sourceLines(
   const waits = isAtWork ? pauseText(status.source, config) : '';
   const kept = live === undefined ? waits : live.kept !== '' || waits === '' ? live.kept : `; ${waits}`;
   const read = live === undefined ? kept : `${progressText(live.progress)}${kept}`;
-  const isTold = isVerbose || steps.length > 0 || writer === null || kept !== '';
+  const isShown = isVerbose || steps.length > 0 || writer === null || kept !== '';
   const moved = recentMoveText(mirror, status.source, now);
   const changes = recentSchemaChanges(mirror, status.source, now);
   return [
-    ...(isTold
+    ...(isShown
       ? ['', `${status.source}:`, ...runLines(status, writer, now, read).map((line) => `  ${line}`)]
       : []),
     ...(status.lastPublished === null || !isVerbose ? [] : ['', kindTable(status, now)]),
     ...unreadLines(status, now, isVerbose),
-    ...(isTold && isVerbose && steps.length > 0 ? [''] : []),
+    ...(isVerbose && steps.length > 0 ? [''] : []),
     ...steps,
     ...(moved === null ? [] : ['', moved]),
     ...schemaLines(changes, now),
@@ -337,10 +339,10 @@ function kindTable({ kinds, sampledKinds, unasked }: SourceStatus, now: number):
 
 const UNREAD_SHOWN = 5; // groups of collections; `--verbose` has the rest
 
-/** What the last attempt could not read. What was skipped, or had to wait, has one cause elsewhere: one line for all of it. */
+/** What the last attempt could not read. Lists that were skipped or throttled have a common cause elsewhere: one line for all. */
 function unreadLines({ unread, unreadCount }: SourceStatus, now: number, isVerbose: boolean): string[] {
   if (unread.length === 0) return [];
-  // Their lists were read: health counts the others as incomplete.
+  // Lists with held removals were read: health counts only the others as incomplete.
   const heldCount = unread.filter(({ outcome }) => outcome === 'held').length;
   const groups = groupAlike(unread, ({ kind, outcome, errorCode, error }) =>
     JSON.stringify([outcome === 'skipped' || errorCode === 'throttled' ? null : kind, outcome, error]),
@@ -358,7 +360,7 @@ function unreadLines({ unread, unreadCount }: SourceStatus, now: number, isVerbo
       const kinds = new Set(rows.map(({ kind }) => kind)).size;
       const names = kinds === 1 ? groupText(rows) : `${plural(rows.length, 'collection')} of ${kinds} kinds`;
       const why = `${outcome ?? 'never read'}${error === null ? '' : `: ${error}`}`;
-      // Its list was read completely: only what it lacks is in doubt.
+      // A list with held removals was read completely: only its missing records are in doubt.
       const last = lastCompleteText(rows, now);
       const since = outcome === 'held' ? last.replace('last complete', 'list read completely') : last;
       return [`    ${names}: ${why}`, `      ${since}`];
@@ -378,7 +380,7 @@ function lastCompleteText(rows: readonly UnreadCollection[], now: number): strin
 
 const SCHEMA_CHANGES_SHOWN = 20; // lines over all runs: `--json` has the rest
 
-/** By the run that found them, newest first. */
+/** Changes of the form of records, grouped by the run that found them, newest first. */
 function schemaLines(changes: ReturnType<typeof recentSchemaChanges>, now: number): string[] {
   const shown = changes.slice(0, SCHEMA_CHANGES_SHOWN);
   const more = changes.length - shown.length;
@@ -393,7 +395,7 @@ function schemaLines(changes: ReturnType<typeof recentSchemaChanges>, now: numbe
 }
 
 function nextLine({ config, schedules, hasDaemon, snapshot, upkeep, writer }: StatusFacts): string {
-  // The times would be of the standard schedules, which may be nobody's.
+  // The only times would be those of the default schedules, which perhaps nobody uses.
   if (config.sources.length === 0) return 'Next: not known without a configuration';
   const isOfOurs = ({ sources }: Pick<ScheduleView, 'sources'>): boolean =>
     config.sources.some(({ name }) => sources.includes(name));
@@ -425,7 +427,7 @@ function nextLine({ config, schedules, hasDaemon, snapshot, upkeep, writer }: St
   return due.length === 0 ? 'Next: nothing is scheduled' : `Next: ${due.join(', ')}`;
 }
 
-/** `status` sends no requests; a directory may be on a disk that hangs. */
+/** The line about backups. `status` sends no requests, so nothing is known of buckets. */
 function backupLine(facts: StatusFacts): string {
   const { backup } = facts.config;
   if (backup === null)
@@ -436,11 +438,6 @@ function backupLine(facts: StatusFacts): string {
   if (buckets === backup.targets.length) return `Backups: ${unaskedText(buckets)}`;
   const beside = buckets === 0 ? '' : `\n  ${unaskedText(buckets)}`;
   return `${directoryLine(backup, facts)}${beside}`;
-}
-
-function mirrorDiskLines(shown: BackupsShown | null): string[] {
-  const paths = shown?.onMirrorDisk ?? [];
-  return paths.length === 0 ? [] : [`  ${mirrorDiskText(paths)}`];
 }
 
 function unaskedText(buckets: number): string {
@@ -471,7 +468,7 @@ function firstBackupText(
     ? 'after the running sync, if that is complete'
     : `after its next complete sync${after}`;
   const maker = hasDaemon ? 'the daemon' : upkeep === 'once' ? '`daemon --once`' : null;
-  // Its times are known only once one of them has begun.
+  // Until a daemon or a call has begun, its times are not known.
   const who = maker ?? (upkeep === 'not yet' && next !== undefined ? 'a daemon or `daemon --once`' : null);
   const how =
     who === null

@@ -1,10 +1,10 @@
 /**
- * `tidemark status`: the five answers of the dashboard (fresh, complete, verified, restorable, drift) with what needs a
- * person, what runs next and where backups are. Reads the mirror only.
+ * `tidemark status`: the five answers of the dashboard (fresh, complete, verified, restorable, drift), what needs attention,
+ * what runs next and where backups are. Sends nothing to the service.
  */
 import { hostname } from 'node:os';
 import { createColors } from 'picocolors';
-import { BackupCatalog, type BackupsShown, unreadTarget } from '../backup/known-backups.ts';
+import { BackupCatalog, unreadTarget } from '../backup/known-backups.ts';
 import { addressOf } from '../backup/targets/target.ts';
 import type { Config, TargetConfig } from '../config/config.ts';
 import { mirrorConfigs, onlyMirrorConfig } from '../config/mirrors.ts';
@@ -53,25 +53,18 @@ import {
 import { type DaemonNow, queryDaemon, progressInDaemon, wrongKey } from './daemon-requests.ts';
 import { explainMissing } from './missing-mirror.ts';
 import { alteredReason, exitCode, statusReason, syncsThen } from './status-reason.ts';
-import {
-  diskReasons,
-  isDiskFull,
-  killedReasons,
-  syncedByOf,
-  withDisk,
-  withKilledDaemon,
-} from './status-machine.ts';
-import { statusText } from './status-text.ts';
+import { diskReasons, isDiskFull, killedReasons, syncedByOf, withMachineProblems } from './status-machine.ts';
+import { type StatusFacts, statusText } from './status-text.ts';
 import { runningRestoreText } from '../daemon/http/wording.ts';
 import { renderTable } from '../report/table.ts';
 import { noteUnmaskedKeys } from './unmasked-keys.ts';
 
 /**
- * Exit 0 when the mirror of every configured source is complete, 3 when something is not or the disk is full, 1 when nothing was ever
- * published, or the mirror is not what was stored. A source that is no longer configured is shown and does not count.
+ * Exit 0 if the mirror of every configured source is complete, 3 if not or if the disk is full, 1 if nothing was ever published
+ * or another program altered the mirror. A source that is no longer configured is shown, but does not count.
  */
 export async function status(context: CommandContext): Promise<ExitCode> {
-  // The key finds the log of requests, which shows until when a sync would wait.
+  // The log of requests, which shows until when a sync would wait, is found by the key.
   const loaded = readLoadedConfig(context, context.options, 'optional');
   noteUnmaskedKeys(context, loaded);
   const configs = mirrorConfigs(loaded);
@@ -81,12 +74,8 @@ export async function status(context: CommandContext): Promise<ExitCode> {
   const mirror = openConfiguredMirror(config, 'read', 'status', context.pid);
   try {
     const now = systemClock.now();
-    const { view, snapshot, found, writer, backups, hasDaemon, knowsMore, upkeep } = await readHealth(
-      context,
-      config,
-      mirror,
-      now,
-    );
+    const { view, found, ...facts } = await readHealth(context, config, mirror, now);
+    const { snapshot, upkeep } = facts;
     const statuses = snapshot.sourceStatuses;
     const progress = await progressInDaemon(
       context,
@@ -114,16 +103,11 @@ export async function status(context: CommandContext): Promise<ExitCode> {
       await print(
         context,
         statusText(context, {
+          ...facts,
           config,
           mirror,
-          snapshot,
-          writer,
           drift: driftCounts(snapshot, found),
-          backups,
           schedules: view.schedules(),
-          hasDaemon,
-          knowsMore,
-          upkeep,
           progress,
         }),
       );
@@ -144,31 +128,26 @@ export async function status(context: CommandContext): Promise<ExitCode> {
 
 const EMPTY = 'no run yet, and no source is configured: set one up and run `tidemark sync`';
 
-interface HealthShown {
+interface HealthShown extends Pick<
+  StatusFacts,
+  'snapshot' | 'writer' | 'backups' | 'hasDaemon' | 'knowsMore' | 'upkeep'
+> {
   readonly view: HealthView;
-  readonly snapshot: HealthSnapshot;
   readonly found: FoundDrifts;
-  /** Who works on the mirror, if a run has not ended: null if nobody does, undefined if that is not known. */
-  readonly writer: LockHolder | null | undefined;
-  readonly backups: BackupsShown | null;
-  readonly hasDaemon: boolean;
-  /** That the daemon may find more wrong than the mirror shows. */
-  readonly knowsMore: boolean;
-  readonly upkeep: SyncedBy;
 }
 
-/** For how long the directories of backups are waited for: one may be on a network disk that hangs. */
+/** How long to wait for a directory of backups: it may be on a network disk that hangs. */
 const BACKUPS_WAIT_MS = 3_000;
-/** The same of further mirrors, once one could not be read: hundreds may share a disk. */
+/** The same for further mirrors, once a directory could not be read: hundreds of mirrors may share a disk. */
 const BACKUPS_IMPATIENT_MS = 250;
 
 interface LookOptions {
   readonly waitMs?: number;
-  /** What the daemon does; null for none that could be asked, undefined where it was not asked. */
+  /** What the daemon answered; null if none could be asked, undefined if it was not asked yet. */
   readonly daemon?: DaemonNow | null | undefined;
 }
 
-/** The mirror's health, of the sources that are asked for. @throws TidemarkError what reading the mirror throws */
+/** The mirror's health, for the configured or selected sources. @throws TidemarkError what reading the mirror throws */
 async function readHealth(
   context: CommandContext,
   config: Config,
@@ -186,26 +165,26 @@ async function readHealth(
   });
   const upkeep = card?.isOnce === true ? 'once' : known;
   const view = healthView(config, mirror, now, { upkeep, daemon: () => living });
-  // Before the snapshot, which has what is known of them then.
+  // Before the snapshot, which uses what is known of backups by then.
   const backups = await readBackups(view, waitMs);
-  // A mirror that cannot be read is this command's error: nothing is known then.
   const { inputs, writer } = readWithWriter(mirror, () =>
     readHealthInputs(view, mirror, now, {
-      // Without a configured source, the mirror itself knows whose records it holds.
+      // Without a configured source, all sources of the mirror.
       sources: configured.length > 0 ? configured : mirror.runs.sources(),
       ...(context.options.source === undefined ? {} : { others: [] }),
     }),
   );
-  // Where nothing is late or failed, the mirror knows enough. Why something is, such as a service that hangs, only the daemon knows.
+  // If something is late or failed, only the daemon may know why, for example that the service hangs; otherwise it is not asked.
   const isFirst = configuredOf(inputs).some(({ lastComplete }) => lastComplete === null);
-  const isAsked = daemon === undefined && hasDaemon;
-  if (isAsked && (isFirst || isUnexplained(snapshotOf(view, inputs, now, mirror))))
+  const isUnexplained = (): boolean =>
+    needsOf(snapshotOf(view, inputs, now, mirror)).some(({ code }) => ASKED_ABOUT.has(code));
+  if (daemon === undefined && hasDaemon && (isFirst || isUnexplained()))
     living = await queryDaemon(context, config);
   const drift = new DriftNow();
   const names = configuredOf(inputs).map(({ source }) => source);
   const found = await drift.ofAll(mirror, config, names, now);
   const seen = snapshotOf(view, { ...inputs, damage: drift.damage(mirror) }, now, mirror);
-  const health = withDisk(withKilledDaemon(seen.health, mirror, context.pid, now), mirror.path);
+  const health = withMachineProblems(seen.health, mirror, context.pid, now);
   const wrong = [{ source: null, reasons: health.reasons }, ...health.sources].flatMap(
     ({ source, reasons }) => reasons.map(({ code }) => wrongKey(code, source)),
   );
@@ -213,13 +192,10 @@ async function readHealth(
   return { view, snapshot: { ...seen, health }, found, writer, backups, hasDaemon, knowsMore, upkeep };
 }
 
+/** Problems whose cause only the daemon may know. */
 const ASKED_ABOUT: ReadonlySet<string> = new Set<HealthCode>(['stale', 'run_failed', 'backup_overdue']);
 
-function isUnexplained(snapshot: HealthSnapshot): boolean {
-  return needsOf(snapshot).some(({ code }) => ASKED_ABOUT.has(code));
-}
-
-/** Everything is read again if a run has ended before the lock was looked at: what it left is in no part of the rest. */
+/** Reads, then looks who holds the writer lock; reads again if a run ended in between, whose results would be missing. */
 function readWithWriter<Inputs extends Pick<HealthSnapshot, 'sourceStatuses'>>(
   mirror: Mirror,
   read: () => Inputs,
@@ -234,7 +210,7 @@ function readWithWriter<Inputs extends Pick<HealthSnapshot, 'sourceStatuses'>>(
   }
 }
 
-/** What the daemon's health check would see, without one: due times are those that the mirror remembers. */
+/** What the daemon's health check would see, also without a daemon: due times are those stored in the mirror. */
 function healthView(
   config: Config,
   mirror: Mirror,
@@ -246,7 +222,7 @@ function healthView(
     source === null || names.includes(source);
   const timetable = new Timetable({ random: () => 0, isSpread: false, share: () => null });
   const rows = mirror.daemon.schedules();
-  // Schedules that no daemon ever served are in force for nobody.
+  // Schedules that no daemon has ever used are not in force.
   if (upkeep === 'daemon' || rows.length > 0) timetable.adopt(config, now, rows, () => null);
   const intervals = new Intervals();
   intervals.adopt(config, timetable.views(), now, mirror.daemon.intervals());
@@ -265,7 +241,7 @@ function healthView(
   const problems = waits.map(({ source, error }) => ({
     ...{ about: waitProblemOf(source), since: isoTime(now), error },
   }));
-  // Nothing is sent: what a bucket holds is for \`tidemark backup\`.
+  // Directories only: `status` sends nothing, so buckets are left to `tidemark backup`.
   const local = (targets: readonly TargetConfig[]): TargetConfig[] =>
     targets.filter(({ type }) => type === 'directory');
   return {
@@ -304,34 +280,32 @@ function healthView(
   };
 }
 
-/** The pauses of sources are the daemon's, and no mirror has them. */
+/** The schedule with the pauses of its sources, which only the daemon knows. */
 function withPauses(view: ScheduleView, daemon: DaemonNow | null): ScheduleView {
   if (view.schedule !== 'sync') return view;
   const own = daemon?.pauses.find(({ paused }) => paused.some(({ source }) => view.sources.includes(source)));
   return own === undefined ? view : { ...view, ...own };
 }
 
-// Sources with mirrors of their own: a line each.
+// Sources with mirrors of their own: a line per source.
 
 interface MirrorLine {
   readonly source: string;
   readonly records: number;
-  /** As the daemon has it, if one runs; else by the same rules, and `failing` where the mirror could not be opened. */
+  /** The daemon's own answer, if one runs; else by the same rules, and `failing` if the mirror could not be opened. */
   readonly state: Health['state'];
-  /** Empty where the mirror could not be opened. */
+  /** Empty if the mirror could not be opened. */
   readonly answers: readonly Answer[];
   readonly upkeep: SyncedBy;
   /** False if a directory of its backups could not be read. */
   readonly areBackupsRead: boolean;
-  /** What is said of the restore that is being applied. */
+  /** Lines about a restore that is being applied. */
   readonly restoring: readonly string[];
   readonly reason: readonly string[];
   readonly exitCode: ExitCode;
 }
 
-const TONES_WORST_FIRST = ['bad', 'warn', 'plain', 'good'] as const;
-
-/** What the summary counts, the worst first: health's word, and of what is healthy by its answers. */
+/** The conditions that the summary counts, worst first: the state of health, or for a healthy mirror what its answers say. */
 const CONDITIONS = [
   'failing',
   'degraded',
@@ -343,13 +317,13 @@ const CONDITIONS = [
 
 function conditionOf({ state, answers, exitCode }: MirrorLine): (typeof CONDITIONS)[number] {
   if (state !== 'ok') return state;
-  const tone = exitCode === EXIT.done ? worstTone(answers) : 'warn';
-  if (tone === 'bad' || tone === 'warn') return 'to look at';
+  const isWrong = answers.some(({ tone }) => tone === 'bad' || tone === 'warn');
+  if (exitCode !== EXIT.done || isWrong) return 'to look at';
   const isFollowed = answers.some(({ question, tone: own }) => question === 'Fresh' && own === 'good');
   return isFollowed ? 'fine' : 'not synced by a schedule';
 }
 
-/** `16 fine, of which 12 are not verified yet`. What was never checked is not wrong. */
+/** `16 fine, of which 12 not verified yet`. A mirror that was never verified counts as fine. */
 function tallyText(word: (typeof CONDITIONS)[number], lines: readonly MirrorLine[]): string {
   const unverified = lines.filter(({ answers }) =>
     answers.some(({ question, tone }) => question === 'Verified' && tone === 'plain'),
@@ -360,10 +334,13 @@ function tallyText(word: (typeof CONDITIONS)[number], lines: readonly MirrorLine
   return `${text}, of which ${count(unverified)} not verified yet`;
 }
 
-/** One screen for all of them: the five answers of each in a word, the worst first. `--source` has the rest. */
+/** One screen for all mirrors, the worst first, each of the five answers in a word. `--source` shows the rest. */
 async function statusOfMirrors(context: CommandContext, configs: readonly Config[]): Promise<ExitCode> {
   const lines: MirrorLine[] = [];
-  const daemon = await daemonOf(context, configs);
+  // One daemon works on all mirrors; beside a mirror whose volume is not mounted, its lock file is missing.
+  const looker = { pid: context.pid, host: hostname(), now: systemClock.now() };
+  const followed = configs.find(({ mirror }) => findDaemon(mirror, looker) !== null);
+  const daemon = followed === undefined ? null : await queryDaemon(context, followed);
   for (const config of configs) {
     const isPatient = lines.every(({ areBackupsRead }) => areBackupsRead);
     const waitMs = isPatient ? BACKUPS_WAIT_MS : BACKUPS_IMPATIENT_MS;
@@ -388,7 +365,6 @@ async function statusOfMirrors(context: CommandContext, configs: readonly Config
   }).join(', ');
   const { bold } = createColors(isColoured(context));
   const head = bold(`${plural(lines.length, 'source')} with mirrors of their own: ${summary}.`);
-  const isFollowed = followed(context, configs) !== undefined;
   const next = lines.every(({ upkeep }) => upkeep === 'once')
     ? 'Next: what is due, when `daemon --once` is called\n'
     : 'Next: no daemon is running; `tidemark daemon` starts what is scheduled\n';
@@ -397,48 +373,32 @@ async function statusOfMirrors(context: CommandContext, configs: readonly Config
   const killed = killedReasons(configs, context.pid, systemClock.now());
   await print(
     context,
-    `${head}\n\n${table}\n\n${shown}${isFollowed ? '' : next}Details: tidemark status --source NAME\n`,
+    `${head}\n\n${table}\n\n${shown}${followed === undefined ? next : ''}Details: tidemark status --source NAME\n`,
   );
   printReason(context, [...killed, ...diskReasons(configs), ...ordered.flatMap(({ reason }) => reason)]);
   return combinedExitCode(lines.map(({ exitCode: code }) => code));
 }
 
-/** One daemon works on all of them; its file is missing beside a mirror whose volume is away. */
-async function daemonOf(context: CommandContext, configs: readonly Config[]): Promise<DaemonNow | null> {
-  const config = followed(context, configs);
-  return config === undefined ? null : await queryDaemon(context, config);
-}
-
-/** One of those on which a daemon runs. */
-function followed({ pid }: CommandContext, configs: readonly Config[]): Config | undefined {
-  const looker = { pid, host: hostname(), now: systemClock.now() };
-  return configs.find(({ mirror }) => findDaemon(mirror, looker) !== null);
-}
-
-function worstTone(answers: readonly Answer[]): Answer['tone'] {
-  return TONES_WORST_FIRST.find((tone) => answers.some((answer) => answer.tone === tone)) ?? 'plain';
-}
-
-/** A mirror that cannot be opened is reported with its source, and the others are shown. */
+/** The line of one source. If its mirror cannot be opened, the line says so. */
 async function mirrorLine(
   context: CommandContext,
   config: Config,
   { waitMs, daemon }: Required<LookOptions>,
 ): Promise<MirrorLine> {
   const source = config.sources.map(({ name }) => name).join(', ');
-  const told = daemon?.states.get(source);
+  const daemonState = daemon?.states.get(source);
   let mirror: Mirror | null = null;
   try {
     const opened = (mirror = openConfiguredMirror(config, 'read', 'status', context.pid));
     const now = systemClock.now();
-    const looked = await readHealth(context, config, opened, now, { waitMs, daemon });
-    const { snapshot, found, backups, upkeep } = looked;
+    const health = await readHealth(context, config, opened, now, { waitMs, daemon });
+    const { snapshot, found, backups, upkeep } = health;
     const own = configuredOf(snapshot).map((status) => withDeadRun(opened, status));
     const drift = driftCounts(snapshot, found);
     return {
       source,
       records: own.reduce((sum, { records }) => sum + records, 0),
-      state: told ?? snapshot.health.state,
+      state: daemonState ?? snapshot.health.state,
       answers: fiveAnswers(snapshot, drift, { config, upkeep }),
       upkeep,
       areBackupsRead: (backups?.problems ?? []).length === 0,
@@ -455,7 +415,7 @@ async function mirrorLine(
     return {
       source,
       records: 0,
-      state: told ?? 'failing',
+      state: daemonState ?? 'failing',
       answers: [],
       upkeep: 'nobody',
       areBackupsRead: true,
