@@ -1,4 +1,4 @@
-/** The working clone: whether it is as a commit needs it, what others pushed, and how a commit gets into it. Never by force. */
+/** The working clone: checks that it can take a commit, pulls what others pushed, adds and pushes commits. Never forces anything. */
 import { existsSync } from 'node:fs';
 import { readdir, realpath, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
@@ -9,10 +9,10 @@ import { asFileError, makeDirectory, onFile } from '../core/file-errors.ts';
 import { plural } from '../core/wording.ts';
 import { gitIn, type GitOptions, type RunGit } from './program.ts';
 
-/** Something moved between looking and writing: the same again may succeed. */
+/** The branch moved between reading and writing: another attempt may succeed. */
 export class Moved extends Error {}
 
-/** What is in the directory of git while somebody uses the clone; the first is the lock of its index. */
+/** Files in git's directory that show that somebody is using the clone; the first is the lock of the index. */
 const IN_USE = [
   'index.lock',
   'MERGE_HEAD',
@@ -22,9 +22,10 @@ const IN_USE = [
   'rebase-apply',
 ];
 
-/** What the commits of Tidemark, and no others, end with. */
+/** The trailer by which commits of Tidemark are recognized. */
 export const RUN_TRAILER = 'Tidemark-Run';
 
+/** The clone of one repository, as configured for a source. */
 export class Clone {
   readonly #config: GitConfig;
   readonly #git: RunGit;
@@ -38,8 +39,8 @@ export class Clone {
   }
 
   /**
-   * Opens the clone, or makes it where the configuration says from what, and checks whether somebody else is using it.
-   * @throws TidemarkError `git` for whatever would be in the way of a commit
+   * Opens the clone, or makes it if the configuration names the repository, and checks that nobody else is using it.
+   * @throws TidemarkError `git` for anything that would prevent a commit
    */
   static async open(config: GitConfig, options: GitOptions & { readonly pid: number }): Promise<Clone> {
     const { directory } = config;
@@ -79,9 +80,9 @@ export class Clone {
   }
 
   /**
-   * Takes over what others pushed, where nothing but that happened.
-   * @returns the commit of the branch at the remote; null where it has none
-   * @throws TidemarkError `git` where the two have diverged, or where commits would be pushed that are not Tidemark's
+   * Fast-forwards the branch to what others pushed.
+   * @returns the commit of the branch at the remote; null if it has none
+   * @throws TidemarkError `git` if the two have diverged, or if commits that are not Tidemark's would be pushed
    */
   async pull(): Promise<string | null> {
     const { branch, directory } = this.#config;
@@ -126,7 +127,7 @@ export class Clone {
     return remote;
   }
 
-  /** @throws Moved where others pushed meanwhile; TidemarkError `git` where the remote refused it otherwise */
+  /** Pushes a commit. @throws Moved if others pushed meanwhile; TidemarkError `git` if the remote refused it for another reason */
   async push(commit: string): Promise<void> {
     const { branch, token } = this.#config;
     const { code, stdout } = await this.#git(
@@ -134,8 +135,8 @@ export class Clone {
       { answers: [1], ...REMOTE },
     );
     if (code === 0) return;
-    const said = /^!\t[^\t]*\t(.*)$/m.exec(stdout)?.[1] ?? 'no reason was given';
-    const refused = maskedMessage(said, token === null ? [] : [token]);
+    const reason = /^!\t[^\t]*\t(.*)$/m.exec(stdout)?.[1] ?? 'no reason was given';
+    const refused = maskedMessage(reason, token === null ? [] : [token]);
     if (/fetch first|non-fast-forward/.test(refused)) throw new Moved(refused);
     throw unfit(
       `the push to origin/${branch} was rejected: ${refused.slice(0, 300)}`,
@@ -143,7 +144,7 @@ export class Clone {
     );
   }
 
-  /** Moves the branch, and with it the files, to a commit on top of it. @throws Moved where the branch is another one by now */
+  /** Fast-forwards the branch and the files to a commit. @throws Moved if the branch has moved meanwhile */
   async advance(commit: string, isPushed: boolean): Promise<void> {
     const { branch, directory } = this.#config;
     try {
@@ -160,7 +161,7 @@ export class Clone {
     }
   }
 
-  /** Of the paths below `folder` that are given as folders or files: what differs from the last commit. */
+  /** @throws TidemarkError `git` if one of these files, or a file in one of these folders, differs from the last commit */
   async requireClean(names: readonly string[]): Promise<void> {
     const { directory } = this.#config;
     const places = names.map((name) => `:(top,literal)${name}`);
@@ -204,7 +205,7 @@ export class Clone {
     );
   }
 
-  /** @param paths those of `IN_USE`; throws where somebody else is using it, or the configured branch is not checked out */
+  /** @param paths those of `IN_USE` @throws TidemarkError if somebody else is using the clone, or another branch is checked out */
   async #requireQuiet(paths: readonly string[]): Promise<void> {
     const { branch, directory } = this.#config;
     const [lock, ...others] = paths.map((path) => existsSync(path));
@@ -257,6 +258,7 @@ const REMOTE = {
   hint: 'check that it is reachable and where it is (`git remote -v`), and its credentials (docs/git.md); nothing is lost, and the next run catches up',
 };
 
+/** An error of the code `git`. */
 export function unfit(message: string, hint: string): TidemarkError {
   return new TidemarkError('git', message, { hint });
 }
@@ -270,7 +272,7 @@ async function isFilled(directory: string): Promise<boolean> {
   }
 }
 
-/** Beside its place first: a clone that was cut short is never taken for one. */
+/** Clones under a temporary name first: an incomplete clone is never used. */
 async function cloneInto(config: GitConfig, options: GitOptions & { readonly pid: number }): Promise<void> {
   const { directory, repository, branch } = config;
   if (repository === null)
@@ -287,9 +289,7 @@ async function cloneInto(config: GitConfig, options: GitOptions & { readonly pid
     await git(['symbolic-ref', 'HEAD', `refs/heads/${branch}`]);
     const remote = `refs/remotes/origin/${branch}`;
     const { code } = await git(['rev-parse', '--verify', '--quiet', remote], { answers: [1] });
-    if (code === 0) {
-      await git(['reset', '--quiet', '--hard', remote]);
-    }
+    if (code === 0) await git(['reset', '--quiet', '--hard', remote]);
     await onFile(directory, 'made', () => rename(temporary, directory));
   } finally {
     await rm(temporary, { recursive: true, force: true });

@@ -1,4 +1,4 @@
-/** Commits the latest state of one source to its repository. What cannot be committed now is part of a later commit. */
+/** Commits the latest state of one source to its repository. If a commit fails, a later one contains its changes. */
 import type { SourceConfig } from '../config/config.ts';
 import type { GitConfig } from '../config/git.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -15,29 +15,29 @@ interface CommitOptions extends GitOptions {
   readonly pid: number;
   /** Epoch milliseconds. */
   readonly now: number;
-  /** Looks, and changes nothing: what others pushed is not fetched either. */
+  /** True to change nothing, and not even fetch what others pushed. */
   readonly isDryRun: boolean;
 }
 
 export interface CommitOutcome {
   readonly source: string;
-  /** Whose state is committed now. */
+  /** The run whose state the repository has now. */
   readonly run: number;
   readonly branch: string;
-  /** Null where nothing was to be committed, and for a dry run. */
+  /** Null if there was nothing to commit, and for a dry run. */
   readonly commit: string | null;
-  /** Of that commit, or of the one that a dry run would make; null if there is none. */
+  /** The message of that commit, or of the one that a dry run would make; null without either. */
   readonly message: string | null;
   readonly changes: readonly FileChange[];
   readonly isPushed: boolean;
-  /** Files below the tree's folders that are not Tidemark's, and so were left alone. */
+  /** Files in the tree's folders that are not Tidemark's, and so were left alone. */
   readonly foreign: readonly string[];
 }
 
-/** Others may push at the same time; beyond this somebody has to look. */
+/** If others pushed at the same time that often, the job fails. */
 const ATTEMPTS = 3;
 
-/** What git is run with for a source. */
+/** The options to run git with for a source. */
 export function gitOptions(
   { token, repository }: GitConfig,
   base: Pick<GitOptions, 'env' | 'withheld' | 'signal'>,
@@ -48,7 +48,7 @@ export function gitOptions(
   };
 }
 
-/** @throws TidemarkError `git` or `timeout` with what is in the way; then nothing was committed, and nothing is lost */
+/** Makes the commit. @throws TidemarkError `git` or `timeout`; then nothing was committed, and nothing is lost */
 export async function commitState(
   mirror: Mirror,
   source: SourceConfig & { readonly git: GitConfig },
@@ -86,13 +86,8 @@ async function attemptCommit(
   const { changes, foreign } = plan;
   const run = tree.resolvedState.run;
   const nothing = {
-    source: source.name,
-    run,
-    branch: git.branch,
-    commit: null,
-    message: null,
-    changes,
-    foreign,
+    ...{ source: source.name, run, branch: git.branch, changes, foreign },
+    ...{ commit: null, message: null },
   };
   if (changes.length === 0 && !plan.isFirst) {
     if (options.isDryRun || !git.push || head === null || head === remote)
@@ -109,22 +104,19 @@ async function attemptCommit(
     isFirst: plan.isFirst,
   });
   if (options.isDryRun) return { ...nothing, message, isPushed: false };
-  const commit = await makeCommit(clone, {
-    head,
-    message,
-    plan,
-    tree,
-    git,
-    options,
-    at: tree.resolvedState.at,
+  // Only objects, without branch, index and files: if git is killed, its garbage collection removes them.
+  const { stdout } = await clone.run(['fast-import', '--quiet', '--done', '--force', '--date-format=raw'], {
+    input: importStream(clone, { head, message, plan, tree, options }, await personOf(clone, git)),
+    failure: 'the commit could not be written',
   });
+  const commit = stdout.trim();
   if (git.push) await clone.push(commit);
   await clone.advance(commit, git.push);
   return { ...nothing, commit, message, isPushed: git.push };
 }
 
 interface FilePlan {
-  /** Below the top of the repository; ends with a slash, or is empty. */
+  /** The path of the tree in the repository; ends with a slash, or is empty. */
   readonly top: string;
   readonly changes: readonly FileChange[];
   readonly manifest: string;
@@ -132,7 +124,7 @@ interface FilePlan {
   readonly isFirst: boolean;
 }
 
-/** Compares the state with the last commit, file by file, by the names of their blobs. */
+/** Compares the state with the last commit, file by file, by the hashes of their blobs. */
 async function planFiles(
   clone: Clone,
   head: string | null,
@@ -179,7 +171,7 @@ async function planFiles(
   };
 }
 
-/** What is committed and not in the state: removed where it is a record's own file, else left alone. */
+/** Files that are committed but not in the state: those of records are removed, others left alone. */
 async function removals(
   clone: Clone,
   left: ReadonlyMap<string, string>,
@@ -197,13 +189,13 @@ async function removals(
   return { changes, foreign };
 }
 
-/** The kind whose folder a path is in. */
+/** The kind whose folder a path is in; null if it is in none. */
 function kindOf(path: string): Kind | null {
   const [folder = '', ...rest] = path.split('/');
   return rest.length > 0 && isKind(folder) ? folder : null;
 }
 
-/** Path below `top` → name of the blob. */
+/** The hashes of the blobs below `top`, by path. */
 async function blobsBelow(clone: Clone, head: string, top: string): Promise<Map<string, string>> {
   const { stdout } = await clone.run([
     'ls-tree',
@@ -236,7 +228,7 @@ async function blobTexts(clone: Clone, blobs: readonly string[]): Promise<Readon
   return texts;
 }
 
-/** Of the last commit of this source; null if none is known. */
+/** The run of the last commit of this source; null if none is known. */
 async function lastRunOf(clone: Clone, head: string, source: string): Promise<number | null> {
   const { stdout } = await clone.run([
     'log',
@@ -268,34 +260,19 @@ interface NewCommit {
   readonly message: string;
   readonly plan: FilePlan;
   readonly tree: RecordTree;
-  readonly git: GitConfig;
   readonly options: CommitOptions;
-  /** When the run ended, ISO 8601. */
-  readonly at: string;
 }
 
-/**
- * Writes the commit as objects, beside branch, index and files: a kill leaves nothing but objects that git collects.
- * @returns its name
- */
-async function makeCommit(clone: Clone, commit: NewCommit): Promise<string> {
-  const person = await personOf(clone, commit.git);
-  const { stdout } = await clone.run(['fast-import', '--quiet', '--done', '--force', '--date-format=raw'], {
-    input: importStream(commit, clone, person),
-    failure: 'the commit could not be written',
-  });
-  return stdout.trim();
-}
-
+/** The commit in the format of `git fast-import`, which then prints its hash. */
 function* importStream(
-  { head, message, plan, tree, options, at }: NewCommit,
   { format }: Clone,
+  { head, message, plan, tree, options }: NewCommit,
   person: string,
 ): Generator<string> {
   const { top, changes, manifest } = plan;
   const ref = `refs/tidemark/${options.pid}`;
   yield `commit ${ref}\nmark :1\n`;
-  yield `author ${person} ${seconds(Date.parse(at))} +0000\n`;
+  yield `author ${person} ${seconds(Date.parse(tree.resolvedState.at))} +0000\n`;
   yield `committer ${person} ${seconds(options.now)} +0000\n`;
   yield data(`${message}\n`);
   if (head !== null) yield `from ${head}\n`;
@@ -305,7 +282,7 @@ function* importStream(
   for (const { path, text } of tree.files())
     if (written.has(path)) yield `M 100644 inline ${top}${path}\n${data(text)}`;
   yield `M 100644 inline ${top}${MANIFEST_NAME}\n${data(manifest)}`;
-  // To nothing, before git writes refs: there is never one.
+  // Resets the ref to nothing before git writes refs: it never exists.
   yield `\nreset ${ref}\nfrom ${'0'.repeat(format === 'sha256' ? 64 : 40)}\n`;
   yield '\nget-mark :1\ndone\n';
 }
@@ -318,7 +295,7 @@ function seconds(ms: number): number {
   return Math.floor(ms / 1000);
 }
 
-/** `Name <mail>`. @throws TidemarkError `git` where neither the configuration nor git knows whose commits these are */
+/** `Name <mail>`. @throws TidemarkError `git` if neither the configuration nor git has a committer */
 async function personOf(clone: Clone, { author }: GitConfig): Promise<string> {
   if (author !== null) return `${author.name} <${author.email}>`;
   const { code, stdout } = await clone.run(['var', 'GIT_COMMITTER_IDENT'], { answers: [128] });

@@ -1,4 +1,4 @@
-/** The message of a commit: what changed in one line and by kind, and trailers that name run, root hash and source. */
+/** The message of a commit: what changed, in one line and by kind, and trailers with run, root hash and source. */
 import type { Kind } from '../catalog/kinds.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { count, plural } from '../core/wording.ts';
@@ -8,7 +8,7 @@ export interface FileChange {
   readonly path: string;
   readonly kind: Kind;
   readonly name: string;
-  /** `left_out`: the kind is not committed any more. */
+  /** `left_out`: the kind is no longer committed. */
   readonly change: 'added' | 'changed' | 'removed' | 'left_out';
 }
 
@@ -17,16 +17,16 @@ interface CommitFacts {
   readonly run: number;
   /** Hex. */
   readonly root: string;
-  /** The runs since the last commit that changed something, this one included. */
+  /** The runs since the last commit that changed something, including `run`. */
   readonly runs: readonly number[];
   readonly changes: readonly FileChange[];
-  /** True where nothing of this source was committed before. */
+  /** True if nothing of this source was committed before. */
   readonly isFirst: boolean;
 }
 
 const SUBJECT_CHARACTERS = 72;
 const NAME_CHARACTERS = 120;
-/** Named in all; the rest is counted. */
+/** At most this many records are named; the rest is counted. */
 const NAMED = 200;
 
 const MARKS = { added: '+', changed: '~', removed: '-', left_out: '-' } as const;
@@ -37,6 +37,7 @@ const WORDS = [
   ['left_out', 'no longer included'],
 ] as const;
 
+/** The entire message. */
 export function commitMessage(facts: CommitFacts): string {
   const { source, run, root, runs, changes, isFirst } = facts;
   const byKind = Map.groupBy(changes, ({ kind }) => kind);

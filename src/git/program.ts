@@ -1,4 +1,4 @@
-/** The installed git: its arguments as a list, an environment of its own, a time limit, and its errors in one line. */
+/** Runs the installed git, with an environment of its own and a time limit; reports its errors in one line. */
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type Environment, hookEnvironment, type Withheld } from '../backup/hook.ts';
@@ -8,11 +8,11 @@ import { escapeControlCharacters } from '../core/escape-control.ts';
 import { endText, runProgram } from '../core/program.ts';
 import type { Secret } from '../core/secret.ts';
 
-/** What of the user's own settings for git is handed on: how it reaches a remote, and where its configuration is. */
+/** The user's own variables that git gets: how to reach a remote, and where its configuration is. */
 const HANDED_ON =
   /^GIT_(?:SSH|SSH_COMMAND|SSH_VARIANT|SSL_\w+|ASKPASS|PROXY_\w+|CONFIG_(?:GLOBAL|SYSTEM|NOSYSTEM))$/;
 
-/** For git itself, whatever the repository's configuration says: no hooks, no signing, nothing left running in the background. */
+/** Settings that override the configuration of the repository: no hooks, and nothing is left running in the background. */
 const SETTINGS = [
   ['core.hooksPath', '/dev/null'],
   ['core.fsmonitor', 'false'],
@@ -23,10 +23,10 @@ const SETTINGS = [
   ['advice.diverging', 'false'],
 ] as const;
 
-/** A remote may be slow, and a large clone large. */
+/** Long enough for a slow remote and a large repository. */
 const TIMEOUT_MS = 10 * 60_000;
 const END_GRACE_MS = 5000;
-/** Of what it says to stderr. */
+/** How much of stderr is kept. */
 const STDERR_CHARACTERS = 8000;
 
 /** The top of the work tree that a directory is in, without asking git; null if it is in none. */
@@ -40,15 +40,15 @@ export interface GitOptions {
   readonly env: Environment;
   readonly withheld: Withheld;
   readonly signal: AbortSignal;
-  /** For this address only. */
+  /** Sent only to this address. */
   readonly token: { readonly value: Secret; readonly address: string } | null;
 }
 
 interface GitRun {
   readonly input?: Iterable<string | Uint8Array>;
-  /** Exit codes that are an answer. */
+  /** Exit codes besides 0 that are not failures. */
   readonly answers?: readonly number[];
-  /** Names what failed: `the repository could not be cloned`. */
+  /** The error message, such as `the repository could not be cloned`. */
   readonly failure?: string;
   readonly hint?: string;
 }
@@ -62,17 +62,18 @@ interface GitAnswer {
 /** Runs git in `directory`. @throws TidemarkError `git`, `timeout` */
 export type RunGit = (args: readonly string[], run?: GitRun) => Promise<GitAnswer>;
 
+/** A function that runs git in `directory`. */
 export function gitIn(directory: string, options: GitOptions): RunGit {
   const env = environmentOf(options);
   return async (args, { input = [], answers = [], failure, hint } = {}) => {
     const chunks: Buffer[] = [];
-    let said = '';
+    let stderr = '';
     const end = await runProgram('git', args, {
       cwd: directory,
       env,
       input,
       onStdout: (chunk) => void chunks.push(chunk),
-      onStderr: (chunk) => void (said = lastLines(said + chunk.toString('utf8'))),
+      onStderr: (chunk) => void (stderr = lastLines(stderr + chunk.toString('utf8'))),
       needsOutput: true,
       timeoutMs: TIMEOUT_MS,
       graceMs: END_GRACE_MS,
@@ -97,9 +98,9 @@ export function gitIn(directory: string, options: GitOptions): RunGit {
     const bytes = Buffer.concat(chunks);
     const code = end.code ?? -1;
     if (code === 0 || answers.includes(code)) return { code, bytes, stdout: bytes.toString('utf8') };
-    throw new TidemarkError('git', `${what}: ${reasonIn(said, options.withheld.secrets) ?? endText(end)}`, {
+    throw new TidemarkError('git', `${what}: ${reasonIn(stderr, options.withheld.secrets) ?? endText(end)}`, {
       hint: hint ?? 'run git in that directory as the same user to see more; nothing was changed',
-      cause: said,
+      cause: stderr,
     });
   };
 }
@@ -111,8 +112,9 @@ function environmentOf({ env, withheld, token }: GitOptions): Record<string, str
   const settings: (readonly [string, string])[] = [...SETTINGS];
   if (token !== null) {
     const credentials = Buffer.from(`${userOf(token.address)}:${token.value.reveal()}`).toString('base64');
-    // Not on the command line, which every user of the machine can read; never to where an answer redirects.
-    settings.push([`http.${originOf(token.address)}.extraHeader`, `Authorization: Basic ${credentials}`]);
+    // Not on the command line, which every user of the machine can read. Redirects are off: the token must not go elsewhere.
+    const origin = URL.parse(token.address)?.origin ?? '';
+    settings.push([`http.${origin}/.extraHeader`, `Authorization: Basic ${credentials}`]);
     settings.push(['http.followRedirects', 'false']);
   }
   return {
@@ -131,26 +133,22 @@ function environmentOf({ env, withheld, token }: GitOptions): Record<string, str
   };
 }
 
-/** GitHub takes this name with a token; GitLab, Gitea and Bitbucket take any, or the one in the address. */
+/** GitHub expects this name with a token; GitLab, Gitea and Bitbucket accept any, or the one in the address. */
 function userOf(address: string): string {
   const named = URL.parse(address)?.username ?? '';
   return named === '' ? 'x-access-token' : decodeURIComponent(named);
 }
 
-function originOf(address: string): string {
-  return `${URL.parse(address)?.origin ?? ''}/`;
-}
-
-/** Without a line that is cut: a secret in it may be. */
-function lastLines(said: string): string {
-  if (said.length <= STDERR_CHARACTERS) return said;
-  const kept = said.slice(-STDERR_CHARACTERS);
+/** Drops the line at the cut: part of a secret in it would not be recognized. */
+function lastLines(stderr: string): string {
+  if (stderr.length <= STDERR_CHARACTERS) return stderr;
+  const kept = stderr.slice(-STDERR_CHARACTERS);
   return kept.slice(kept.search(/[\r\n]|$/));
 }
 
-/** The line that says why: the first that git marks so, else the last one. A remote may answer with the token that it got. */
-function reasonIn(said: string, secrets: readonly Secret[]): string | null {
-  const lines = said
+/** The first line that git marks as an error, else the last line. Masked: a remote may repeat the token that it got. */
+function reasonIn(stderr: string, secrets: readonly Secret[]): string | null {
+  const lines = stderr
     .split(/[\r\n]+/)
     .map((line) => line.trim())
     .filter((line) => line !== '');

@@ -1,4 +1,4 @@
-/** The files of a state as they are committed: the YAML tree of `export --output`, without secrets and volatile members. */
+/** The files that are committed for a state: the YAML tree of `export --output`, without secrets and volatile fields. */
 import { createHash } from 'node:crypto';
 import { definitionOf } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -31,8 +31,8 @@ import { fingerprintsName, type Redaction, redactionWith } from '../sync/redacti
 
 export const MANIFEST_NAME = '.tidemark-export.json';
 
-/** A file of the tree; `path` is below the tree's own top. */
 interface TreeFile {
+  /** Relative to the top of the tree. */
   readonly path: string;
   readonly text: string;
   readonly kind: Kind;
@@ -50,8 +50,8 @@ export class RecordTree {
   readonly #search: SecretSearch | null;
 
   /**
-   * @param secrets none of which a file may hold
-   * @throws TidemarkError `not_found` where nothing was published yet
+   * @param secrets must not be in any file
+   * @throws TidemarkError `not_found` if no run was published yet
    */
   constructor(mirror: Mirror, source: SourceConfig, git: GitConfig, secrets: readonly Secret[]) {
     this.resolvedState = resolvedStateOf(mirror, LATEST, { source: source.name });
@@ -63,7 +63,7 @@ export class RecordTree {
     this.#search = searchFor(secrets);
   }
 
-  /** In the order of the catalog, then of scope and id. @throws TidemarkError `git` for a record that holds a configured secret */
+  /** The files, ordered by catalog, scope and id. @throws TidemarkError `git` for a record that contains a configured secret */
   *files(): Generator<TreeFile> {
     const { name: source, definitions } = this.#source;
     const byKind = new Map(definitions.map((definition) => [definition.kind, definition]));
@@ -96,7 +96,7 @@ export class RecordTree {
     return this.#search.isIn(text) || (text.includes('\\') && isWithin(record, this.#search));
   }
 
-  /** What the tree says of itself, as `export --output` does: which kinds, and which collections are complete. */
+  /** The manifest, like that of `export --output`: which kinds the tree has, and which collections are complete. */
   manifest(kinds: ReadonlySet<Kind>): string {
     const { name: source } = this.#source;
     const above = kindsAbove(this.kinds);
@@ -118,7 +118,7 @@ export class RecordTree {
   }
 }
 
-/** True where a text, or the name of a member, holds what is searched for once its escapes are undone. */
+/** True if a text or the name of a member contains a secret, compared without JSON escapes. */
 function isWithin(value: JsonValue, search: SecretSearch): boolean {
   if (typeof value === 'string') return search.isIn(value);
   if (Array.isArray(value)) return value.some((element) => isWithin(element, search));
@@ -136,7 +136,7 @@ function withoutVolatile(definition: ResourceDefinition, body: JsonValue): JsonV
   return kept;
 }
 
-/** Without the volatile members of embedded records and users. */
+/** The value without the volatile members of embedded records and users. */
 function steady(value: JsonValue, embedding: Embedding | undefined): JsonValue {
   if (embedding === undefined) return value;
   if (Array.isArray(value)) return value.map((element) => steady(element, embedding.inside.get('*')));
@@ -157,13 +157,13 @@ function nameIn(definition: ResourceDefinition, body: JsonValue): string | null 
   return null;
 }
 
-/** The name of a git blob of this text. */
+/** The hash that git gives a blob with this text. */
 export function blobName(text: string, format: 'sha1' | 'sha256'): string {
   const bytes = Buffer.from(text, 'utf8');
   return createHash(format).update(`blob ${bytes.length}\0`).update(bytes).digest('hex');
 }
 
-/** The kind and name of a record's file that was committed before; null where the file is not the tree's own. */
+/** The kind and name of the record in a committed file; null if Tidemark did not write the file. */
 export function committedRecord(
   path: string,
   text: string,
@@ -185,11 +185,11 @@ export function committedRecord(
 }
 
 /**
- * Whose tree a manifest is of.
- * @throws TidemarkError `git` for one of another source, or one of `tidemark export`, which leaves secrets in clear
+ * Checks that the tree with this manifest belongs to the source.
+ * @throws TidemarkError `git` for the tree of another source, and for one of `tidemark export`, which leaves secrets in clear
  */
 export function requireOwnManifest(text: string, source: string, where: string): void {
-  const manifest = parsed(text);
+  const manifest = parsedObject(text);
   const owner = manifest?.['source'];
   if (typeof manifest?.['fingerprints'] !== 'string' || typeof owner !== 'string')
     throw new TidemarkError(
@@ -205,7 +205,7 @@ export function requireOwnManifest(text: string, source: string, where: string):
     });
 }
 
-function parsed(text: string): JsonObject | null {
+function parsedObject(text: string): JsonObject | null {
   try {
     const value = parseLossless(text);
     return isJsonObject(value) ? value : null;

@@ -1,6 +1,6 @@
 /**
- * Runs a command of this program in a child process and reads the JSON document that it prints: whatever an MCP client asks
- * for, the server itself opens no mirror and no connection, and a command that takes too long or too much ends alone.
+ * Runs a command of this program in a child process and reads the JSON document that it prints. So the MCP server itself opens
+ * neither mirrors nor connections, and a command that takes too much time or memory does not affect it.
  */
 import { spawn } from 'node:child_process';
 import { nodeOptions } from '../core/child-process.ts';
@@ -8,7 +8,7 @@ import { afterRealTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type JsonValue, isJsonObject, parseLossless } from '../core/json.ts';
 
-/** How this program is started again, and with which options that all its commands take (`--config`, `--source`). */
+/** How to start this program, and the options that every command gets (`--config`, `--source`). */
 interface Program {
   readonly execPath: string;
   readonly entry: string;
@@ -25,19 +25,20 @@ interface Command {
 
 export interface Printed {
   readonly document: JsonValue;
-  /** What it said beside the document, such as why something could not be read. */
+  /** What it printed on stderr, such as why something could not be read. */
   readonly notes: string;
 }
 
-/** Commands at once: each takes some 100 MB, and a client may call many tools together. */
+/** Commands at the same time: each takes some 100 MB, and a client may call many tools at once. */
 const AT_ONCE = 3;
-/** Waiting ones, over all clients. */
+/** Waiting commands of all clients. */
 const MOST_WAITING = 50;
 const MOST_BYTES = 32 * 1024 * 1024;
 const NOTES_CHARACTERS = 4_000;
-/** Between asking a command to stop and ending it. */
+/** Between SIGTERM and SIGKILL. */
 const GRACE_MS = 3_000;
 
+/** Runs a few commands at a time; others wait for their turn. */
 export class ChildCommands {
   readonly #program: Program;
   #running = 0;
@@ -47,7 +48,7 @@ export class ChildCommands {
     this.#program = program;
   }
 
-  /** @throws TidemarkError as `printedBy`, or because the command took too long or too much */
+  /** Runs a command. @throws TidemarkError as `printedBy`, or because the command took too long or its answer is too large */
   async run(command: Command): Promise<Printed> {
     if (this.#waiting.length >= MOST_WAITING)
       throw new TidemarkError('throttled', 'too many tools were called at once', { hint: 'call it again' });
@@ -57,7 +58,7 @@ export class ChildCommands {
       command.signal.throwIfAborted();
       return await this.#spawned(command);
     } finally {
-      // Its place goes to the next one.
+      // The next waiting command takes its place.
       const next = this.#waiting.shift();
       if (next === undefined) this.#running -= 1;
       else next();
@@ -106,8 +107,8 @@ export class ChildCommands {
 }
 
 /**
- * What a command that has ended answers.
- * @throws TidemarkError with the reason that the command gave where it printed no document
+ * The answer of a command that has ended.
+ * @throws TidemarkError with the reason that the command gave, if it printed no document
  * @internal
  */
 export function printedBy({ stdout, stderr }: { readonly stdout: string; readonly stderr: string }): Printed {
@@ -117,7 +118,6 @@ export function printedBy({ stdout, stderr }: { readonly stdout: string; readonl
     .trim();
   if (stdout.trim() === '') throw failed(notes === '' ? 'it ended without an answer' : notes);
   const document = parseLossless(stdout);
-  // Its own error, with a code and a hint.
   if (isJsonObject(document) && document['schema'] === 'tidemark.error/1') {
     const { message, hint } = document;
     throw new TidemarkError(
