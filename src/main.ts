@@ -1,11 +1,12 @@
 #!/usr/bin/env -S node --max-semi-space-size=4 --heap-growing-percent=50
 /**
- * argv in, exit code out. The only file that touches the process: arguments, environment, signals, exit code. Nothing
- * is imported before the version check, because better-sqlite3 crashes on an old Node instead of saying so.
+ * Starts the program. The only file that touches the process: arguments, environment, signals, exit code. Nothing is imported
+ * before the version check, because better-sqlite3 crashes on an old Node instead of reporting that.
  *
- * The first line bounds the heap, since V8 left alone grows its young generation to 100 MB and the old one fourfold before it
- * collects: 300 MB at 80,000 records instead of 180 MB, and at most 200 MB at a million (`npm run bench -- memory`). Without these flags everything works,
- * with more memory. npm's scripts, the container and the benches start it with the same ones (`test/tools/node-flags.ts`).
+ * The first line bounds the heap. By default, V8 lets the young generation grow to 100 MB, and the old one fourfold, before it
+ * collects: 300 MB at 80,000 records instead of 180 MB, and at most 200 MB at a million (`npm run bench -- memory`). Without
+ * these flags everything works, with more memory. npm's scripts, the container and the benches use the same flags
+ * (`test/tools/node-flags.ts`).
  */
 const OLDEST_NODE = [22, 18] as const;
 
@@ -15,16 +16,16 @@ function isTooOld(version: string): boolean {
 }
 
 /**
- * Keeps V8's compiled code beside the built program, so that every start after the first saves some 25 ms. Nowhere else:
- * whoever may write there may write the program itself. Where that is nobody, as in the container, there is none. Sources
- * are run for development and tests, which bring a cache of their own (NODE_COMPILE_CACHE) where they want one.
+ * Keeps V8's compiled code beside the built program, which saves some 25 ms at every start after the first. Only there: who can
+ * write there can change the program itself anyway. If nobody can, as in the container, nothing is kept. Development and tests
+ * run the sources, and may set a cache of their own (NODE_COMPILE_CACHE).
  */
 async function keepCompiledCode(): Promise<void> {
   const { enableCompileCache } = await import('node:module');
   if (import.meta.filename.endsWith('.js')) enableCompileCache(`${import.meta.dirname}/compile-cache`);
 }
 
-/** True where stdout and stderr are the same file, pipe or socket. */
+/** True if stdout and stderr are the same file, pipe or socket. */
 async function haveOneFile(): Promise<boolean> {
   const { fstatSync } = await import('node:fs');
   try {
@@ -56,7 +57,7 @@ async function main(): Promise<number> {
     if (!isPaging) onSignal(name);
   });
   process.on('SIGTERM', onSignal);
-  // Notes that nobody can read any more: no reason to stop, and no place to say so.
+  // If stderr is closed, notes are lost; the program continues, and cannot report it anywhere.
   process.stderr.on('error', () => undefined);
   return runCommandLine(process.argv.slice(2), {
     env: process.env,
@@ -66,7 +67,7 @@ async function main(): Promise<number> {
     stderr: process.stderr,
     isOneFile: await haveOneFile(),
     onOutputLost: (error) => {
-      // A reader that went away (`tidemark export | head`) is not a failure of ours.
+      // A reader that closed the pipe (`tidemark export | head`) is not a failure.
       if (isReaderGone(error)) process.exit(0);
       process.stderr.write(`${lossText(error)}\n`);
       process.exit(1);
@@ -87,7 +88,7 @@ async function main(): Promise<number> {
   });
 }
 
-/** Node's own for a program whose last wait can never end. */
+/** Node's exit code for a program that waits for something that can never happen. */
 const NEVER_SETTLED = 13;
 process.once('exit', (code) => {
   if (code !== NEVER_SETTLED) return;
@@ -96,6 +97,6 @@ process.once('exit', (code) => {
   );
   process.exitCode = 1;
 });
-// Without a listener, Node opens a debugger at this signal: who reaches its port may do anything that this process may.
+// Without a listener, Node opens a debugger port at this signal: whoever reaches it can do anything that this process can.
 process.on('SIGUSR1', () => undefined);
 process.exitCode = await main();

@@ -1,10 +1,9 @@
-/** The part of the composition root that makes clients and loggers: what talks to the service and of it. See `wire.ts`. */
+/** The part of the composition root that makes the clients of the service. See `wire.ts`. */
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { ConnectionOptions } from './api/connection.ts';
 import { startsToKeep } from './api/limiter.ts';
-import { createProbeClient, type ProbeClient } from './api/read-client.ts';
-import { createReadClient, type ReadClient } from './api/read-client.ts';
+import { createProbeClient, createReadClient, type ProbeClient, type ReadClient } from './api/read-client.ts';
 import { createWriteClient, type WriteClient } from './api/write-client.ts';
 import type { Kind } from './catalog/kinds.ts';
 import type { SourceConfig } from './config/config.ts';
@@ -16,8 +15,9 @@ import { SharedThrottle } from './mirror/shared-throttle.ts';
 import { readStarts, SharedRateLog } from './mirror/rate-log.ts';
 
 /**
- * A client that can read and nothing else, limited by the source's rate together with all processes that use the log beside that path
- * (`Config.rateLogBeside`). A worker of a fleet has a clock of its own, and a lease without which nothing is sent.
+ * A client that can only read. It shares the source's rate limits with all processes that use the log beside that path
+ * (`Config.rateLogBeside`).
+ * @param leased the clock of a fleet's worker, and the check of its lease before each request
  */
 export function openReadClient(
   source: SourceConfig,
@@ -32,10 +32,10 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 
 /**
- * Counts against the limits of a key what another process may have sent in a span of time (epoch milliseconds) and did not report:
- * as much as the limits allowed it, minute by minute, given what the log knows of these minutes and of the hour. So a process
- * that could send nothing, since it waited for the same limits, adds nothing, and the key is free when that wait is over.
- * @returns from when on half of what a minute allows may be sent again, or something of an hour that is used up, epoch milliseconds
+ * Counts against the limits of a key what another process may have sent in a period (epoch milliseconds) without reporting it:
+ * as much as the limits allowed minute by minute, given what the log has of these minutes and of the hour. So nothing is added
+ * if that process could send nothing because it waited for the same limits, and the key is free when that wait is over.
+ * @returns when half of a minute's limit may be sent again, and one request of an hour's limit: epoch milliseconds
  */
 export function assumeRequests(
   source: SourceConfig,
@@ -78,8 +78,8 @@ export function assumeRequests(
 }
 
 /**
- * When the last hour's requests of this key started, as the log beside the mirror remembers: epoch milliseconds, oldest
- * first. With a kind, those that count for the limit of that name (`rate.kinds`).
+ * When the last hour's requests with this key started, from the log beside the mirror: epoch milliseconds, oldest first. With a
+ * kind, those that count for the limit with that name (`rate.kinds`).
  */
 export function recentRequests(source: SourceConfig, rateLogBeside: string, kind?: Kind): number[] {
   const fingerprint = keyFingerprint(source);
@@ -91,18 +91,19 @@ export function recentRequests(source: SourceConfig, rateLogBeside: string, kind
     .toSorted((a, b) => a - b);
 }
 
-/** For `doctor` and the like: failures are reported soon, without waiting minutes when the service asks for it. */
+/** For `doctor` and similar commands: failures are reported soon, instead of waiting minutes if the service asks for that. */
 const PROBE_RETRY = { attempts: 2, maxWaitSeconds: 20 };
-/** A minute that other processes have used up is waited for even so: it is our own limit, and ends. */
+/** Long enough to wait until a minute that other processes have used up is over: that limit is ours, and the wait short. */
 const PROBE_WINDOW_SECONDS = 65;
 const PROBE_TIMEOUTS = { connectMs: 10_000, headersMs: 30_000, bodyMs: 15_000, totalMs: 45_000 };
 
-/** For a person who has just typed an address: a wrong port that accepts and never answers must not take a minute. */
+/** For an address that a person has just typed: a wrong port that accepts connections and never answers must not take a minute. */
 const FIRST_TRY_TIMEOUTS = { connectMs: 5_000, headersMs: 6_000, bodyMs: 10_000, totalMs: 15_000 };
 
 /**
- * A read-only client for single answers, limited like the others, also before there is a mirror (null: nor a path for one).
- * @param isFirstTry nobody knows yet whether a service answers there
+ * A read-only client for single requests, with the same limits as the others, also before there is a mirror.
+ * @param rateLogBeside null if not even a path for the mirror is known
+ * @param isFirstTry true if it is not known yet whether a service answers at the address
  */
 export function openProbeClient(
   source: SourceConfig,
@@ -162,8 +163,8 @@ function connectionOptions(
 }
 
 /**
- * Where a key's log of requests is: beside the mirror once its directory is there, before that with this user's temporary files.
- * Making the directory for it could hide that a disk is not mounted. Null where neither can be.
+ * Where a key's log of requests is: beside the mirror once its directory exists, before that in this user's temporary directory.
+ * The mirror's directory is not created for it, which could hide that a disk is not mounted. Null if neither is possible.
  */
 function rateLogPlace(
   rateLogBeside: string | null,

@@ -1,7 +1,7 @@
 /**
- * The composition root: where configuration becomes clients, mirrors and loggers. Nothing else constructs them, so that
- * a command, the daemon and a test get the same objects. Clients and loggers are in `wire-client.ts`: commands that only
- * read the mirror start without loading HTTP.
+ * The composition root: makes mirrors and clients from the configuration. Nothing else constructs them, so that a command, the
+ * daemon and a test get the same objects. Clients are made in `wire-client.ts`, so that commands that only read the mirror start
+ * without loading HTTP.
  */
 import { hostname } from 'node:os';
 import type { Config } from './config/config.ts';
@@ -34,9 +34,9 @@ interface Surroundings {
 }
 
 /**
- * The configuration of this call, with the sources narrowed to those asked for, for a command that works on one mirror.
- * Commands that only read the mirror need no key: see `KeyNeed`.
- * @throws TidemarkError also `usage` where the sources have mirrors of their own, and several are asked for
+ * The configuration with the selected sources, for a command that works on one mirror. Commands that only read the mirror need
+ * no key: see `KeyNeed`.
+ * @throws TidemarkError also `usage` if several sources with mirrors of their own are selected
  */
 export function readConfig(
   surroundings: Surroundings,
@@ -46,7 +46,7 @@ export function readConfig(
   return onlyMirrorConfig(readLoadedConfig(surroundings, choice, keys));
 }
 
-/** As `readConfig`, before it is known which mirror is meant. */
+/** Like `readConfig`, for any number of mirrors. */
 export function readLoadedConfig(
   surroundings: Surroundings,
   choice: ConfigChoice,
@@ -66,17 +66,15 @@ export function readLoadedConfig(
     throw new TidemarkError(
       'usage',
       `there is no source ${asked}${near === undefined ? '' : `; did you mean ${near}?`}`,
-      {
-        hint: `configured are: ${names.join(', ')}`,
-      },
+      { hint: `configured are: ${names.join(', ')}` },
     );
   }
   return { ...config, sources: config.sources.filter(({ name }) => choice.source?.includes(name)) };
 }
 
 /**
- * The paths of the mirrors on which the daemon may be found, also where the configuration has mistakes.
- * @throws TidemarkError where they are not known: the mirror's path is wrong, or the file cannot be read
+ * The paths of the mirrors on which a daemon may run, even if the configuration has mistakes.
+ * @throws TidemarkError if the mirror's path is wrong, or the file cannot be read
  */
 export function locateMirrors(surroundings: Surroundings, choice: ConfigChoice): readonly string[] {
   const { config: file, source: asked } = choice;
@@ -87,9 +85,10 @@ export function locateMirrors(surroundings: Surroundings, choice: ConfigChoice):
 }
 
 /**
- * The mirror of this configuration, for reading (no lock) or for writing (the one writer, `actor`, or the user of this process).
- * @param mayCreate false where making an empty mirror would be a mistake
- * @throws TidemarkError `usage` where the actor's name holds a secret of the configuration
+ * Opens the mirror of this configuration, for reading (without a lock) or for writing (with the writer lock).
+ * @param actor who writes; by default the user of this process
+ * @param mayCreate false if creating an empty mirror would be a mistake
+ * @throws TidemarkError `usage` if the actor's name contains a secret of the configuration
  */
 export function openConfiguredMirror(
   config: Config,

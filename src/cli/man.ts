@@ -2,13 +2,12 @@
 import { CONFIG_VARIABLE, OPTION_ROWS } from '../config/environment.ts';
 import { EXIT } from '../core/errors.ts';
 import { programVersion } from '../core/package-root.ts';
-import { type NamedCommand, described, namedCommands, synopsis } from './command-row.ts';
-import type { CommandRow } from './command-row.ts';
+import { type CommandRow, type NamedCommand, described, namedCommands, synopsis } from './command-row.ts';
 import { type CommandAction, printDocument } from './context.ts';
 import { EXIT_CODES } from './exit-codes.ts';
 import { FIRST_EXAMPLES, GLOBAL_OPTIONS, HELP_OPTION, SUMMARY, VERSION_OPTION } from './global-options.ts';
 
-/** The command, of a program with these commands. */
+/** The action of `tidemark man`, for a program with these commands. */
 export function man(rows: readonly CommandRow[]): CommandAction<unknown> {
   return async (context) => {
     await printDocument(context, manPage(programVersion(), rows));
@@ -16,9 +15,10 @@ export function man(rows: readonly CommandRow[]): CommandAction<unknown> {
   };
 }
 
-// The manual page tidemark(1), written from the command table, the options table and the exit codes.
-
-/** The entire page as roff; without a date, so that the same version always makes the same page. */
+/**
+ * The manual page tidemark(1) as roff, from the command table, the options table and the exit codes. It has no date, so that
+ * a version always makes the same page.
+ */
 export function manPage(version: string, rows: readonly CommandRow[]): string {
   const commands = namedCommands(rows);
   return [
@@ -62,7 +62,7 @@ export function manPage(version: string, rows: readonly CommandRow[]): string {
 function commandPart(command: NamedCommand): string[] {
   const { arguments: named = [], options = [], description, notes, examples } = command.row;
   return [
-    subsection(synopsis(command)),
+    `.SS ${quoted(synopsis(command))}`,
     `${roffText(description)}.`,
     ...named.map((argument) => entry(argument.name, described(argument))),
     ...options.map((option) => entry(option.flags, described(option))),
@@ -105,9 +105,9 @@ const EXAMPLES: readonly (readonly [text: string, lines: readonly string[]])[] =
   ['A question in SQL:', ['sqlite3 data/mirror.db "SELECT name FROM batch_exports WHERE paused"']],
 ];
 
-// The little of the man macros (man(7), groff_man(7)) that a manual page of commands needs.
+// The few man macros (man(7), groff_man(7)) that this page needs.
 
-/** Text that roff shows unchanged, whatever its encoding: no line of it is a request. */
+/** Escapes text so that roff shows it unchanged in any encoding and takes no line of it for a request. */
 export function roffText(text: string): string {
   return Array.from(text)
     .map((character) => {
@@ -129,15 +129,11 @@ function section(title: string): string {
   return `.SH ${title}`;
 }
 
-function subsection(title: string): string {
-  return `.SS ${quoted(title)}`;
-}
-
 function paragraph(text: string): string {
   return `.PP\n${roffText(text)}`;
 }
 
-/** A term in bold and what is to be said about it. */
+/** A term in bold, with its description. */
 function entry(term: string, text: string): string {
   return `.TP\n.B ${quoted(term)}\n${roffText(text)}`;
 }

@@ -13,17 +13,16 @@ import { openConfiguredMirror } from '../wire.ts';
 import { print, type CommandContext } from './context.ts';
 import { readConfigToShow } from './unmasked-keys.ts';
 
-interface SqlOptions {
-  readonly query: string;
-  readonly limit?: number;
-}
-
-/** Generous for a question: a mirror of a million recordings is counted in a second. */
+/** Generous for one query: counting a mirror of a million recordings takes a second. */
 export const LIMITS: WatchdogLimits = { ms: 10_000, residentBytes: 768 * 1024 * 1024 };
 const USUAL_ROWS = 100;
 const MOST_CHARACTERS = 500_000;
 
-export async function mcpSql(context: CommandContext, { query, limit }: SqlOptions): Promise<ExitCode> {
+/** Prints the answer, as `tidemark.sql/1`. A watchdog thread ends the process at the limits. */
+export async function mcpSql(
+  context: CommandContext,
+  { query, limit = USUAL_ROWS }: { readonly query: string; readonly limit?: number },
+): Promise<ExitCode> {
   const watchdog = new Worker(workerFile('core/watchdog-worker'), { workerData: LIMITS });
   watchdog.unref();
   const config = readConfigToShow(context);
@@ -38,7 +37,7 @@ export async function mcpSql(context: CommandContext, { query, limit }: SqlOptio
   try {
     const answer = mirror.queryMasked({
       sql: query,
-      maxRows: limit ?? USUAL_ROWS,
+      maxRows: limit,
       maxCharacters: MOST_CHARACTERS,
       maskBody: (kind, source, body) =>
         JSON.stringify(maskedBody(parseLossless(body), definitionOf(kind, source))),
@@ -51,12 +50,7 @@ export async function mcpSql(context: CommandContext, { query, limit }: SqlOptio
       maskId: (kind, source, id) => maskedId(id, definitionOf(kind, source)),
       hasSecretId: ({ kind }) => known.some((source) => isSecretId(definitionOf(kind, source))),
     });
-    const document = {
-      schema: 'tidemark.sql/1',
-      ...answer,
-      rows: answer.rows,
-      row_count: answer.rows.length,
-    };
+    const document = { schema: 'tidemark.sql/1', ...answer, row_count: answer.rows.length };
     await print(context, `${JSON.stringify(document)}\n`);
     return EXIT.done;
   } finally {

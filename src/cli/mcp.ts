@@ -6,8 +6,9 @@ import { Mcp } from '../mcp/server.ts';
 import { readLoadedConfig } from '../wire.ts';
 import { printNote, type CommandContext } from './context.ts';
 
+/** Serves MCP on stdin and stdout until stdin ends or the command is stopped. */
 export async function mcp(context: CommandContext): Promise<ExitCode> {
-  // A configuration that is wrong is reported at the start and not by every tool.
+  // A wrong configuration is reported once, at the start, instead of by every tool.
   readLoadedConfig(context, context.options, 'unused');
   const server = openMcp(context);
   if (context.stdin.isTTY)

@@ -35,11 +35,14 @@ interface MoveOptions {
   readonly as?: string;
 }
 
+type LockHolder = Parameters<typeof acquireWriterLock>[1];
+
 interface Target {
   readonly path: string;
   readonly parts: readonly MovedPart[];
 }
 
+/** Copies all runs to the new mirrors, verifies these, then puts the old ones away (`.moved`) or removes them. */
 export async function moveMirror(context: CommandContext, options: MoveOptions): Promise<ExitCode> {
   const loaded = readLoadedConfig(context, context.options, 'unused');
   if (context.options.source !== undefined)
@@ -61,7 +64,7 @@ export async function moveMirror(context: CommandContext, options: MoveOptions):
       hint: 'name the one that is to be moved with --from',
     });
   }
-  // One that an interrupted move put away is in the new file already, or nowhere.
+  // What an interrupted move put away is in the new file already; without that file it would be lost.
   const away = olds.filter((path) => !existsSync(path) && existsSync(`${path}${MOVED_SUFFIX}`));
   if (!isSplit && !isDone && away.length > 0 && !existsSync(to)) {
     throw new TidemarkError('mirror_missing', `${away.join(', ')} was moved before, and ${to} is not there`, {
@@ -91,9 +94,7 @@ function pathGiven(context: CommandContext, flag: string, text: string | undefin
   throw new TidemarkError(
     'usage',
     `${flag} ${text ?? ''}: expected a path without braces, or with {source} before an ending such as .db`,
-    {
-      hint: "for example --to './data/{source}.db'",
-    },
+    { hint: "for example --to './data/{source}.db'" },
   );
 }
 
@@ -145,17 +146,17 @@ async function requireSound(mirror: Mirror): Promise<void> {
 }
 
 /**
- * The files, first the one whose key of fingerprints the new mirror gets. Acceptances, and what `redact` stores, are digests
- * under the key of their mirror, and cannot be computed again: the accepted value and the secret are not in the mirror.
- * @throws TidemarkError `usage` where more than one key is needed
+ * The files in an order such that the new mirror gets the fingerprint key of the first. Acceptances, and the fingerprints
+ * that `redact` stores, are made with the key of their mirror and cannot be computed again: the mirror has neither the accepted
+ * values nor the secrets.
+ * @throws TidemarkError `usage` if more than one key is needed
  */
 function withKeyFirst(olds: readonly string[]): readonly string[] {
-  const all = olds.map((path) => ({
-    path,
-    ...readMirrorFacts(path, ({ fingerprintKey, needsItsKey, sources }) => ({
-      ...{ fingerprintKey, needsItsKey, sources },
+  const all = olds.map((path) =>
+    readMirrorFacts(path, ({ fingerprintKey, needsItsKey, sources }) => ({
+      ...{ path, fingerprintKey, needsItsKey, sources },
     })),
-  }));
+  );
   const needing = all.filter(({ needsItsKey }) => needsItsKey);
   if (new Set(needing.map(({ fingerprintKey }) => fingerprintKey)).size > 1) {
     throw new TidemarkError(
@@ -170,7 +171,7 @@ function withKeyFirst(olds: readonly string[]): readonly string[] {
   return first === undefined ? olds : [first.path, ...olds.filter((path) => path !== first.path)];
 }
 
-/** Backups know their mirror by its key (`mirrorId`): of the files that lose theirs, they stay under a key that no mirror has from then on. */
+/** A backup names its mirror by the fingerprint key (`mirrorId`): those of files that lose their key belong to no mirror any more. */
 function otherBackupsLine(ordered: readonly string[]): string[] {
   const [first, ...others] = ordered.map((path) =>
     readMirrorFacts(path, ({ fingerprintKey, sources }) => ({ fingerprintKey, sources })),
@@ -199,7 +200,7 @@ function targetsOf(olds: readonly string[], to: string, isSplit: boolean): Targe
   );
 }
 
-/** Makes and verifies all of them beside their names before any gets its name. */
+/** Makes and verifies all of them under temporary names before any gets its own name. */
 async function makeTargets(
   targets: readonly Target[],
   roots: readonly (string | null)[],
@@ -230,7 +231,7 @@ async function makeTargets(
   }
   for (const { path } of pending) {
     if (existsSync(path)) throw inTheWay(path);
-    named(`${path}-moving`, path);
+    renameMirror(`${path}-moving`, path);
   }
   for (const { path, parts } of targets)
     lines.push(
@@ -239,7 +240,7 @@ async function makeTargets(
   return lines;
 }
 
-/** True for a file that this move made before it was interrupted, which nobody has written since. */
+/** True for a file that this move made before it was interrupted, if nothing has written it since. */
 function isOfThisMove(path: string, roots: readonly (string | null)[]): boolean {
   if (!existsSync(path)) return false;
   const isOurs = readMirrorFacts(
@@ -265,13 +266,8 @@ function numbersLine(source: string, numbers: ReadonlyMap<number, number>): stri
     : `${source}: new numbers of runs: ${changed.join(', ')}`;
 }
 
-/** The old file goes last: until then it is in force. */
-function retire(
-  path: string,
-  root: string | null,
-  holder: Parameters<typeof acquireWriterLock>[1],
-  isRemoved: boolean,
-): string {
+/** Puts the old file away, as the last step: until then it is the mirror in use. */
+function retire(path: string, root: string | null, holder: LockHolder, isRemoved: boolean): string {
   const lock = acquireWriterLock(path, holder);
   try {
     if (readMirrorFacts(path, (facts) => facts.root) !== root) {
@@ -280,15 +276,15 @@ function retire(
       });
     }
     if (isRemoved) removeMirrorFile(path);
-    else named(path, `${path}${MOVED_SUFFIX}`);
+    else renameMirror(path, `${path}${MOVED_SUFFIX}`);
     return isRemoved ? `removed: ${path}` : `the old mirror is kept as ${path}${MOVED_SUFFIX}`;
   } finally {
     lock.release();
   }
 }
 
-/** Nothing of it is beside the file then: a name is given in one step. */
-function named(path: string, to: string): void {
+/** Renames the file after its WAL was folded into it, so that one rename moves everything. */
+function renameMirror(path: string, to: string): void {
   settleMirrorFile(path);
   try {
     renameSync(path, to);

@@ -1,4 +1,4 @@
-/** What a command says where the mirror that it needs is not in its place, although there was one, or cannot be read. */
+/** Explains to the user why a mirror is missing although there was one, or cannot be read. */
 import { hostname } from 'node:os';
 import { backupOfUnreadable, backupsOfMissing } from '../backup/earlier.ts';
 import { mirrorId } from '../backup/plain-backup.ts';
@@ -15,29 +15,32 @@ import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
 import type { CommandContext } from './context.ts';
 
 /**
- * The error of a command, with what shows that its mirror was there before: then the volume may not be mounted, and a sync would
- * begin an empty one in its place. Of a mirror that cannot be read, the hint names the backup to restore, where `latest` would not
- * do. Any other error is returned as it is.
+ * Completes the error of a command. For a missing mirror it adds the signs that there was one: its volume may not be mounted,
+ * and a sync would begin an empty mirror in its place. For a mirror that cannot be read, the hint names the backup to restore
+ * if `latest` would be wrong. Other errors are returned unchanged.
  */
 export async function explainMissing(context: CommandContext, thrown: unknown): Promise<unknown> {
   if (!(thrown instanceof TidemarkError)) return thrown;
-  const named = (): Promise<TidemarkError> => withNamedBackup(context, thrown);
-  if (ECHOING.has(thrown.code)) return withMaskedNames(context, await named());
-  if (!(thrown instanceof NoMirror)) return await named();
-  let configs: readonly Config[];
-  try {
-    configs = mirrorConfigs(readLoadedConfig(context, context.options, 'unused'));
-  } catch {
-    // The command had none to read: what it threw says all that is known.
-    return thrown;
+  if (thrown instanceof NoMirror) {
+    const config = configsOf(context).find(({ mirror }) => realMirrorPath(mirror) === thrown.path);
+    const missing = config === undefined ? null : await missingMirror(context, config);
+    if (missing !== null)
+      return new TidemarkError('mirror_missing', missing.message, { hint: missing.hint, cause: thrown });
   }
-  const config = configs.find(({ mirror }) => realMirrorPath(mirror) === thrown.path);
-  const missing = config === undefined ? null : await missingMirror(context, config);
-  if (missing === null) return await named();
-  return new TidemarkError('mirror_missing', missing.message, { hint: missing.hint, cause: thrown });
+  const error = await withNamedBackup(context, thrown);
+  return ECHOING.has(thrown.code) ? withMaskedNames(context, error) : error;
 }
 
-/** They may repeat what was typed, or what the mirror has. */
+/** The configurations of all mirrors; empty if the configuration cannot be read, which the command then reports itself. */
+function configsOf(context: CommandContext): readonly Config[] {
+  try {
+    return mirrorConfigs(readLoadedConfig(context, context.options, 'unused'));
+  } catch {
+    return [];
+  }
+}
+
+/** Errors that may repeat what was typed or a name from the mirror. */
 const ECHOING: ReadonlySet<ErrorCode> = new Set([
   'usage',
   'reference_unknown',
@@ -45,7 +48,7 @@ const ECHOING: ReadonlySet<ErrorCode> = new Set([
   'mirror_foreign',
 ]);
 
-/** It may name a record, as the mirror has it, or what was typed: without what no report shows of the configuration. */
+/** Masks the secrets of the configuration in the message. */
 function withMaskedNames(context: CommandContext, error: TidemarkError): TidemarkError {
   const { code, message, hint } = error;
   let shown: string;
@@ -53,28 +56,18 @@ function withMaskedNames(context: CommandContext, error: TidemarkError): Tidemar
     const { knownSecrets } = readLoadedConfig(context, context.options, 'unused');
     shown = maskedMessage(message, knownSecrets);
   } catch {
-    // Without a configuration there is nothing of it to mask.
+    // Without a configuration no secrets are known.
     return error;
   }
-  return shown === message
-    ? error
-    : new TidemarkError(code, shown, { ...(hint === undefined ? {} : { hint }) });
+  return shown === message ? error : new TidemarkError(code, shown, { hint });
 }
 
 async function withNamedBackup(context: CommandContext, error: TidemarkError): Promise<TidemarkError> {
   const { code, message, hint } = error;
   if (hint?.includes(RESTORE_HINT) !== true) return error;
-  let config: Config;
-  try {
-    const configs = mirrorConfigs(readLoadedConfig(context, context.options, 'unused'));
-    const [only, ...others] = configs;
-    if (only === undefined) return error;
-    // Which of several is damaged, the error does not say.
-    if (others.length > 0 && only.backup !== null) return error;
-    config = only;
-  } catch {
-    return error;
-  }
+  const [config, ...others] = configsOf(context);
+  // The error does not say which of several mirrors is damaged.
+  if (config === undefined || (others.length > 0 && config.backup !== null)) return error;
   const name = await backupToName(context, config);
   return new TidemarkError(code, message, {
     hint: namingBackup(hint, name, configuredBackups(config)),
@@ -82,9 +75,12 @@ async function withNamedBackup(context: CommandContext, error: TidemarkError): P
   });
 }
 
-/** The backup to restore in place of a damaged mirror: name of its file, where `latest` would not do; null if the known ones are of others. */
+/**
+ * The backup to restore in place of a damaged mirror: `latest`, or the name of a file if `latest` would be wrong; null if all
+ * known backups are of other mirrors.
+ */
 export async function backupToName(context: CommandContext, config: Config): Promise<string | null> {
-  // What can be read says itself of which mirror it is: `latest` means its backups.
+  // A mirror whose id can be read: `latest` means the backups of that mirror.
   return isIdentified(context, config) ? LATEST_BACKUP : await backupOfUnreadable(config, systemClock);
 }
 
@@ -98,25 +94,20 @@ function isIdentified({ pid }: CommandContext, config: Config): boolean {
       mirror.close();
     }
   } catch {
-    // What it cannot say is in the error that is being explained.
+    // The error that is being explained says why it cannot be read.
     return false;
   }
 }
 
-interface MissingMirror {
-  readonly message: string;
-  readonly hint: string;
-}
-
 /**
- * What is to be said of a mirror that is not in its place, although it was moved, a daemon runs on it or a directory has backups
- * of one of its sources; null if none of that is so.
- * @param config of that mirror
+ * What to say if a missing mirror was moved, a daemon runs on it, or a directory has backups of one of its sources; null if
+ * nothing of that is so.
+ * @param config the configuration of that mirror
  */
 export async function missingMirror(
   context: Pick<CommandContext, 'pid'>,
   config: Config,
-): Promise<MissingMirror | null> {
+): Promise<{ readonly message: string; readonly hint: string } | null> {
   const moved = movedAway(config.mirror);
   if (moved !== null) return moved;
   const looker = { pid: context.pid, host: hostname(), now: systemClock.now() };

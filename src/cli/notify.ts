@@ -1,4 +1,4 @@
-/** `tidemark notify test`: one notice through each channel, past the mirror and past what the channel wants to hear. */
+/** `tidemark notify test`: sends one notice through each channel, whatever its filters; the mirror is not involved. */
 import { openPoster } from '../api/post.ts';
 import type { ChannelConfig } from '../config/channels.ts';
 import { type LoadedConfig, hasMirrorPerSource, mirrorConfigs } from '../config/mirrors.ts';
@@ -16,24 +16,23 @@ import { openToInspect } from './doctor-report.ts';
 import { renderTable } from '../report/table.ts';
 import { commandLog } from './source-probe.ts';
 
-interface NotifyOptions {
-  readonly channels?: readonly string[];
-}
-
 interface Attempt {
   readonly channel: ChannelConfig;
   readonly ms: number;
-  /** Null where it was delivered. */
+  /** Null if it was delivered. */
   readonly error: TidemarkError | null;
 }
 
 interface Tried extends Attempt {
-  /** Recipients that the server refused of a message that others got, each with its answer. */
+  /** Recipients that the server refused, each with its answer, although others got the message. */
   readonly refused: readonly string[];
 }
 
-/** Exit 0 all delivered, 3 some (or to some recipients), 1 none, 4 for an unknown channel, or without any channel. */
-export async function notifyTest(context: CommandContext, options: NotifyOptions): Promise<ExitCode> {
+/** Exit 0 if all were delivered, 3 if some were (or only to some recipients), 1 if none, 4 for an unknown channel or without channels. */
+export async function notifyTest(
+  context: CommandContext,
+  options: { readonly channels?: readonly string[] },
+): Promise<ExitCode> {
   const config = readLoadedConfig(context, context.options, 'unused');
   const channels = chosen(config.notices, options.channels ?? []);
   const log = commandLog(context);
@@ -52,9 +51,9 @@ export async function notifyTest(context: CommandContext, options: NotifyOptions
       channels.map(async (channel) => {
         const { error, ...made } = await attempt(send, channel, config.http.publicUrl, context.signal);
         const lack = error === null ? null : ownLack(config, known, channel.name);
-        const said =
+        const reported =
           lack === null ? error : new TidemarkError('config_invalid', lack.why, { hint: lack.hint });
-        return { ...made, error: said, refused: refused.get(channel.name) ?? [] };
+        return { ...made, error: reported, refused: refused.get(channel.name) ?? [] };
       }),
     );
     await print(context, context.options.json === true ? asJson(tried) : asText(tried, context));
@@ -77,7 +76,7 @@ export async function notifyTest(context: CommandContext, options: NotifyOptions
   }
 }
 
-/** As the process that sends has read them; none where no mirror can be read, or each source has its own. */
+/** The channels as the daemon read them; none if no mirror can be read, or each source has its own. */
 function knownChannels(context: CommandContext, config: LoadedConfig): readonly ChannelRow[] {
   if (hasMirrorPerSource(config)) return [];
   const [own] = mirrorConfigs(config);
@@ -108,7 +107,7 @@ function chosen(channels: readonly ChannelConfig[], asked: readonly string[]): r
   return asked.length === 0 ? channels : channels.filter(({ name }) => asked.includes(name));
 }
 
-/** Sends a test notice through one channel, and takes the time. */
+/** Sends a test notice through one channel and measures how long it takes. */
 export async function attempt(
   send: Send,
   channel: ChannelConfig,

@@ -1,10 +1,10 @@
-/** The warning of a mirror that holds the history of a source under another name than the configured ones. */
+/** Warns if the mirror has the history of a source that is not configured, perhaps because it was renamed. */
 import type { Config } from '../config/config.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 
 /**
- * Given where a source begins beside the history of one that is not configured: probably the same one, renamed, or started
- * without its name (`TIDEMARK_NAME`) on a restored mirror. Null otherwise.
+ * The warning if a source has no history yet while the mirror has that of a source which is not configured: probably it is the
+ * same source, renamed, or started without its name (`TIDEMARK_NAME`) on a restored mirror. Null otherwise.
  */
 export function otherSourcesNote(
   mirror: Mirror,

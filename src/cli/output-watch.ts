@@ -1,22 +1,22 @@
 /**
- * Watches the stream of the results. Notes whether anything was written, since an error document must not follow a partial
- * result; and detects that it is closed: commands that only print end then, other work continues without output.
+ * Watches stdout. Records whether anything was written, since an error document must not follow a partial result; and detects
+ * that it was closed: commands that only print then end, other work continues without output.
  */
 import type { Writable } from 'node:stream';
 import { systemErrorText } from '../core/errors.ts';
 
 export interface WatchedOutput<Stream> {
-  /** The same stream to its users. */
+  /** The stream to write to. */
   readonly stream: Stream;
-  /** True when one of them wrote. */
+  /** True once something was written. */
   hasBegun(): boolean;
-  /** From now on, output that the stream does not take is dropped, and waiting writers continue. */
+  /** From now on, output that cannot be written is dropped, and waiting writers continue. */
   readonly outlive: () => void;
-  /** Why output was dropped, once all writes have ended; null if everything was written. */
+  /** Waits until all writes have ended. Why output was dropped; null if everything was written. */
   loss(): Promise<NodeJS.ErrnoException | null>;
 }
 
-/** `onLost` is called when the stream fails, unless `outlive` was called; without it, the stream emits its errors itself. */
+/** @param onLost called when the stream fails, unless `outlive` was called; if left out, nobody listens to the stream's errors */
 export function watchOutput<Stream extends Writable>(
   stream: Stream,
   onLost?: (error: NodeJS.ErrnoException) => void,
@@ -28,7 +28,7 @@ export function watchOutput<Stream extends Writable>(
     stream.on('error', (error: NodeJS.ErrnoException) => {
       lost ??= error;
       if (!isOutlived) onLost(error);
-      // Output is dropped, so the writer need not wait.
+      // The writer need not wait for output that is dropped.
       else stream.emit('drain');
     });
   }
@@ -38,7 +38,7 @@ export function watchOutput<Stream extends Writable>(
       const value: unknown = Reflect.get(target, key, target);
       if (typeof value !== 'function') return value;
       if (key === 'write') hasBegun = true;
-      // Bound: a stream's methods look for its private parts on itself.
+      // Bound to the stream itself: its methods use private fields, which a proxy does not have.
       return value.bind(target) as unknown;
     },
   });
@@ -57,12 +57,12 @@ export function watchOutput<Stream extends Writable>(
   };
 }
 
-/** True when the reader closed its end. */
+/** True if the reader closed the pipe. */
 export function isReaderGone({ code }: NodeJS.ErrnoException): boolean {
   return code === 'EPIPE';
 }
 
-/** One line on an output that could not be written. */
+/** The line for stderr about output that could not be written. */
 export function outputLostText({ code, message }: NodeJS.ErrnoException): string {
   return `tidemark: the output could not be written: ${systemErrorText(code ?? '')?.why ?? message}`;
 }

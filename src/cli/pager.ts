@@ -1,4 +1,4 @@
-/** Long results in a pager, as git shows them. */
+/** Shows long results in a pager, as git does. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { wrapLines } from '../core/wrap.ts';
@@ -7,7 +7,7 @@ import { print, terminalWidth, type CommandContext } from './context.ts';
 const LESS = 'FRX'; // ends at once if the text fits on the screen, shows colours, leaves the text on the screen
 const DEFAULT = 'command -v less >/dev/null || exit 127; less';
 
-/** Prints text for people; on a terminal in the pager, if there is one. Returns when the reader has left it. */
+/** Prints text for people, on a terminal in a pager if there is one. Returns when the reader has left the pager. */
 export async function printPage(context: CommandContext, text: string): Promise<void> {
   const width = terminalWidth(context);
   const command = pagerOf(context);
@@ -16,7 +16,7 @@ export async function printPage(context: CommandContext, text: string): Promise<
   if (!isShown) await print(context, text);
 }
 
-/** A command for the shell; null where nothing is paged. */
+/** The shell command of the pager; null if the output is not paged. */
 function pagerOf({ env, options, setPaging }: CommandContext): string | null {
   if (setPaging === undefined || options.json === true || options.pager === false) return null;
   if (env['TERM'] === 'dumb' || env['CI'] !== undefined) return null;
@@ -26,7 +26,7 @@ function pagerOf({ env, options, setPaging }: CommandContext): string | null {
 
 const NOT_FOUND: ReadonlySet<number | null> = new Set([126, 127]); // exit codes of a shell that cannot run a command
 
-/** False where the pager could not be started. A reader who leaves early is not a failure. */
+/** False if the pager could not be started. A reader who leaves early is not a failure. */
 async function showIn(command: string, text: string, context: CommandContext): Promise<boolean> {
   context.setPaging?.(true);
   try {
@@ -34,13 +34,13 @@ async function showIn(command: string, text: string, context: CommandContext): P
       stdio: ['pipe', 'inherit', 'inherit'],
       env: { LESS, ...context.env },
     });
-    // A reader who leaves early closes the pipe.
+    // A reader who leaves early closes the pipe: that is not an error.
     child.stdin.on('error', () => undefined);
     child.stdin.end(text);
     const [code] = (await once(child, 'close')) as [number | null];
     return !NOT_FOUND.has(code);
   } catch {
-    // No shell or no process could be started: the caller prints the text without a pager.
+    // The shell could not be started: the caller prints the text without a pager.
     return false;
   } finally {
     context.setPaging?.(false);

@@ -1,6 +1,6 @@
 /**
- * The command line: which commands there are, their options, and the way from arguments to an exit code. A command's
- * own file is loaded only when it runs, so that `--help` is quick.
+ * The command line, from arguments to an exit code. The file of a command is loaded only when it runs, so that `--help` is
+ * quick.
  */
 import { Argument, Command, CommanderError, Help, InvalidArgumentError, Option } from 'commander';
 import { SeveralMirrors } from '../config/mirrors.ts';
@@ -15,8 +15,8 @@ import { isDetailed } from '../core/logger.ts';
 import { wrapLines } from '../core/wrap.ts';
 
 /**
- * Runs one command line and returns its exit code. Never throws: every failure is printed and coded. `commands` is the
- * entire table, unless the command line is only to be parsed.
+ * Runs one command line and returns its exit code. Never throws: a failure is printed and has an exit code.
+ * @param commands other than the entire table only in tests and to parse a command line without running it
  */
 export async function runCommandLine(
   argv: readonly string[],
@@ -48,13 +48,13 @@ export async function runCommandLine(
       );
     }
     const lost = await output.loss();
-    // A reader that left knows; a result that could not be kept is not a success.
+    // A reader that closed the pipe knows that output is missing. Otherwise, output that could not be written is a failure.
     if (lost === null || isReaderGone(lost)) return state.exitCode;
     process.stderr.write(`${outputLostText(lost)}\n`);
     return state.exitCode === EXIT.done ? EXIT.failed : state.exitCode;
   } catch (error) {
     if (error instanceof CommanderError && error.exitCode === 0) return EXIT.done;
-    // Commander may have stopped before it came to the options.
+    // Commander may have stopped before it parsed the options.
     const isJson = argv.slice(0, argv.includes('--') ? argv.indexOf('--') : argv.length).includes('--json');
     const [{ reportFailure }, { isCommandMissing, usageError }] = await Promise.all([
       import('./failure.ts'),
@@ -84,27 +84,27 @@ export async function runCommandLine(
   }
 }
 
-/** Errors about the mirror as a whole, of which more can be said, and those that may repeat what was typed. */
+/** Errors that `explainMissing` completes: those about the mirror as a whole, and those that may repeat what was typed. */
 const EXPLAINED_CODES: ReadonlySet<ErrorCode> = new Set([
   ...(['mirror_missing', 'mirror_corrupt', 'mirror_foreign', 'mirror_version'] as const),
   ...(['usage', 'reference_unknown'] as const),
 ]);
-/** Exit codes of which stderr has to say why; a command that did not is at least named there. */
+/** Exit codes whose reason belongs on stderr: a line there names at least the command, if it printed none. */
 const UNEXPLAINED: ReadonlySet<ExitCode> = new Set([EXIT.failed, EXIT.partial, EXIT.refused, EXIT.unsafe]);
 
-/** Notes of commander and the command while they run. */
+/** What commander and the command find out while they run. */
 interface CommandRun {
   exitCode: ExitCode;
   /** The command that ran. */
   command: string | null;
   isReasonPrinted: boolean;
-  /** What it found to be about, without `--source`. */
+  /** The source that the command turned out to concern, without `--source`. */
   source: string | null;
-  /** To what it was narrowed. */
+  /** The organizations and projects that it was limited to. */
   parents: NonNullable<GlobalOptions['parents']>;
-  /** The command that found the command line wrong. */
+  /** The command that rejected the command line. */
   refusing: Command | null;
-  /** What it would have printed to stderr: help, where a command is missing. */
+  /** The help that commander writes to stderr if a command is missing. */
   help: string;
 }
 
@@ -114,11 +114,11 @@ function createProgram(commands: readonly CommandRow[], surroundings: Surroundin
     .description(SUMMARY)
     .version(programVersion(), VERSION_OPTION.flags, VERSION_OPTION.description)
     .helpOption(HELP_OPTION.flags, HELP_OPTION.description)
-    // Of the only one that is not in the table: help itself.
+    // For `help`, the only command that is not in the table.
     .commandsGroup(`${COMMAND_GROUPS[0]}:`)
     .helpCommand('help [command]', 'show the help of a command')
     .configureHelp({
-      // Without `[options]`, which nearly every command has: so the description fits beside it at 80 columns.
+      // Without `[options]`, which nearly every command has, the description fits beside it at 80 columns.
       subcommandTerm: (command) => new Help().subcommandTerm(command).replace(' [options]', ''),
     })
     .configureOutput({
@@ -131,7 +131,7 @@ function createProgram(commands: readonly CommandRow[], surroundings: Surroundin
     })
     .exitOverride(refusedBy(() => program, run));
   for (const option of GLOBAL_OPTIONS) program.addOption(optionOf(option));
-  // With --help, commander shows the help of the family for a word that is none of its commands.
+  // With --help, commander would show the help of the family even after a word that is not a command.
   program.addHelpText('beforeAll', ({ command, error }) => {
     const [word] = command.args;
     const isFamily = command.commands.length > 0 && command.registeredArguments.length === 0;
@@ -209,7 +209,7 @@ function addCommand(parent: Command, row: CommandRow, surroundings: Surroundings
         throw await explainMissing(called, error);
       }
     };
-    // Stdout, as without the option; commands that only write files refuse it (`writtenFile`).
+    // `-` means stdout, as does leaving the option out; commands that only write files refuse it (`writtenFile`).
     if (own['output'] === '-') delete own['output'];
     if (row.outlivesOutput?.(own) === true) outliveOutput();
     try {
@@ -243,9 +243,9 @@ function optionOf({
     made.argParser((text, previous: unknown) => {
       // `usage.ts` names the choices.
       if (choices?.includes(text) === false) throw new InvalidArgumentError('not one of the choices');
-      return collect(parseOption(parse, text), previous);
+      return [...(Array.isArray(previous) ? (previous as unknown[]) : []), parseOption(parse, text)];
     });
-  // A flag without a value stays true: a parser would make a text of it.
+  // Not for flags without a value: a parser would turn true into a text.
   else if (flags.includes('<') && choices === undefined)
     made.argParser((text: string) => parseOption(parse, text));
   return made;
@@ -261,7 +261,7 @@ function examplesText(examples: readonly string[]): string {
   return `\nExamples:\n${examples.map((example) => `  ${example}`).join('\n')}`;
 }
 
-/** Instead of ending the process: notes which command it was, and throws. */
+/** For commander to call instead of ending the process: records which command it was, and throws. */
 function refusedBy(command: () => Command, run: CommandRun): (error: CommanderError) => never {
   return (error) => {
     run.refusing = command();
@@ -270,13 +270,13 @@ function refusedBy(command: () => Command, run: CommandRun): (error: CommanderEr
 }
 
 /**
- * A command with commands of its own takes its options wherever they are: `drift accept --field` gives the value to
- * `drift`. It goes to the one that was called, which has to know it.
+ * Options that commander gave to a parent command instead: in `drift accept --field`, it parses `--field` for `drift`. The
+ * called command gets them; an option that it does not have is an error.
  */
 function takenByParents(command: Command): Record<string, unknown> {
   const taken: Record<string, unknown> = {};
   for (let parent = command.parent; parent !== null; parent = parent.parent) {
-    // The options of the program itself are every command's.
+    // Every command has the options of the program itself.
     if (parent.parent === null) break;
     for (const option of parent.options) {
       const name = option.attributeName();
@@ -306,9 +306,4 @@ function parseOption(parse: (text: string) => unknown, text: string): unknown {
   } catch (error) {
     throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
   }
-}
-
-/** Gathers the values of a repeatable option. */
-function collect(value: unknown, previous: unknown): unknown[] {
-  return [...(Array.isArray(previous) ? (previous as unknown[]) : []), value];
 }

@@ -5,7 +5,7 @@ import type { CommandContext } from './context.ts';
 
 type Asking = Pick<CommandContext, 'stderr' | 'signal'> & Partial<Pick<CommandContext, 'stdin'>>;
 
-/** What all questions have in common: they are on stderr, and end with the command. */
+/** The options of all questions: they are printed on stderr, and end with the command. */
 function common(context: Asking, message: string, given: Readable | undefined) {
   const input = given ?? (context.stdin instanceof Readable ? context.stdin : undefined);
   return {
@@ -18,13 +18,13 @@ function common(context: Asking, message: string, given: Readable | undefined) {
 
 /**
  * Asks yes or no on stderr, where no is the default.
- * @returns false for no; null where the question was left (Ctrl-C, Escape, or the command was stopped)
+ * @returns false for no; null if the user left the question (Ctrl-C, Escape) or the command was stopped
  */
 export async function askYesNo(
   context: Asking,
   question: string,
   answers: { readonly yes: string; readonly no: string },
-  /** Where the keys come from; the command's own stdin when left out. */
+  /** Where the keys come from; by default the command's stdin. */
   input?: Readable,
 ): Promise<boolean | null> {
   const answer = await confirm({
@@ -36,12 +36,12 @@ export async function askYesNo(
   return isCancel(answer) ? null : answer;
 }
 
-/** What is wrong with an answer, in one line; undefined for a good one. */
+/** Returns what is wrong with an answer, in one line; undefined for a valid answer. */
 export type Check = (answer: string) => string | undefined;
 
 /**
  * Asks for a line of text; Enter alone takes `proposal`.
- * @returns trimmed; null where the question was left
+ * @returns the answer, trimmed; null if the user left the question
  */
 export async function askText(
   context: Asking,
@@ -58,8 +58,8 @@ export async function askText(
 }
 
 /**
- * Asks for a secret: of what is typed only that something is shows.
- * @returns trimmed; null where the question was left
+ * Asks for a secret, whose characters are masked.
+ * @returns the answer, trimmed; null if the user left the question
  */
 export async function askSecret(
   context: Asking,
@@ -82,9 +82,9 @@ export interface Choice<T extends string> {
 }
 
 /**
- * Asks to choose one; the first is selected at the start. Text, such as a key that is pasted here, chooses nothing, and
+ * Asks to choose one; at first, the first one is selected. Text, such as a key pasted here by mistake, chooses nothing, and
  * neither does the Enter after it.
- * @returns null where the question was left
+ * @returns null if the user left the question
  */
 export async function askChoice<T extends string>(
   context: Asking,
@@ -94,7 +94,7 @@ export async function askChoice<T extends string>(
 ): Promise<T | null> {
   const asking = common(context, question, input);
   let [hasText, isTextRefused] = [false, false];
-  // Before select() has the key: it would move by h, j, k and l.
+  // Handles the key before select(), for which h, j, k and l move the selection.
   const refuseText = (typed: string | undefined, key: { name?: string | undefined }): void => {
     const isText = typed !== undefined && /^[^\p{Cc}]/u.test(typed);
     isTextRefused = isText || (hasText && key.name === 'return');
@@ -109,7 +109,7 @@ export async function askChoice<T extends string>(
         return isTextRefused ? `${question}\n${NOT_TYPED}` : question;
       },
       options: choices.map(({ value, label, hint }) => ({
-        value: value,
+        value,
         label,
         ...(hint === undefined ? {} : { hint }),
       })),

@@ -1,4 +1,4 @@
-/** `tidemark sandbox`: the embedded server of the entire interface. Runs until it is stopped. */
+/** `tidemark sandbox`: a server that imitates the service. Runs until it is stopped. */
 import { hostname } from 'node:os';
 import { wideNetworks } from '../config/checking.ts';
 import { profileOption } from '../config/profile.ts';
@@ -22,6 +22,7 @@ interface SandboxCommandOptions {
   readonly trustedProxy?: readonly string[];
 }
 
+/** Runs the sandbox until the command is stopped. */
 export async function sandbox(context: CommandContext, options: SandboxCommandOptions): Promise<ExitCode> {
   printNote(context, wideProxies(options));
   const key = options.key ?? 'sandbox-key';
@@ -38,22 +39,20 @@ export async function sandbox(context: CommandContext, options: SandboxCommandOp
   try {
     const at = await server.listen({ host: options.host ?? '127.0.0.1', port: options.port ?? 8600 });
     const { url } = at;
-    if (context.options.json === true) {
-      await print(context, `${JSON.stringify({ schema: 'tidemark.sandbox/1', url, key })}\n`);
-    } else {
-      const profile = options.profile === undefined ? '' : ` TIDEMARK_PROFILE=${options.profile}`;
-      await print(
-        context,
-        [
-          `sandbox listens on ${url}${elsewhere(at)}`,
-          'try it in another terminal:',
-          `  export TIDEMARK_BASE_URL=${url} TIDEMARK_API_KEY=${key}${profile}`,
-          '  npx tidemark sync',
-          'stop it with Ctrl-C',
-          '',
-        ].join('\n'),
-      );
-    }
+    const profile = options.profile === undefined ? '' : ` TIDEMARK_PROFILE=${options.profile}`;
+    await print(
+      context,
+      context.options.json === true
+        ? `${JSON.stringify({ schema: 'tidemark.sandbox/1', url, key })}\n`
+        : [
+            `sandbox listens on ${url}${elsewhere(at)}`,
+            'try it in another terminal:',
+            `  export TIDEMARK_BASE_URL=${url} TIDEMARK_API_KEY=${key}${profile}`,
+            '  npx tidemark sync',
+            'stop it with Ctrl-C',
+            '',
+          ].join('\n'),
+    );
     await aborted(context.signal);
   } finally {
     await server.close();
@@ -61,14 +60,14 @@ export async function sandbox(context: CommandContext, options: SandboxCommandOp
   return EXIT.done;
 }
 
-/** How other machines reach a server that listens on every address: by the name of this one, or of the container. */
+/** How other machines reach a server that listens on every address: by the host name of this machine or container. */
 export function elsewhere({ url, isEverywhere }: ListeningAt): string {
   return isEverywhere
     ? `, and on the other addresses of this machine, such as http://${hostname()}:${new URL(url).port}`
     : '';
 }
 
-/** Warnings of wide ranges among the proxies of the command line, as the configuration has them. */
+/** Warnings about wide address ranges in `--trusted-proxy`, like those about the configuration. */
 export function wideProxies({ trustedProxy = [] }: { readonly trustedProxy?: readonly string[] }): string[] {
   return wideNetworks(trustedProxy).map((line) => `--trusted-proxy: ${line}`);
 }

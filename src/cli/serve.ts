@@ -1,4 +1,4 @@
-/** `tidemark serve`: the read-only replica of one source (docs/replica.md). Runs until it is stopped. */
+/** `tidemark serve`: a read-only replica of one source (docs/replica.md). Runs until it is stopped. */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -33,6 +33,7 @@ interface ServeOptions {
 const DEFAULT_HOST = '127.0.0.1';
 const DEFAULT_PORT = 8700;
 
+/** Serves the replica until the command is stopped. */
 export async function serve(context: CommandContext, options: ServeOptions): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
   const { host = DEFAULT_HOST, port = DEFAULT_PORT } = options;
@@ -75,7 +76,7 @@ export async function serve(context: CommandContext, options: ServeOptions): Pro
   return EXIT.done;
 }
 
-/** What is to be served; before anything listens. */
+/** The source to serve, its latest run, and warnings about the mirror. */
 function startingPoint(
   config: Config,
   openMirror: () => Mirror,
@@ -132,12 +133,12 @@ async function printIntroduction(
   );
 }
 
-// The tokens of the replica: from `--token-file`, or from the configuration.
-
 /**
- * @param tokenFile one token a line; empty lines and lines that begin with `#` do not count
- * @throws TidemarkError `usage` for a file without a token, for an address that needs one, and for a token that is the key of a source;
- * `config_invalid` where the configuration names a file that gave none; `file_system` for a file that cannot be read
+ * The tokens of the replica, from `--token-file` or from the configuration.
+ * @param options.tokenFile one token per line; empty lines and lines that begin with `#` do not count
+ * @throws TidemarkError `usage` for a file without a token, for no token on an address that needs one, and for a token that is
+ * the key of a source; `config_invalid` if the configuration names a file that gave none; `file_system` for a file that cannot
+ * be read
  */
 function replicaTokens(
   config: Pick<Config, 'configured' | 'replica'>,
@@ -160,7 +161,7 @@ function replicaTokens(
   return tokens;
 }
 
-/** The configuration as it is reloaded: the file of `--token-file` is one of its files. */
+/** The configuration with the file of `--token-file` as one of its files: a change of it reloads the configuration. */
 function withTokenFile(
   loaded: LoadedConfig,
   tokens: readonly Secret[],

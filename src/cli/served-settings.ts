@@ -1,4 +1,4 @@
-/** The configuration of a command that serves until it is stopped: read again as the daemon does, within a minute of a change and on SIGHUP. */
+/** The configuration of a server: like the daemon, it reads it again within a minute of a change, and on SIGHUP. */
 import { systemClock } from '../core/clock.ts';
 import type { LoadedConfig } from '../config/mirrors.ts';
 import type { Logger } from '../core/logger.ts';
@@ -6,16 +6,10 @@ import { ActiveProblems } from '../daemon/problems.ts';
 import { Settings } from '../daemon/settings.ts';
 import type { CommandContext } from './context.ts';
 
-/** As often as the daemon looks at its files. */
+/** Between two checks of the files, as in the daemon. */
 const LOOK_MS = 60_000;
 
-interface ServedOptions {
-  readonly log: Logger;
-  readonly load: () => LoadedConfig;
-  /** Takes a new configuration; where it throws, the old one stays active, and one line of the log says why. */
-  readonly take: (config: LoadedConfig) => void;
-}
-
+/** Keeps the configuration of a server current until the command is stopped. */
 export class ServedSettings {
   readonly problems: ActiveProblems;
   readonly #settings: Settings;
@@ -24,13 +18,14 @@ export class ServedSettings {
   #hangup = new AbortController();
 
   /**
-   * Reads the configuration, and listens for SIGHUP from now on: that reads it again. Where a terminal is attached, SIGHUP says
-   * that it was closed, and stops the command as SIGTERM does.
-   * @throws TidemarkError for a configuration that is wrong from the start
+   * Reads the configuration, and from now on again on SIGHUP. On a terminal, SIGHUP means that it was closed: it stops the
+   * command, as SIGTERM does.
+   * @param take takes a new configuration; if it throws, the old one stays active, and the log says why
+   * @throws TidemarkError if the configuration is wrong
    */
   constructor(
     context: Pick<CommandContext, 'signal' | 'clock' | 'onHangup' | 'stdin'>,
-    { log, load, take }: ServedOptions,
+    { log, load, take }: { log: Logger; load: () => LoadedConfig; take: (config: LoadedConfig) => void },
   ) {
     const clock = context.clock ?? systemClock;
     this.#context = context;
@@ -46,7 +41,7 @@ export class ServedSettings {
     return this.#settings.current();
   }
 
-  /** Resolves once the command is to stop. @param look called after each look at the files */
+  /** Resolves when the command is stopped. @param look called after each check of the files */
   async untilStopped(look?: () => Promise<void>): Promise<void> {
     const { signal, clock = systemClock } = this.#context;
     const stop = AbortSignal.any([signal, this.#closed.signal]);

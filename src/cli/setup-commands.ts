@@ -1,4 +1,4 @@
-/** The commands of the first hour: configuration, examination, forecast. A command's file is named after it. */
+/** The rows of the commands that set Tidemark up: `init`, `doctor`, `estimate`. */
 import { kindOption, type CommandRow, writtenFile } from './command-row.ts';
 
 export const SETUP_COMMANDS: readonly CommandRow[] = [

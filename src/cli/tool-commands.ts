@@ -1,4 +1,4 @@
-/** The commands beside the mirror: replica, sandbox, catalog, configuration, demo. A command's file is named after it. */
+/** The rows of `serve`, `sandbox`, `catalog`, `config` and `demo`. */
 import { isNetwork } from '../config/schema.ts';
 import { type CommandRow, portNumber, positiveNumber, writtenFile } from './command-row.ts';
 
@@ -55,11 +55,7 @@ export const TOOL_COMMANDS: readonly CommandRow[] = [
         parse: portNumber,
       },
       { flags: '--data <file>', description: 'keep the data in this file (default: in memory)' },
-      {
-        flags: '--seed <name>',
-        description: 'initial data (default: demo)',
-        choices: ['demo', 'empty'],
-      },
+      { flags: '--seed <name>', description: 'initial data (default: demo)', choices: ['demo', 'empty'] },
       {
         flags: '--profile <name>',
         description: 'answer as a deployment of this profile, e.g. posthog (default: the documented API)',
@@ -129,7 +125,7 @@ export const TOOL_COMMANDS: readonly CommandRow[] = [
       },
     ],
     examples: ['tidemark demo', 'tidemark demo --output ./try'],
-    // Its sandbox is a separate process, and would stay.
+    // Its sandbox is a separate process, which would otherwise be left running.
     outlivesOutput: () => true,
     load: async () => (await import('./demo.ts')).demo,
   },

@@ -1,17 +1,17 @@
-/** What a command that shows records says where it cannot mask a key that they may hold. */
+/** Warns that a command which shows records cannot mask API keys in them, because it could not read these keys. */
 import type { Config } from '../config/config.ts';
 import type { KeyNeed } from '../config/checking.ts';
 import { readConfig } from '../wire.ts';
 import { type CommandContext, printNote } from './context.ts';
 
-/** As `readConfig`, for a command that shows what records hold. */
+/** Like `readConfig`, for a command that shows records: prints the warning. */
 export function readConfigToShow(context: CommandContext, keys: KeyNeed = 'unused'): Config {
   const config = readConfig(context, context.options, keys);
   noteUnmaskedKeys(context, config);
   return config;
 }
 
-/** A line for each key file that could not be read. Of several mirrors the first says it for all. */
+/** Prints a line for each key file that could not be read; with several mirrors, only for the first. */
 export function noteUnmaskedKeys(context: CommandContext, { unmasked }: Pick<Config, 'unmasked'>): void {
   if (context.ofSeveral?.isFirst === false) return;
   printNote(

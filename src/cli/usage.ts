@@ -1,12 +1,13 @@
-/** What commander finds wrong with a command line, in Tidemark's words: one line, and where the right use is written. */
+/** Errors of the command line: turns commander's messages into one line and a hint. */
 import type { Command, CommanderError } from 'commander';
 import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import { plural } from '../core/wording.ts';
 
 /**
- * The error of a command line that cannot be understood. `command` is the one that refused it, `written` all words as
- * they were typed.
+ * The error of a command line that commander rejected.
+ * @param command the command that rejected it
+ * @param written all words as they were typed
  */
 export function usageError(
   error: CommanderError,
@@ -33,17 +34,15 @@ export function usageError(
   if (error.code === 'commander.help') {
     return new TidemarkError('usage', `${path} needs a command: ${namesOf(command).join(', ')}`, { hint });
   }
+  const { length } = command.registeredArguments;
   const message =
-    error.code === 'commander.excessArguments' ? tooMany(command, path) : plain(error.message, command);
+    error.code === 'commander.excessArguments'
+      ? `${path} takes ${length === 0 ? 'no argument' : plural(length, 'argument')}, not ${command.args.join(' ')}`
+      : plain(error.message, command);
   return new TidemarkError('usage', message, { hint, cause: error });
 }
 
-function tooMany(command: Command, path: string): string {
-  const wanted = command.registeredArguments.length;
-  return `${path} takes ${wanted === 0 ? 'no argument' : plural(wanted, 'argument')}, not ${command.args.join(' ')}`;
-}
-
-/** True for `tidemark` alone, or a command that is only a family of others: the help is the answer. */
+/** True for `tidemark` alone, or a command that only groups others: then help is printed instead of an error. */
 export function isCommandMissing(
   error: CommanderError,
   command: Command,
@@ -52,7 +51,7 @@ export function isCommandMissing(
   return error.code === 'commander.help' && strayWord(error, command, written) === undefined;
 }
 
-/** A word in the position of a command that is not a command. */
+/** The word in the place of a command that is not the name of one. */
 function strayWord(error: CommanderError, command: Command, written: readonly string[]): string | undefined {
   if (namesOf(command).length === 0) return undefined;
   switch (error.code) {
@@ -60,7 +59,7 @@ function strayWord(error: CommanderError, command: Command, written: readonly st
     case 'commander.excessArguments':
       return command.args[0];
     case 'commander.help': {
-      // `tidemark help snyc` shows the general help; only the error code shows the mistake.
+      // For `tidemark help snyc`, commander shows the general help.
       const asked = written[written.indexOf('help') + 1];
       return written.includes('help') && asked !== undefined && !asked.startsWith('-') ? asked : undefined;
     }
@@ -69,7 +68,7 @@ function strayWord(error: CommanderError, command: Command, written: readonly st
   }
 }
 
-/** Commander's sentence without its heading, quotes and second line. */
+/** Commander's message without its prefix, quotes and second line. */
 function plain(message: string, command: Command): string {
   const line = message
     .replace(/^error: /, '')
@@ -101,7 +100,7 @@ function notOneOf(value: string, choices: readonly string[]): string {
 }
 
 function namesOf(command: Command): string[] {
-  // What only programs call is not a suggestion.
+  // Without hidden commands, which only programs call.
   const visible = command.createHelp().visibleCommands(command);
   return command.commands.filter((child) => visible.includes(child)).map((child) => child.name());
 }

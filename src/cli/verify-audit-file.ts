@@ -1,4 +1,4 @@
-/** `tidemark verify --audit FILE`: whether what `tidemark audit` once wrote is in the audit log, as it was written. */
+/** `tidemark verify --audit FILE`: compares a file that `tidemark audit` once wrote with the audit log. */
 import { readFileSync } from 'node:fs';
 import { parse as parseCsv } from 'csv-parse/sync';
 import { MASK } from '../catalog/masks.ts';
@@ -14,7 +14,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import { auditCsv, auditEntryDocument, rangesText, type ShownEntry } from '../report/audit-report.ts';
 import { foldedPair, nameText } from '../report/value-text.ts';
 
-/** The cells of an entry by column; of JSON, the members of a member too, like `acceptance/reason`. */
+/** The cells of an entry by column; in JSON, also nested members, such as `acceptance/reason`. */
 type Cells = ReadonlyMap<string, string>;
 
 /** A file that `tidemark audit` wrote. */
@@ -23,9 +23,9 @@ interface AuditFile {
   readonly form: 'csv' | 'json';
   /** In the order of the file. */
   readonly entries: readonly Cells[];
-  /** Of JSON: the hashes that it has of the entire log then; null where it has none, and where it is of several mirrors. */
+  /** The newest entry when a JSON file was written; null if the file has none, and for several mirrors. */
   readonly head: Head | null;
-  /** Of JSON of several mirrors: the heads of their logs, by source; null otherwise. Each entry has its `mirror` then. */
+  /** In JSON of several mirrors, where each entry has a `mirror`: the heads of their logs, by source; else null. */
   readonly heads: ReadonlyMap<string, Head> | null;
 }
 
@@ -35,7 +35,7 @@ interface Head {
   readonly root: string;
 }
 
-/** @throws TidemarkError `reference_unknown` for what `tidemark audit` did not write as CSV or JSON */
+/** Reads the file. @throws TidemarkError `reference_unknown` if `tidemark audit` did not write it as CSV or JSON */
 export function readAuditFile(path: string): AuditFile {
   let text: string;
   try {
@@ -44,7 +44,7 @@ export function readAuditFile(path: string): AuditFile {
     if (systemCodeOf(error) === 'ENOENT') throw noAuditFile(path, error, 'there is no file');
     throw asFileError(error, path, 'read');
   }
-  // A program that took each line end for LF alone, and wrote it as CRLF. Of the first line: a reason may have any.
+  // Some program turned the LF of each CRLF into CRLF. Only the first line is checked: reasons may have any line ends.
   if (/^[^\r\n]*\r\r\n/.test(text)) throw noAuditFile(path, undefined, 'line ends are doubled (CR CR LF) in');
   try {
     const file = text.startsWith('{') ? jsonFile(path, text) : csvFile(path, text);
@@ -118,7 +118,7 @@ function cellText(value: JsonValue): string {
   return typeof value === 'number' ? String(value) : canonicalText(value);
 }
 
-/** The cells that the same command would write of an entry now. */
+/** The cells that the same command would write for an entry now. */
 function cellsNow(form: AuditFile['form'], entry: ShownEntry): Cells {
   if (form === 'json')
     return documentCells(parseLossless(JSON.stringify(auditEntryDocument(entry))) as JsonObject);
@@ -128,20 +128,22 @@ function cellsNow(form: AuditFile['form'], entry: ShownEntry): Cells {
 
 interface Differing {
   readonly entry: number;
-  /** Null where one of the two has no such field. */
   readonly fields: readonly Difference[];
 }
 
+/** Null if one of the two has no such field. */
 interface Difference {
   readonly field: string;
   readonly file: string | null;
   readonly log: string | null;
 }
 
-/** As `verify` reports it. */
-interface ComparedFile {
+/** What `verify` prints of hashes or entries that were kept elsewhere. */
+export interface NotedSeals {
+  /** Members of the JSON document. */
   readonly document: Readonly<Record<string, unknown>>;
   readonly lines: readonly string[];
+  /** Why the exit code is not 0; empty if it is. */
   readonly reasons: readonly string[];
   readonly exitCode: ExitCode;
 }
@@ -151,9 +153,8 @@ const TEXTS_SHOWN = 5;
 const VALUE_SHOWN = 60; // characters
 
 /**
- * Exit 0 where each entry of the file is in the log, with the same hash and the same contents, in the same order; 1 where
- * one is not; 3 where only texts differ that no hash covers, where the log has others up to the last of them, or the file
- * has none.
+ * Compares the entries. Exit 0 if each entry of the file is in the log, with the same hash and contents, in the same order; 1 if
+ * not; 3 if only texts differ that no hash covers, if entries of the log are missing from the file, or if the file is empty.
  * @param several the sources whose mirrors are verified together, and whether this is the first of them
  */
 export function compareAuditFile(
@@ -161,7 +162,7 @@ export function compareAuditFile(
   config: Config,
   { file, others }: MirrorPart,
   several?: { readonly isFirst: boolean; readonly sources: readonly string[] },
-): ComparedFile {
+): NotedSeals {
   const byEntry = new Map(file.entries.map((cells) => [Number(cells.get('entry')), cells]));
   const last = byEntry.keys().reduce((most, each) => Math.max(most, each), Number(file.head?.entry ?? 0));
   const known = new Set(file.entries.flatMap((cells) => [...cells.keys()]));
@@ -253,14 +254,17 @@ export function compareAuditFile(
   };
 }
 
-/** What of a file is of one mirror. */
+/** The entries of a file that belong to one mirror. */
 interface MirrorPart {
   readonly file: AuditFile;
-  /** The mirror of each other entry. */
+  /** For each entry of another mirror, the name of that. */
   readonly others: readonly string[];
 }
 
-/** @throws TidemarkError `reference_unknown` for a file of several mirrors that does not say of which its entries are */
+/**
+ * The part of a file about the configured mirror.
+ * @throws TidemarkError `reference_unknown` if it is not clear which entries of the file belong to which mirror
+ */
 export function partOf(file: AuditFile, { sources, mirror, rateLogBeside }: Config): MirrorPart {
   const names = sources.map(({ name }) => name);
   if (file.heads !== null) {
@@ -278,7 +282,7 @@ export function partOf(file: AuditFile, { sources, mirror, rateLogBeside }: Conf
     };
   }
   const isOfOther = (cells: Cells): boolean => !['', 'null', ...names].includes(cells.get('source') ?? '');
-  // The log of one mirror has a head, unless entries of it were altered.
+  // A file about one mirror has a head, unless entries of the log were altered.
   if (file.form === 'json' && file.head === null && mirror !== rateLogBeside && file.entries.some(isOfOther))
     throw unclear(
       file,
@@ -296,24 +300,25 @@ function differences(file: Cells, log: Cells): Difference[] {
   return (
     [...new Set([...file.keys(), ...log.keys()])]
       .filter((field) => file.get(field) !== log.get(field) && field !== 'mirror')
-      // A column that the version which wrote the file did not have, and of which this entry has nothing.
+      // Not a column that is empty in this entry, and that the version which wrote the file did not have.
       .filter((field) => file.has(field) || log.get(field) !== '')
       .map((field) => ({ field, file: file.get(field) ?? null, log: log.get(field) ?? null }))
   );
 }
 
-/** What no hash covers: names as the history has them by now, and sentences of the program. */
+/** Fields that no hash covers: current names, and sentences of the program. */
 const TEXTS: ReadonlySet<string> = new Set(['what', 'details', 'acceptance/name', 'restore/from_run']);
-/** Numbers of runs in them are left out, or are others, after a move. */
+/** Fields with numbers of runs, which a move changes or leaves out. */
 const NUMBERED: ReadonlySet<string> = new Set(['baseline', 'acceptance/measured', 'run', 'backup/run']);
-/** What is masked by the definitions of now. */
+/** Fields that are masked according to the current definitions. */
 const MASKED: ReadonlySet<string> = new Set(
   ['id', 'path', 'measured'].map((name) => `acceptance/${name}`).concat('id', 'path', 'from', 'to'),
 );
 
 /**
- * True where the hash of the entry covers the field, so that it cannot have changed since.
- * @param known every field that an entry of the file has @param isMoved true where the mirror was moved after the entry
+ * True if the hash of the entry covers the field, so that a difference means that somebody altered it.
+ * @param known all fields of the file's entries
+ * @param isMoved true if the mirror was moved after the entry
  */
 function isCovered(
   { field, file, log }: Difference,
@@ -321,10 +326,10 @@ function isCovered(
   { known, isMoved }: { readonly known: ReadonlySet<string>; readonly isMoved: boolean },
 ): boolean {
   if (TEXTS.has(field)) return false;
-  // Of which sources a snapshot is the state depends on those that the mirror has by now.
+  // The sources of a snapshot are those that the mirror has now.
   if (about === 'snapshot' && field.endsWith('source')) return false;
   if (isMoved && NUMBERED.has(field) && (about === 'acceptance' || about === 'backup')) return false;
-  // Another version may write a field more, or one less.
+  // Another version may write more fields, or fewer.
   if (file === null) return known.has(field);
   if (log === null) return false;
   return !MASKED.has(field) || ![file, log].some((cell) => cell.includes(MASK));

@@ -1,4 +1,4 @@
-/** `tidemark verify`: whether the mirror's contents match the hashes that were stored. */
+/** `tidemark verify`: checks the mirror's contents against the stored hashes. */
 import { resolve } from 'node:path';
 import { scopeText } from '../catalog/catalog.ts';
 import type { Config } from '../config/config.ts';
@@ -16,7 +16,7 @@ import { openConfiguredMirror } from '../wire.ts';
 import { targetsOf } from './backup.ts';
 import { groupAlike } from './plan-reason.ts';
 import { recordJob } from './record-job.ts';
-import { compareAuditFile, partOf, readAuditFile } from './verify-audit-file.ts';
+import { compareAuditFile, type NotedSeals, partOf, readAuditFile } from './verify-audit-file.ts';
 import {
   isInteractive,
   isOneOutput,
@@ -37,7 +37,7 @@ import type { FoundSeal } from '../mirror/verify-chain.ts';
 import { readConfigToShow } from './unmasked-keys.ts';
 
 interface VerifyOptions {
-  /** A root, or the hash of an entry of the audit log, that was noted elsewhere. */
+  /** A root hash, or the hash of an entry of the audit log, that the user noted elsewhere. */
   readonly root?: string;
   readonly backups?: boolean;
   /** A file that `tidemark audit` wrote. */
@@ -45,8 +45,8 @@ interface VerifyOptions {
 }
 
 /**
- * Exit 0 without problems, else 1 with each of them listed; also 1 for a root, or a backup's, that is not in the chain, or an entry of
- * an exported audit log that is not in the log, and 3 where one could not be compared.
+ * Exit 0 without problems, 1 with problems, which are listed; also 1 if a root hash, one of a backup, or an entry of an exported
+ * audit log is not in the mirror, and 3 if one of them could not be compared.
  */
 export async function verify(context: CommandContext, options: VerifyOptions): Promise<ExitCode> {
   const root = options.root === undefined ? null : parseRoot(options.root);
@@ -74,25 +74,20 @@ export async function verify(context: CommandContext, options: VerifyOptions): P
   }
 }
 
-/** The error with the damage that SQLite finds in a file that cannot be opened. */
+/** Adds to the error of a mirror that cannot be opened the damage that SQLite finds in the file. */
 function withDamage(error: unknown, path: string): unknown {
   if (!(error instanceof TidemarkError) || error.code !== 'mirror_corrupt') return error;
+  const { code, message, hint } = error;
   let found: readonly string[];
   try {
     found = fileDamage(path);
   } catch (cause) {
-    return new TidemarkError(error.code, error.message, {
-      ...(error.hint === undefined ? {} : { hint: error.hint }),
-      cause,
-    });
+    return new TidemarkError(code, message, { hint, cause });
   }
   if (found.length === 0) return error;
   const lines = found.slice(0, PLACES).map((line) => `  ${line}`);
   const more = found.length > PLACES ? ['  and more'] : [];
-  return new TidemarkError(error.code, [`${error.message}:`, ...lines, ...more].join('\n'), {
-    ...(error.hint === undefined ? {} : { hint: error.hint }),
-    cause: error,
-  });
+  return new TidemarkError(code, [`${message}:`, ...lines, ...more].join('\n'), { hint, cause: error });
 }
 
 async function verifyConfigured(
@@ -139,7 +134,7 @@ async function verifyConfigured(
           `${plural(checked.records, 'record')}, ${plural(checked.revisions, 'revision')}, ${plural(checked.runs, 'run')}` +
           (failed === 0 ? '' : ` and ${plural(failed, 'failed run')}`),
         ...noteLines(notes, context.options.verbose === true),
-        // Seals of what does not match them are nothing to note.
+        // If there are problems, no hashes are printed: the user should not note these.
         ...(latest === undefined || problems.length > 0
           ? []
           : [`root hash of run ${latest.run}: ${latest.root ?? ''}`]),
@@ -173,7 +168,7 @@ async function verifyConfigured(
   }
 }
 
-/** The last one; the earlier ones are counted. */
+/** The last note, and how many earlier ones there are; with `isVerbose` all. */
 function noteLines(notes: readonly { readonly message: string }[], isVerbose: boolean): string[] {
   const lines = notes.map(({ message }) => message);
   const earlier = isVerbose ? 0 : lines.length - 1;
@@ -181,12 +176,12 @@ function noteLines(notes: readonly { readonly message: string }[], isVerbose: bo
   return [...lines.slice(-1), `… ${plural(earlier, 'earlier note')} of retention or a move (-v)`];
 }
 
-/** Occurrences listed for one finding; the rest is counted. */
+/** At most this many places are listed for a finding; the rest is counted. */
 const PLACES = 5;
 
 /**
- * A damaged page affects every record on it. Each sort of finding is printed once, with where and how often; findings
- * that differ only in a number, a type or a field are of one sort.
+ * Prints similar findings once, with where and how often, since a damaged page affects every record on it. Findings are similar
+ * if they differ only in a number, a type or a field.
  */
 function problemLines(problems: readonly VerifyProblem[]): string[] {
   const findings = problems.flatMap((problem) =>
@@ -213,7 +208,7 @@ function problemLines(problems: readonly VerifyProblem[]): string[] {
   });
 }
 
-/** SQLite gives what it finds in a file as one text of many lines under a heading. */
+/** The lines of a message, without headings: SQLite reports everything that it finds in a file as one text. */
 function sentences({ message }: VerifyProblem): string[] {
   const lines = message.split('\n').filter((line) => line.trim() !== '' && !line.startsWith('***'));
   return lines.length === 0 ? [message] : lines;
@@ -227,35 +222,16 @@ function problemPattern(text: string): string {
 }
 
 function placeText({ recordKind, scope, id, name, run, instead }: VerifyProblem): string {
-  const place = [
-    ...(recordKind === undefined
-      ? []
-      : [
-          [recordKind, name === undefined ? '' : nameText(name), id ?? '']
-            .filter((part) => part !== '')
-            .join(' '),
-        ]),
-    ...(scope === undefined ? [] : [scopeText(scope)]),
-    ...(run === undefined ? [] : [`run ${run}`]),
-  ]
-    .filter((part) => part !== '')
-    .join(', ');
-  return [place, instead ?? ''].filter((part) => part !== '').join('; ');
+  const joined = (parts: readonly (string | undefined)[], separator: string): string =>
+    parts.filter((part) => part !== undefined && part !== '').join(separator);
+  const record = recordKind && joined([recordKind, name === undefined ? name : nameText(name), id], ' ');
+  const place = joined([record, scope && scopeText(scope), run === undefined ? '' : `run ${run}`], ', ');
+  return joined([place, instead], '; ');
 }
 
-// `tidemark verify --root HASH` and `--backups`: seals that were kept elsewhere, against the chain of the mirror.
+// `tidemark verify --root HASH` and `--backups`: compares hashes that were kept elsewhere with the chain of the mirror.
 
-/** Seals kept elsewhere, as `verify` reports them. */
-interface NotedSeals {
-  /** As in the JSON document. */
-  readonly document: Readonly<Record<string, unknown>>;
-  readonly lines: readonly string[];
-  /** Why it does not end with 0; empty where it does. */
-  readonly reasons: readonly string[];
-  readonly exitCode: ExitCode;
-}
-
-/** @throws TidemarkError `usage` for what is not a hash */
+/** @throws TidemarkError `usage` if the text is not a hash */
 function parseRoot(text: string): string {
   const root = text.trim().toLowerCase();
   if (/^[0-9a-f]{64}$/.test(root)) return root;
@@ -265,8 +241,8 @@ function parseRoot(text: string): string {
 }
 
 /**
- * Exit 0 for the present root of a run, or the hash of an entry; 3 for a root that a forget replaced, since what it sealed
- * cannot be computed any more; 1 for any other.
+ * Exit 0 for the current root hash of a run, or the hash of an entry; 3 for a root hash that `forget` or a move replaced, since
+ * it cannot be recomputed any more; 1 for any other.
  */
 function compareRoot(mirror: Mirror, root: string): NotedSeals {
   const found = mirror.findSeal(root);
@@ -282,7 +258,7 @@ function compareRoot(mirror: Mirror, root: string): NotedSeals {
       lines: [],
       reasons: [
         `hash ${root} is neither in the chain nor in the audit log of ${mirror.path}: it is of another mirror, the chain was written again since, or an older backup was restored since`,
-        // When it was noted, only the user knows.
+        // Only the user knows when the hash was noted.
         ...(restored === undefined
           ? []
           : [`${restoredLine(restored)}: that explains it only if you noted it before ${restored.at}`]),
@@ -304,14 +280,14 @@ function compareRoot(mirror: Mirror, root: string): NotedSeals {
   };
 }
 
-/** Runs of between the backup and its restore are not in the mirror: the log says who did that. */
+/** Who restored a backup, and when: runs after that backup and before its restore are missing. */
 function restoredLine({ entry, at, by, via, name, run }: RestoredBackupEntry): string {
   return `  → entry ${entry} of the audit log: ${whoText({ by, via })} restored ${name ?? 'a backup'} (run ${run ?? 'unknown'}) on ${at}; what was recorded between that backup and then is not in this mirror`;
 }
 
 /**
- * What restores of older backups have to do with a backup that is not in the chain: one explains it if the backup was made before
- * that restore, of what the restored one did not have yet.
+ * Whether the restore of an older backup explains that a backup is not in the chain. It does if the backup was made before that
+ * restore, and is newer than the backup that was restored.
  */
 function restoredLines(
   restores: readonly RestoredBackupEntry[],
@@ -346,15 +322,15 @@ function sealDocument(found: FoundSeal | undefined): object {
   return found ?? { status: 'unknown' };
 }
 
-/** One target as it was listed. */
+/** A backup that was compared. */
 interface Compared {
   readonly target: string;
   readonly file: string;
   readonly run: number;
   readonly found: FoundSeal | undefined;
-  /** What of its manifest is not in the chain; `key` where the manifest itself was altered. */
+  /** What of its manifest is not in the chain; `key` if the manifest itself was altered. */
   readonly lacks: 'root' | 'entry' | 'key' | null;
-  /** What its file has against its manifest; null for none, as far as sizes and names tell. */
+  /** How its file contradicts the manifest, in size or name; null if it does not. */
   readonly damage: string | null;
 }
 
@@ -368,9 +344,9 @@ interface LeftOut {
 }
 
 /**
- * Compares the roots, and the latest entries of the audit log, that manifests of backups of this mirror have. Exit 0 where
- * all are in the chain and one at least is of a present run; 1 where one is not, a file is not as its manifest says, or the newest is gone; 3 where a target or a manifest could not
- * be read, or nothing was compared.
+ * Compares the root hashes and audit log entries in the manifests of this mirror's backups. Exit 0 if all are in the chain, and
+ * at least one is that of a current run; 1 if one is not, a file contradicts its manifest, or the newest backup is gone; 3 if a
+ * target or a manifest could not be read, or nothing was compared.
  */
 async function compareBackups(mirror: Mirror, targets: readonly BackupTarget[]): Promise<NotedSeals> {
   const owner = mirrorId(mirror);
