@@ -23,8 +23,8 @@ export interface EarlierBackup {
   readonly runs: number;
 }
 
-/** What distinguishes a mirror's own backups from earlier ones. */
-export interface MirrorOrigin {
+/** What identifies the backups of a mirror, and those from before it. */
+interface MirrorOrigin {
   /** `mirrorId`. */
   readonly id: string;
   /** When its first run of any source began, ISO 8601; null before that. */

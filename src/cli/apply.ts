@@ -1,13 +1,12 @@
-/** `tidemark apply PLAN`: sends a plan that `restore --out` saved, if live is still what it was made against. */
+/** `tidemark apply PLAN`: sends a plan that `restore --out` saved, unless the live state has changed since. */
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import process from 'node:process';
 import type { Kind } from '../catalog/kinds.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { type Actor, commandActor } from '../core/actor.ts';
-import { EXIT, TidemarkError, type ExitCode, type ErrorCode } from '../core/errors.ts';
+import { EXIT, systemCodeOf, TidemarkError, type ExitCode, type ErrorCode } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
-import { systemCodeOf } from '../core/errors.ts';
 import { planCommand } from '../core/hints.ts';
 import { systemClock } from '../core/clock.ts';
 import { localTime, plural } from '../core/wording.ts';
@@ -27,21 +26,22 @@ import { readPlan, isExecutable, type Plan, type PlanStep } from '../restore/pla
 import { recordKey } from '../restore/records.ts';
 import type { Coverage, LoadedState } from '../state/state.ts';
 import { type CommandContext, printNote } from './context.ts';
-import { requireConsent } from './plan.ts';
-import { desiredOf, recordedBodies } from './plan.ts';
-import { showAndSend } from './plan.ts';
+import { desiredOf, recordedBodies, requireConsent, showAndSend } from './plan.ts';
 import { type RestoreSession, openSession, closedAfter } from './restore-session.ts';
 
-/** For how many steps the changes since the plan are listed; the rest is counted. */
-const MOVED_SHOWN = 20;
-const VALUE_LIMIT = 80; // characters of a value that is named
+/** Steps that an error lists; the others are counted. */
+const STEPS_SHOWN = 20;
+const VALUE_LIMIT = 80; // characters shown of a value
 
 interface ApplyCommandOptions {
   readonly plan: string;
   readonly yes?: boolean;
 }
 
-/** Exit as `restore --apply`; 6 where live has moved since, or the plan was changed or refused; 1 or 5 where live could not be read: nothing was sent then. */
+/**
+ * Exit codes of `restore --apply`; 6 if the live state has changed since the plan was made, or the plan was altered or refused;
+ * 1 or 5 if the live state could not be read. In these cases nothing was sent.
+ */
 export async function apply(
   context: CommandContext,
   { as, ...options }: ApplyCommandOptions & { readonly as?: string },
@@ -49,7 +49,6 @@ export async function apply(
   return await applySaved(context, options, commandActor(as));
 }
 
-/** As `apply`, for an actor that is known. */
 async function applySaved(
   context: CommandContext,
   options: ApplyCommandOptions,
@@ -74,19 +73,15 @@ async function applySaved(
     return await showAndSend(
       session,
       { plan, desired, notes: [], unfinished },
-      {
-        ...options,
-        apply: true,
-        savedAs: options.plan,
-      },
+      { ...options, apply: true, savedAs: options.plan },
     );
   });
 }
 
 /**
- * `tidemark daemon-apply`: the child process in which the daemon applies a plan of the dashboard. As `apply --yes`, for whom the
- * daemon names over the channel: how the dashboard knew them is recorded too, which no option sets.
- * @throws TidemarkError `usage` where no daemon has started it
+ * `tidemark daemon-apply`: the child process in which the daemon applies a plan of the dashboard. Like `apply --yes`, but the
+ * actor comes from the daemon over the channel: it includes how the dashboard identified them, which no option can set.
+ * @throws TidemarkError `usage` unless a daemon started it
  */
 export async function daemonApply(
   context: CommandContext,
@@ -97,12 +92,12 @@ export async function daemonApply(
       hint: 'apply a plan with `tidemark apply FILE`',
     });
   }
-  const actor = await orderedBy();
+  const actor = await receiveActor();
   return actor === null ? EXIT.interrupted : await applySaved(context, { plan, yes: true }, actor);
 }
 
-/** Null where the daemon ended before it said for whom. */
-async function orderedBy(): Promise<Actor | null> {
+/** Null if the daemon ended before it sent the actor. */
+async function receiveActor(): Promise<Actor | null> {
   return await new Promise((resolve) => {
     process.once('message', ({ actor }: ApplyOrder) => {
       resolve(actor);
@@ -113,7 +108,7 @@ async function orderedBy(): Promise<Actor | null> {
   });
 }
 
-/** The desired records of the plan. @throws TidemarkError where it must not be sent any more */
+/** The desired records of the plan. @throws TidemarkError if the plan must not be sent any more */
 async function checkedDesired(session: RestoreSession, plan: Plan): Promise<DesiredLookup> {
   const desired = await desiredOf(session, plan);
   requireNoneAcceptedSince(session, plan, {
@@ -138,7 +133,7 @@ async function planIn(context: CommandContext, file: string): Promise<Plan> {
 
 /**
  * @param options.isDone steps that are not sent again
- * @throws TidemarkError `unsafe_plan` that names what the plan would set back though it was accepted as drift after it was made
+ * @throws TidemarkError `unsafe_plan` that lists what the plan would revert although it was accepted as drift after the plan was made
  */
 export function requireNoneAcceptedSince(
   session: RestoreSession,
@@ -160,12 +155,11 @@ export function requireNoneAcceptedSince(
   }).filter(({ step }) => !isDone(step));
   if (found.length === 0) return;
   const steps = new Set(found.map(({ step }) => step.n)).size;
-  const lines = found.slice(0, MOVED_SHOWN).map(({ step, accepted }) => {
+  const lines = shownLines(found, ({ step, accepted }) => {
     const place = accepted.path === '' ? '' : ` ${maskedPlace(accepted.path, definitions(step.kind))}`;
     const text = acceptedText({ ...accepted, acceptedAt: accepted.accepted_at }, localTime);
-    return `${stepHead(session, step)}${place} was ${text}`;
+    return [`${stepHead(session, step)}${place} was ${text}`];
   });
-  if (found.length > MOVED_SHOWN) lines.push(`and ${found.length - MOVED_SHOWN} more`);
   throw new TidemarkError(
     'unsafe_plan',
     [
@@ -176,7 +170,16 @@ export function requireNoneAcceptedSince(
   );
 }
 
-/** @throws TidemarkError `unsafe_plan` that names what moved; where nothing is known to have, why live could not be read */
+/** The lines of the first items, and how many more there are. */
+function shownLines<Item>(items: readonly Item[], linesOf: (item: Item) => readonly string[]): string[] {
+  const more = items.length - STEPS_SHOWN;
+  return [...items.slice(0, STEPS_SHOWN).flatMap(linesOf), ...(more > 0 ? [`and ${more} more`] : [])];
+}
+
+/**
+ * @throws TidemarkError `unsafe_plan` that lists the steps whose records have changed; without any, the error that kept the live
+ *   state from being read
+ */
 async function requireUnmoved(session: RestoreSession, plan: Plan, desired: DesiredLookup): Promise<void> {
   const sent = plan.steps.filter(isExecutable);
   if (sent.length === 0) return requireFound(session, plan);
@@ -188,23 +191,20 @@ async function requireUnmoved(session: RestoreSession, plan: Plan, desired: Desi
   const live = await session.readLive(filter);
   requireAnswered(live);
   requireSameAccount(sent, live);
-  const against = (wanted: DesiredLookup): Moved[] =>
-    changedSincePlan(plan, planSide(live, filter), definitions, wanted);
-  const found = against(desired);
+  const changedFrom = (lookup: DesiredLookup): Moved[] =>
+    changedSincePlan(plan, planSide(live, filter), definitions, lookup);
+  const found = changedFrom(desired);
   const isUnnamed = found.some(({ how, fields }) => how === 'changed' && fields.length === 0);
-  // Where these cannot be read any more, the plan is refused without naming fields.
+  // If these can no longer be read, the plan is refused without naming fields.
   const bodies = isUnnamed ? await recordedBodies(session, plan, kinds).catch(() => null) : null;
   const { moved, unread } = separated(
-    bodies === null ? found : against((record) => bodies.get(recordKey(record))),
+    bodies === null ? found : changedFrom((record) => bodies.get(recordKey(record))),
     live,
   );
   if (moved.length === 0 && unread.length === 0) return;
-  const lines = [
-    ...moved.slice(0, MOVED_SHOWN).flatMap((each) => movedLines(session, each)),
-    ...unread.slice(0, Math.max(0, MOVED_SHOWN - moved.length)).map((each) => unreadLine(session, each)),
-  ];
-  const more = moved.length + unread.length - MOVED_SHOWN;
-  if (more > 0) lines.push(`and ${more} more`);
+  const lines = shownLines([...moved, ...unread], (each) =>
+    'how' in each ? movedLines(session, each) : [unreadLine(session, each)],
+  );
   if (moved.length === 0) throw unreadError(unread, lines);
   throw new TidemarkError(
     'unsafe_plan',
@@ -218,7 +218,7 @@ async function requireUnmoved(session: RestoreSession, plan: Plan, desired: Desi
   );
 }
 
-/** What changed may be what an earlier restore did by this very plan. */
+/** The change may come from an earlier restore by this very plan. */
 function appliedBefore({ mirror, source }: RestoreSession, { hash }: Plan): string {
   const own = mirror === null ? null : restoreOfPlan(mirror, source.name, hash);
   if (own === null) return '';
@@ -229,8 +229,8 @@ function appliedBefore({ mirror, source }: RestoreSession, { hash }: Plan): stri
 }
 
 /**
- * For a plan of creations only, which holds no record against live: as `restore` refuses a service that has none of the recorded
- * organizations.
+ * For a plan that only creates records, and so compares none with the live state. `restore` likewise refuses a service that has
+ * none of the recorded organizations.
  * @throws TidemarkError `unsafe_plan`
  */
 function requireSameAccount(sent: readonly PlanStep[], live: LoadedState): void {
@@ -247,7 +247,7 @@ function requireSameAccount(sent: readonly PlanStep[], live: LoadedState): void 
   );
 }
 
-/** Of a plan that only records ids. @throws TidemarkError `unsafe_plan` where live does not show a record that it found */
+/** For a plan that only records ids. @throws TidemarkError `unsafe_plan` if the live state lacks a record that the plan found */
 async function requireFound(session: RestoreSession, plan: Plan): Promise<void> {
   const found = newlyFound(plan);
   if (found.length === 0 || plan.refused.length > 0) return;
@@ -258,11 +258,10 @@ async function requireFound(session: RestoreSession, plan: Plan): Promise<void> 
   const shown = new Set(planSide(live, filter).records.map(recordKey));
   const lost = found.filter(({ kind, scope, live_id: id }) => !shown.has(recordKey({ kind, scope, id })));
   if (lost.length === 0) return;
-  const lines = lost.slice(0, MOVED_SHOWN).map((each) => {
-    const definition = definitions(each.kind);
-    return `${definition.title.one} ${nameText(withMaskedId({ id: each.live_id, name: each.name }, definition).name)}`;
+  const lines = shownLines(lost, ({ kind, live_id: id, name }) => {
+    const definition = definitions(kind);
+    return [`${definition.title.one} ${nameText(withMaskedId({ id, name }, definition).name)}`];
   });
-  if (lost.length > MOVED_SHOWN) lines.push(`and ${lost.length - MOVED_SHOWN} more`);
   throw new TidemarkError(
     'unsafe_plan',
     ['the service does not show what the plan found under other ids:', ...lines].join('\n'),
@@ -272,7 +271,7 @@ async function requireFound(session: RestoreSession, plan: Plan): Promise<void> 
   );
 }
 
-/** Null where a step is about an organization that may be found under another id. */
+/** Null if a step is about an organization that may have another id in the service. */
 function organizationsOf({ steps }: Plan): string[] | null {
   const ids = steps.map(({ kind, scope, id }) => (kind === 'organizations' ? id : scope.organization_id));
   return ids.some((id) => id === undefined) ? null : [...new Set(ids.filter((id) => id !== undefined))];
@@ -307,12 +306,11 @@ function movedLines(session: RestoreSession, { step, how, fields, others = [], b
       );
 }
 
-// Why `tidemark apply` could not hold a saved plan against live: an error of its own, since nothing moved for all anybody
-// knows.
+// Why a saved plan could not be compared with the live state. A separate error: nothing is known to have changed.
 
 const ROOT: Kind = SCOPE_KIND.organization_id;
 
-/** With these at the root nothing else is read, and nothing could be sent. */
+/** If the organizations fail with one of these, nothing else can be read or sent either. */
 const SILENT: ReadonlySet<ErrorCode> = new Set([
   'unauthorized',
   'unreachable',
@@ -326,15 +324,14 @@ const REFUSED: ReadonlySet<ErrorCode> = new Set(['unauthorized', 'forbidden']);
 interface UnreadStep {
   readonly step: PlanStep;
   readonly reason: string | null;
-  /** Null where the service did not say why. */
+  /** Null if the service did not say why. */
   readonly code: ErrorCode | null;
-  readonly permission?: string;
+  readonly permission?: string | undefined;
 }
 
 /**
- * Also for a plan of creations only, which holds no record against live: else each of its steps would fail in a journaled
- * restore.
- * @throws TidemarkError with the service's own code where it gave nothing at all
+ * Also for a plan that only creates records, and so compares none: otherwise each of its steps would fail in a journaled restore.
+ * @throws TidemarkError with the code of the failed request if nothing at all could be read
  */
 function requireAnswered(live: LoadedState): void {
   const root = live.coverage(ROOT, {});
@@ -346,7 +343,7 @@ function requireAnswered(live: LoadedState): void {
   });
 }
 
-/** What moved, and what could not be read. What went with its parent, or is said not to be there, is gone. */
+/** What changed, and what could not be read. A record that the service says is not there, or whose parent is not, is gone. */
 function separated(found: readonly Moved[], live: LoadedState): { moved: Moved[]; unread: UnreadStep[] } {
   const moved: Moved[] = [];
   const unread: UnreadStep[] = [];
@@ -368,17 +365,17 @@ function whyUnread(coverage: Coverage): Omit<UnreadStep, 'step'> {
   if (coverage.how === 'left_out') return { reason: coverage.reason, code: null };
   if (coverage.how !== 'unread') return { reason: null, code: null };
   const { reason, code, permission } = coverage;
-  return { reason, code, ...(permission === undefined ? {} : { permission }) };
+  return { reason, code, permission };
 }
 
-/** The error that a plan ends with of which no step is known to have moved: refused only where every step was. */
+/** The error if no step is known to have changed. It says that the key was refused only if it was for every step. */
 function unreadError(unread: readonly UnreadStep[], lines: readonly string[]): TidemarkError {
   const withCode = unread.filter(({ code }) => code !== null);
   const { code = null, permission } =
     withCode.find((each) => each.code !== null && !REFUSED.has(each.code)) ?? withCode[0] ?? {};
   const message = ['the live state could not be compared with the plan:', ...lines].join('\n');
   return new TidemarkError(code ?? 'unsafe_plan', message, {
-    ...(permission === undefined ? {} : { permission }),
+    permission,
     hint: `nothing was sent; ${remedyFor(code, permission)}`,
   });
 }

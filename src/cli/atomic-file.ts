@@ -9,20 +9,20 @@ import { systemClock } from '../core/clock.ts';
 import { asFileError, makeDirectory, onFile } from '../core/file-errors.ts';
 import { systemCodeOf } from '../core/errors.ts';
 
-/** Mode of everything exported: a mirror's records hold tokens and addresses. */
+/** Mode of all exported files: a mirror's records contain tokens and addresses. */
 const PRIVATE = 0o600;
-/** Written at once, characters. */
+/** Characters that are written at once. */
 const PIECE = 65_536;
 
-/** Where a file is written, beside its place. */
+/** The temporary file, beside the final path. */
 export function temporaryPath(path: string, pid: number): string {
   return join(dirname(path), `.${basename(path)}.${pid}.tidemark-tmp`);
 }
 
-/** Whoever writes a file writes to it more often. */
+/** A temporary file that did not change for this long is not being written. */
 const LEFT_MS = 3_600_000;
 
-/** Removes what killed processes left that wrote this file, as far as it is surely not being written. */
+/** Removes the temporary files that killed processes left of this file. */
 export function removeLeftBehind(path: string): void {
   const directory = dirname(path);
   try {
@@ -32,26 +32,26 @@ export function removeLeftBehind(path: string): void {
       if (systemClock.now() - statSync(file).mtimeMs > LEFT_MS) rmSync(file, { force: true });
     }
   } catch {
-    // A directory that is missing or may not be changed is the error of whoever writes there.
+    // Writing the file reports a directory that is missing or not writable.
   }
 }
 
-/** True for a file that a killed process left beside its place. */
+/** True for the name of a temporary file. */
 export function isLeftBehind(name: string): boolean {
   return /^\..+\.\d+\.tidemark-tmp$/.test(name);
 }
 
 /**
- * Writes the pieces to `path`, replacing what is there only when all of it is on the disk; directories that are missing are
- * made. A failure, also an interruption, leaves the old file and nothing beside it.
+ * Writes the pieces to `path`. Replaces the old file only when everything is on the disk; creates missing directories. A failure
+ * or an interruption leaves the old file, and no temporary one.
  * @throws TidemarkError that names `path`; what `pieces` throws; the signal's reason
  */
 export async function writeAtomically(path: string, pieces: Pieces, how: Writing): Promise<void> {
   removeLeftBehind(path);
-  await write(path, pieces, how, () => Promise.resolve(true));
+  await write(path, pieces, how);
 }
 
-/** As `writeAtomically`, but a file that holds these bytes already is not touched. Says whether it wrote. */
+/** As `writeAtomically`, but does not touch a file that has these bytes already. Returns whether it wrote. */
 export async function writeIfChanged(path: string, pieces: Pieces, how: Writing): Promise<boolean> {
   return await write(path, pieces, how, async (temporary) => !(await areSame(path, temporary)));
 }
@@ -63,15 +63,15 @@ interface Writing {
   readonly signal: AbortSignal;
 }
 
-/** `isWanted` decides, once all is in the temporary file, whether that takes the place of what is there. */
+/** `isToReplace` decides, when the temporary file is complete, whether it replaces the old one. */
 async function write(
   path: string,
   pieces: Pieces,
   how: Writing,
-  isWanted: (temporary: string) => Promise<boolean>,
+  isToReplace = (_temporary: string) => Promise.resolve(true),
 ): Promise<boolean> {
   const temporary = temporaryPath(path, how.pid);
-  // Where it may not even be made, there is nothing to take away again.
+  // Outside of the `try`: if it cannot be created, there is nothing to remove.
   const file = await onFile(path, 'written', () => openNew(temporary));
   try {
     try {
@@ -84,7 +84,7 @@ async function write(
       await file.close();
     }
     how.signal.throwIfAborted();
-    const isWritten = await isWanted(temporary);
+    const isWritten = await isToReplace(temporary);
     if (isWritten) await rename(temporary, path);
     else await rm(temporary);
     return isWritten;
@@ -107,39 +107,27 @@ async function openNew(path: string): Promise<FileHandle> {
 /** True if there is a file at `path` with the bytes of the other one. */
 async function areSame(path: string, other: string): Promise<boolean> {
   try {
-    const [bytes, otherBytes] = await Promise.all([path, other].map(bytesOf));
-    if (bytes === null || bytes !== otherBytes) return false;
+    const [stats, otherStats] = await Promise.all([stat(path), stat(other)]);
+    if (!stats.isFile() || stats.size !== otherStats.size) return false;
     const [one, two] = await Promise.all([digestOf(path), digestOf(other)]);
     return one === two;
   } catch (error) {
-    // One that may not be read can still be replaced.
-    if (systemCodeOf(error) === 'EACCES') return false;
+    // A file that may not be read can still be replaced.
+    if (['ENOENT', 'EACCES'].includes(systemCodeOf(error) ?? '')) return false;
     throw error;
   }
 }
 
-async function bytesOf(path: string): Promise<number | null> {
-  try {
-    const stats = await stat(path);
-    return stats.isFile() ? stats.size : null;
-  } catch (error) {
-    if (systemCodeOf(error) === 'ENOENT') return null;
-    throw error;
-  }
-}
-
-/** Read in chunks: an export may be larger than memory. */
+/** Reads in chunks: an export may be larger than memory. */
 async function digestOf(path: string): Promise<string> {
   const digest = createHash('sha256');
   await pipeline(createReadStream(path), digest);
   return digest.digest('hex');
 }
 
-/** As `writeIfChanged` of a text that is small enough to be compared before anything is written. */
+/** As `writeIfChanged`, for a text that is small enough to compare before anything is written. */
 export async function writeIfDifferent(path: string, text: string, how: Writing): Promise<boolean> {
-  if ((await textOf(path)) === text) return false;
-  await write(path, [text], how, () => Promise.resolve(true));
-  return true;
+  return (await textOf(path)) !== text && (await write(path, [text], how));
 }
 
 /** The text of a file; undefined if there is none. */
@@ -152,7 +140,7 @@ export async function textOf(path: string): Promise<string | undefined> {
   }
 }
 
-/** Joins texts to chunks of at least 64 Ki characters, the last one excepted; bytes are chunks already. */
+/** Joins texts to chunks of at least 64 Ki characters, except the last one; bytes are passed on as they are. */
 export function* inChunks<Piece extends string | Uint8Array>(
   pieces: Iterable<Piece>,
 ): Generator<Piece | string> {
@@ -168,7 +156,7 @@ export function* inChunks<Piece extends string | Uint8Array>(
   if (chunk !== '') yield chunk;
 }
 
-/** Lets signals and timers run between two chunks: a write to a file or pipe may never wait. */
+/** Lets signals and timers run between two chunks: writing to a file or pipe may never yield. */
 export async function yieldToEventLoop(signal: AbortSignal): Promise<void> {
   await nextTurn();
   signal.throwIfAborted();

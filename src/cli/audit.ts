@@ -41,7 +41,7 @@ export interface AuditOptions {
   readonly output?: string;
 }
 
-/** Exit code 0, also where no entry fits; 1 as `verify` where an entry, asked for or not, or a run was altered or is gone: everything is written even so. */
+/** Exit code 0, also if no entry matches; 1, as for `verify`, if any entry or a run was altered or is missing. The result is written in any case. */
 export async function audit(context: CommandContext, options: AuditOptions): Promise<ExitCode> {
   const format = formatOf(context, options, ['text', 'json', 'csv', 'html', 'markdown']);
   const config = readConfig(context, context.options, 'unused');
@@ -49,9 +49,8 @@ export async function audit(context: CommandContext, options: AuditOptions): Pro
   try {
     const period = choosePeriod(mirror, { ...options, sources: context.options.source }, systemClock.now());
     printNote(context, period.notes);
-    const walk = new AuditWalk(mirror, config, {
-      ...{ period, actions: options.action, by: options.by, sources: context.options.source },
-    });
+    const { action: actions, by } = options;
+    const walk = new AuditWalk(mirror, config, { period, actions, by, sources: context.options.source });
     const ofMirror = context.ofSeveral === undefined ? null : (config.sources[0]?.name ?? null);
     await write(
       context,
@@ -72,10 +71,13 @@ export async function audit(context: CommandContext, options: AuditOptions): Pro
   }
 }
 
-/** How many names are proposed. */
+/** Names that are suggested. */
 const NAMES = 5;
 
-/** Where nothing is found: the names with @ that people gave, which are found with their origin only, and those that a name is a part of. */
+/**
+ * If nothing is found: a name with @ that people gave is found only with its origin, `NAME (*)`; any other name may be a part of
+ * longer ones.
+ */
 function otherOriginNotes(
   mirror: Mirror,
   config: Config,
@@ -95,9 +97,7 @@ function otherOriginNotes(
   return (options.by ?? []).flatMap((name) => {
     if (!name.includes('@')) return longerNames(name);
     const ofAny = `${name} (*)`;
-    const { count } = new AuditWalk(mirror, config, {
-      ...{ period, actions: options.action, by: [ofAny], sources: context.options.source },
-    }).survey();
+    const { count } = new AuditWalk(mirror, config, { ...filter, by: [ofAny] }).survey();
     if (count === 0) return [];
     const are = count === 1 ? 'is 1 entry' : `are ${formatInteger(count)} entries`;
     return [`of the name ${name} there ${are}, whoever gave it: \`tidemark audit --by ${shellWord(ofAny)}\``];
@@ -126,11 +126,14 @@ interface AuditFacts {
   readonly walk: AuditWalk;
   readonly period: Period;
   readonly options: AuditOptions;
-  /** The source whose mirror it is, where the logs of several are written; null otherwise. */
+  /** The source of the mirror, if the logs of several mirrors are written; null otherwise. */
   readonly ofMirror: string | null;
 }
 
-/** As `verify` prints them; null without an entry, and where one or a run was altered or is gone: what does not match its seal proves nothing. */
+/**
+ * The last hashes, as `verify` prints them. Null if there is no entry, or if an entry or a run was altered or is missing: a log that
+ * does not match its seals proves nothing.
+ */
 function headOf(mirror: Mirror, contradicted: readonly string[]): AuditHead | null {
   const last = mirror.lastEntry();
   if (last === null || contradicted.length > 0) return null;
@@ -162,7 +165,7 @@ function* piecesOf(context: CommandContext, format: AuditFormat, facts: AuditFac
   } else yield* reportPieces(context, format, { ...facts, since });
 }
 
-/** The entries are read once to count them, and again to write them (as text also for the widths of its columns): none is kept. */
+/** Reads the entries once to count them, again to write them, and for text a third time for the widths of its columns: none is kept. */
 function reportPieces(
   context: CommandContext,
   format: 'text' | 'html' | 'markdown',
@@ -170,12 +173,12 @@ function reportPieces(
 ): Iterable<string> {
   const { count, of, sources } = walk.survey();
   if (format === 'text' && options.output === undefined && count === 0) {
+    if (of > 0) return [`no entry of the audit log matches, of ${of}\n`];
+    const isAltered = contradictedLines(walk.altered, mirror).length > 0;
     return [
-      of === 0 && contradictedLines(walk.altered, mirror).length > 0
+      isAltered
         ? 'the audit log is empty, and another program altered the mirror\n'
-        : of === 0
-          ? 'the audit log is empty: nothing was accepted, pinned, restored or forgotten yet\n'
-          : `no entry of the audit log matches, of ${of}\n`,
+        : 'the audit log is empty: nothing was accepted, pinned, restored or forgotten yet\n',
     ];
   }
   const contradicted = contradictedLines(walk.altered, mirror);
@@ -190,7 +193,6 @@ function reportPieces(
     generatedAt: isoTime(systemClock.now()),
     contradicted: plainLines(contradicted),
     head: format === 'text' ? null : headOf(mirror, contradicted),
-    // What does not match its seal proves nothing.
     hasHashes: format !== 'text' && contradicted.length === 0,
   });
   if (format === 'html') return htmlPieces(report);

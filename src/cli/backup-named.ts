@@ -52,11 +52,11 @@ export function restoreCommand(file: string, { to = '', identity = [], as }: Res
 
 interface NamedBackup {
   readonly backup: Backup;
-  /** Of `latest`: the targets that could not be listed. One of these may have a newer one. */
+  /** For `latest`: the targets that could not be listed. Any of them may have a newer backup. */
   readonly unread: readonly UnreadTarget[];
-  /** Where the newest is meant: newer ones of the same mirror, or perhaps of it, that are damaged or gone, or have no manifest. */
+  /** If the newest was asked for: newer backups that are, or may be, of the same mirror, and are damaged, gone or without manifest. */
   readonly passedOver: readonly Backup[];
-  /** Where the newest is meant: as `noneOfConfigured`. */
+  /** If the newest was asked for: the error of `noneOfConfigured`. */
   readonly noneOfOwn: TidemarkError | null;
 }
 
@@ -70,8 +70,8 @@ export function errorsOf(unread: readonly UnreadTarget[]): TidemarkError[] {
 }
 
 /**
- * `latest` is the newest complete one of all targets that can be listed. A name alone is looked for in the targets, then here. A directory or an
- * address `s3://…` names a backup, or the place of backups, whose newest is meant.
+ * `latest` is the newest complete backup in all targets that can be listed. A bare name is looked for in the targets, then in the
+ * current directory. A path or an address `s3://…` is that of a backup, or of a place with backups, of which the newest is used.
  */
 export async function backupNamed(
   context: CommandContext,
@@ -83,13 +83,10 @@ export async function backupNamed(
     restore === null
       ? `\`tidemark backup verify ${shellWord(place)}\` verifies the newest`
       : `${restoreCommand(place, restore)} restores the newest`;
-  const list: ListTarget = async (target) => {
-    try {
-      return await listCompared(context, target);
-    } catch (thrown) {
+  const list: ListTarget = (target) =>
+    listCompared(context, target).catch((thrown: unknown) => {
       throw isToRestore ? thrown : notListed(thrown);
-    }
-  };
+    });
   const newestIn = async (target: BackupTarget, address: string): Promise<NamedBackup> => {
     const backups = await list(target);
     const elsewhere = backups.length > 0 ? null : await backupsBelow([target], address, hint);
@@ -106,7 +103,7 @@ export async function backupNamed(
   if (isS3Address(file)) return await backupAt(context, file, { list, newestIn });
   const isName = parseBackupName(file) !== undefined && basename(file) === file;
   const named = isName
-    ? (await backupsIn(context, list)).filter(({ name, state }) => name === file && state !== 'gone')
+    ? (await configuredBackups(context, list)).filter(({ name, state }) => name === file && state !== 'gone')
     : [];
   const mirrors = Map.groupBy(named, ({ manifest }) => manifest?.mirror);
   if (mirrors.size > 1) throw ofSeveralMirrors(file, named);
@@ -123,7 +120,7 @@ function onlyThis(backup: Backup): NamedBackup {
   return { backup, unread: [], passedOver: [], noneOfOwn: null };
 }
 
-/** True for a configured directory, or the one above those of all sources: it may be away, and is never a backup itself. */
+/** True for a configured directory, or the one that has those of all sources: it may be missing, and is never a backup itself. */
 function isTarget(context: CommandContext, place: string): boolean {
   return mirrorConfigs(readLoadedConfig(context, context.options, 'unused')).some(({ backup }) =>
     backup?.targets.some(
@@ -134,7 +131,7 @@ function isTarget(context: CommandContext, place: string): boolean {
 
 type ListTarget = (target: BackupTarget) => Promise<readonly Backup[]>;
 
-/** The error of a verification, which found nothing damaged: no backup was looked at. */
+/** The error as a verification reports it: no backup was looked at, so none was found damaged. */
 function notListed(thrown: unknown): TidemarkError {
   const error = asTidemarkError(thrown);
   const code = exitCodeFor(error.code);
@@ -143,12 +140,12 @@ function notListed(thrown: unknown): TidemarkError {
   return new TidemarkError('target_unread', message, { hint, isRetryable, cause: error });
 }
 
-/** The error of several targets. @param first gives its code */
-function ofAll(errors: readonly TidemarkError[], first: TidemarkError): TidemarkError {
+/** The errors of several targets as one. @param first has the code of the result */
+function combined(errors: readonly TidemarkError[], first: TidemarkError): TidemarkError {
   if (errors.length === 1) return first;
   const hints = [...new Set(errors.flatMap(({ hint }) => hint ?? []))];
   return new TidemarkError(first.code, errors.map(({ message }) => message).join('; '), {
-    ...(hints.length === 0 ? {} : { hint: hints.join('; ') }),
+    hint: hints.length === 0 ? undefined : hints.join('; '),
     isRetryable: first.isRetryable,
     cause: first,
   });
@@ -166,9 +163,9 @@ async function latestOfTargets(
   const all = listed.flatMap(({ backups }) => backups);
   const [first] = unread;
   if (first !== undefined && all.every(({ state }) => state !== 'whole')) {
-    const error = ofAll(errorsOf(unread), first.error);
+    const error = combined(errorsOf(unread), first.error);
     if (isToRestore) throw error;
-    // Else the damaged one is named.
+    // A damaged backup is reported below.
     if (all.every(({ state }) => state !== 'damaged')) throw notListed(error);
   }
   const read = listed.filter(({ error }) => error === null);
@@ -178,7 +175,7 @@ async function latestOfTargets(
     const elsewhere = all.length > 0 ? null : await backupsBelow(targets, null, hint);
     if (elsewhere !== null) throw elsewhere;
     const newest = newestOf(context, all, { where, isToRestore });
-    // In whichever target: each may have the newer ones.
+    // Any of the targets may have the newer ones.
     const newer = await newerBelow(
       targets.map((target) => ({ target, newest })),
       null,
@@ -188,7 +185,7 @@ async function latestOfTargets(
     const noneOfOwn = noneOfConfigured(context, newest, { backups: all, where });
     return { backup: newest, unread, passedOver: passedOver(newest, all), noneOfOwn };
   } catch (error) {
-    // Whoever is to name one needs to know that there may be others.
+    // The error asks the user to name a backup: these targets may have others.
     printUnread(context, errorsOf(unread));
     throw error;
   }
@@ -201,8 +198,8 @@ function ofSeveralMirrors(name: string, backups: readonly Backup[]): TidemarkErr
   });
 }
 
-/** Those of the configured targets, of all mirrors, that answer; none where nothing is configured: the file may be here. */
-async function backupsIn(context: CommandContext, list: ListTarget): Promise<readonly Backup[]> {
+/** The backups in the targets of all configured mirrors, as far as these answer. @throws the error of a target if nothing was found */
+async function configuredBackups(context: CommandContext, list: ListTarget): Promise<readonly Backup[]> {
   const configs = mirrorConfigs(readLoadedConfig(context, context.options, 'unused'));
   const targets = configs.flatMap(({ backup }) => backup?.targets ?? []);
   const listed = await Promise.allSettled(
@@ -239,10 +236,9 @@ async function backupAt(
 }
 
 /**
- * The newest complete backup of the configured mirror; without one, of the only mirror that has backups there. To restore from,
- * none is chosen while the configured mirror may have been begun by mistake: the backup that is meant is then the other one's. Nor is
- * one of which another has a later run.
- * @throws TidemarkError `usage` if several mirrors have: nothing says which one is meant
+ * The newest complete backup of the configured mirror; without one, of the only mirror that has backups there.
+ * @throws TidemarkError `usage` if several mirrors have backups there and none is the configured one. For a restore also if the
+ *   configured mirror may have been begun by mistake (the backup of another one is then wanted), or if an older backup has a later run
  */
 function newestOf(
   context: CommandContext,
@@ -252,7 +248,7 @@ function newestOf(
   const complete = backups
     .filter(({ state }) => state === 'whole')
     .toSorted((a, b) => Date.parse(b.madeAt) - Date.parse(a.madeAt) || b.run - a.run);
-  // A damaged mirror may say which it is, and nothing else.
+  // Read alone: a damaged mirror may still have its id.
   const owner = withConfiguredMirror(context, mirrorId);
   const isBegunAnew =
     withConfiguredMirror(context, (mirror, config) => {
@@ -275,18 +271,18 @@ function newestOf(
       hint: '`tidemark backup list` lists the backups; `tidemark backup create` makes one',
     });
   }
-  const newest = [...Map.groupBy(complete, ({ manifest }) => manifest?.mirror).values()].flatMap(
-    ([each]) => each ?? [],
+  const newestOfMirrors = [...Map.groupBy(complete, ({ manifest }) => manifest?.mirror).values()].flatMap(
+    ([newest]) => newest ?? [],
   );
   const severalMirrors = (why: string): TidemarkError =>
     new TidemarkError(
       'usage',
-      `${where} has backups of several mirrors${why}: ${choiceText(newest, owner)}`,
+      `${where} has backups of several mirrors${why}: ${choiceText(newestOfMirrors, owner)}`,
       {
         hint: 'name the one that you mean instead of `latest`; `tidemark backup list` lists them all',
       },
     );
-  if (own.length === 0 && newest.length > 1) throw severalMirrors('');
+  if (own.length === 0 && newestOfMirrors.length > 1) throw severalMirrors('');
   if (isToRestore && own.length > 0 && isBegunAnew)
     throw severalMirrors(', and the configured one was begun after backups of another one had been made');
   const later = laterRun(latest, complete);
@@ -300,7 +296,7 @@ function newestOf(
   return latest;
 }
 
-/** Where the configured mirror can be read and the newest is of another one, as it has none there: the error that says so; null otherwise. */
+/** The error if the configured mirror has no complete backup there, and the newest is of another one; null otherwise, or if that mirror cannot be read. */
 function noneOfConfigured(
   context: CommandContext,
   newest: Backup,
@@ -323,18 +319,18 @@ function noneOfConfigured(
   });
 }
 
-/** The backup of the same mirror with the latest run, where that is later than the newest one's: nothing proves a time. */
+/** The backup of the same mirror with the latest run, if that is later than the run of the newest one: times prove nothing. */
 function laterRun(newest: Backup, complete: readonly Backup[]): Backup | null {
-  // A higher fence is that of a later worker of a fleet, before which runs may have been lost. Beside a backup without one it orders nothing.
+  // A higher fence is that of a later worker of a fleet, which may have lost runs. Only two fences can be compared.
   const isReplaced = ({ fence }: Backup): boolean =>
     fence !== null && newest.fence !== null && fence < newest.fence;
-  const isOutrun = (each: Backup): boolean =>
+  const isLater = (each: Backup): boolean =>
     each.manifest?.mirror === newest.manifest?.mirror && each.run > newest.run && !isReplaced(each);
-  const [later = null] = complete.filter(isOutrun).toSorted((a, b) => b.run - a.run);
+  const [later = null] = complete.filter(isLater).toSorted((a, b) => b.run - a.run);
   return later;
 }
 
-/** Newer ones that are not complete: of the same mirror, or perhaps of it, as a damaged manifest, or none, does not say whose it is. */
+/** Newer backups that are not complete and are, or may be, of the same mirror. */
 function passedOver(newest: Backup, backups: readonly Backup[]): Backup[] {
   return backups.filter(
     (each) =>
@@ -344,12 +340,12 @@ function passedOver(newest: Backup, backups: readonly Backup[]): Backup[] {
   );
 }
 
-/** True of a damaged one also where its manifest does not say whose it is, or says that falsely. */
+/** True also for a backup whose manifest is missing, or names the wrong mirror. */
 function mayBeOf({ manifest, isMisattributed }: Backup, owner: string | undefined): boolean {
   return isMisattributed === true || (manifest?.mirror ?? owner) === owner;
 }
 
-/** Also with --quiet: the state in the backup is older than the newest one that was stored. */
+/** Printed also with --quiet: a newer state was stored than the backup has. */
 export function printPassedOver(context: CommandContext, { backup, passedOver: newer }: NamedBackup): void {
   if (newer.length === 0) return;
   printReason(context, [
@@ -362,11 +358,11 @@ export function printPassedOver(context: CommandContext, { backup, passedOver: n
 
 const CHOICES_SHOWN = 4;
 
-/** The newest backup of each mirror, with what distinguishes a long history from one that was just begun. */
+/** The newest backup of each mirror, with what distinguishes a long history from one that has just begun. */
 function choiceText(newest: readonly Backup[], owner: string | null): string {
   const shown = newest.slice(0, CHOICES_SHOWN).map((backup) => {
     const { name, madeAt, manifest } = backup;
-    // A manifest is read as far as backups need it.
+    // A manifest may lack what a backup does not need.
     const { checked, sources = [] }: Partial<BackupManifest> = manifest ?? {};
     const held = checked === undefined ? '' : `, ${plural(checked.runs, 'run')}`;
     const of = sources.map(({ source }) => source).join(', ');

@@ -17,7 +17,7 @@ import { restoredStates } from '../daemon/notices/perhaps-open.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { readConfig, readLoadedConfig } from '../wire.ts';
-import { isInteractive, print, printNote, printReason, type CommandContext } from './context.ts';
+import { clearProgress, print, printJson, printNote, printReason, type CommandContext } from './context.ts';
 import { backupDocument } from './backup.ts';
 import {
   backupNamed,
@@ -35,8 +35,8 @@ type S3Place = NonNullable<ReturnType<typeof parseS3Address>>;
 
 /**
  * Exit 0 when the mirror is in place.
- * @throws TidemarkError for `latest` if one of the targets cannot be listed, since it may have a newer one: the hint names the newest
- *   of the others
+ * @throws TidemarkError for `latest` if a target cannot be listed, as it may have a newer backup: the hint names the newest of the
+ *   other targets
  */
 export async function restoreOneBackup(context: CommandContext, options: RestoreOptions): Promise<ExitCode> {
   if (options.to === undefined) {
@@ -52,44 +52,37 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
   if (unread.length > 0) throw perhapsNewer(errorsOf(unread), backup, options);
   refuseOtherSource(context, sourcesIn(backup));
   printPassedOver(context, found);
-  // Whoever restores may want the history of another one.
+  // Not an error: the user may want the history of another mirror.
   if (found.noneOfOwn !== null) printReason(context, [found.noneOfOwn.message]);
   const identities = await identitiesOf(context, options.identity);
   const to = resolve(context.cwd, options.to);
-  // Whatever link leads there: before the file is made.
   const isConfigured = realMirrorPath(to) === realMirrorPath(config.mirror);
   const facts = await restoreBackup(backup, to, {
     ...openOptions(context, identities),
     holder: holder(context, 'backup restore'),
-    // Also of a copy: it may become the mirror later.
+    // Also for a copy: it may become the mirror later.
     actor,
     noticeStates: ({ sources, run }) => {
-      // A backup without its manifest says only now whose it is; nothing is at `to` yet.
-      refuseOtherSource(
-        context,
-        sources.map(({ source }) => source),
-      );
-      const configured = isConfigured ? config.sources : [];
-      const names = [...sources.map(({ source }) => source), ...configured.map(({ name }) => name)];
-      return restoredStates([...new Set(names)], run, isoTime(systemClock.now()));
+      const held = sources.map(({ source }) => source);
+      // Only now are the sources of a backup without manifest known. Nothing is at `to` yet.
+      refuseOtherSource(context, held);
+      const configured = isConfigured ? config.sources.map(({ name }) => name) : [];
+      return restoredStates([...new Set([...held, ...configured])], run, isoTime(systemClock.now()));
     },
   });
-  if (isInteractive(context)) context.stderr.write('\r\u001b[K');
+  clearProgress(context);
   if (backup.manifest === null)
     printNote(context, [
       `${backup.name} has no manifest: its file could not be compared, but all hashes in it match`,
     ]);
   if (context.options.json === true) {
-    const document = {
+    const { run, root, sources, checked } = facts;
+    await printJson(context, {
       schema: 'tidemark.backup_restore/1',
       backup: backupDocument(backup),
       mirror: to,
-      run: facts.run,
-      root: facts.root,
-      sources: facts.sources,
-      checked: facts.checked,
-    };
-    await print(context, `${JSON.stringify(document)}\n`);
+      ...{ run, root, sources, checked },
+    });
     return EXIT.done;
   }
   const { records, revisions } = facts.checked;
@@ -109,14 +102,14 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
   return EXIT.done;
 }
 
-/** As its manifest says; none where that does not say it. */
+/** According to its manifest; empty if that is missing or incomplete. */
 function sourcesIn({ manifest }: Backup): string[] {
   const { sources = [] }: Partial<BackupManifest> = manifest ?? {};
   return sources.map(({ source }) => source);
 }
 
 /**
- * With a mirror per source: `--source` says whose mirror is meant, and another configured one's must not take its place.
+ * With a mirror per source: the mirror of another configured source must not replace that of `--source`.
  * @throws TidemarkError `usage`
  */
 function refuseOtherSource(context: CommandContext, held: readonly string[]): void {
@@ -131,9 +124,9 @@ function refuseOtherSource(context: CommandContext, held: readonly string[]): vo
 }
 
 /**
- * With a mirror per source: names the source in whose target alone the place or the backup is, or which alone is in a backup elsewhere,
- * unless somebody named one.
- * @throws TidemarkError as `backupNamed` where no source's own place is meant: it names these
+ * With a mirror per source and no `--source`: adds the source if the place or the backup is in the target of one source only, or if
+ * a backup elsewhere has only this one.
+ * @throws TidemarkError as `backupNamed`, if the place is in no target
  */
 async function withSourceOf(context: CommandContext, options: RestoreOptions): Promise<CommandContext> {
   const { file } = options;
@@ -145,20 +138,17 @@ async function withSourceOf(context: CommandContext, options: RestoreOptions): P
     configs
       .filter(({ backup }) => backup?.targets.some(isMeant) === true)
       .flatMap(({ sources }) => sources.map(({ name }) => name));
-  let names = holding((target) => isBelow(resolvedPlace(context, file), target));
+  const place = parseS3Address(file) ?? resolve(context.cwd, file);
+  let names = holding((target) => isBelow(place, target));
   if (names.length === 0) {
     const { backup } = await backupNamed(context, file, options);
     names = holding((each) => addressOf(each) === backup.target.address);
-    // A copy that is in no target.
+    // A copy outside of all targets.
     if (names.length === 0) names = sourcesIn(backup).filter((name) => configured.includes(name));
   }
   const [source, ...more] = names;
   if (source === undefined || more.length > 0) return context;
   return { ...context, options: { ...context.options, source: [source] } };
-}
-
-function resolvedPlace({ cwd }: CommandContext, file: string): string | S3Place {
-  return parseS3Address(file) ?? resolve(cwd, file);
 }
 
 function isBelow(place: string | S3Place, target: TargetConfig): boolean {
@@ -169,29 +159,22 @@ function isBelow(place: string | S3Place, target: TargetConfig): boolean {
   return isIn(prefix, target.prefix);
 }
 
-/** The error of a restore of `latest`, where it cannot be known which one that is. @param backup the newest of the targets that answered */
+/** The error if it is not known which backup is the latest. @param backup the newest in the targets that could be listed */
 function perhapsNewer(
   unread: readonly TidemarkError[],
   { name, madeAt }: Backup,
   options: RestoreOptions,
 ): TidemarkError {
   const [first] = unread;
-  const hints = [...new Set(unread.flatMap(({ hint }) => hint ?? []))];
-  const command = restoreCommand(name, options);
+  const newest = `or restore the newest of the other targets, made ${age(madeAt, systemClock.now())}: ${restoreCommand(name, options)}`;
   return new TidemarkError(
     first?.code ?? 'internal',
     `${unread.map(({ message }) => message).join('; ')}. A newer backup than in the other targets may be there`,
-    {
-      hint: [
-        ...hints,
-        `or restore the newest of the other targets, made ${age(madeAt, systemClock.now())}: ${command}`,
-      ].join('; '),
-      cause: first,
-    },
+    { hint: [...new Set(unread.flatMap(({ hint }) => hint ?? [])), newest].join('; '), cause: first },
   );
 }
 
-/** The history of a source continues only under its name, which a new configuration may not have. */
+/** A source's history continues only under the same name, which a new configuration may lack. */
 function unconfiguredText(
   held: readonly string[],
   missing: readonly string[],

@@ -10,7 +10,7 @@ import { openCheckDirectory } from '../backup/work-directory.ts';
 import { readConfig, readLoadedConfig } from '../wire.ts';
 import { backupDocument, printUnread, withConfiguredMirror } from './backup.ts';
 import { backupNamed, errorsOf, holder, identitiesOf, openOptions, printPassedOver } from './backup-named.ts';
-import { isInteractive, print, printReason, type CommandContext } from './context.ts';
+import { clearProgress, print, printJson, printReason, type CommandContext } from './context.ts';
 
 export interface VerifyOptions {
   readonly file?: string;
@@ -18,18 +18,18 @@ export interface VerifyOptions {
 }
 
 /**
- * Exit 0 when all of it holds, 1 when it is damaged, or a newer one is damaged or gone, or has no manifest, where the newest was meant, 3 when it is encrypted and only its file could be looked at, or when a target
- * could not be listed that may have it, or a later one.
+ * Exit 0 if everything matches; 1 if the backup is damaged, or, for the newest, if a newer one is damaged, gone or without manifest;
+ * 3 if it is encrypted and only its file could be checked, or if a target that may have it, or a later one, could not be listed.
  */
 export async function verifyOneBackup(context: CommandContext, options: VerifyOptions): Promise<ExitCode> {
   const file = options.file ?? 'latest';
-  // A backup that is named is one, however many mirrors are configured; each of these has a latest one.
+  // Each configured mirror has a latest backup; a named one is a single backup, however many mirrors there are.
   const [config = readConfig(context, context.options, 'unused')] =
     file === 'latest' ? [] : mirrorConfigs(readLoadedConfig(context, context.options, 'unused'));
   const named = await backupNamed(context, file);
   const { backup, unread, passedOver } = named;
   requireSources(context, backup, backup.manifest?.sources);
-  // Now: the verification may fail.
+  // Before the verification, which may fail.
   printUnread(context, errorsOf(unread));
   if (named.noneOfOwn !== null) throw named.noneOfOwn;
   printPassedOver(context, named);
@@ -43,12 +43,12 @@ export async function verifyOneBackup(context: CommandContext, options: VerifyOp
     opened = await verifyBackup(backup, workDirectory.directory, openOptions(context, identities));
   } finally {
     workDirectory.close();
-    if (isInteractive(context)) context.stderr.write('\r\u001b[K');
+    clearProgress(context);
   }
   requireSources(context, backup, opened.facts?.sources);
   if (context.options.json === true) {
     const { facts, isCompared } = opened;
-    const document = {
+    await printJson(context, {
       schema: 'tidemark.backup_verify/1',
       backup: backupDocument(backup),
       is_compared: isCompared,
@@ -59,8 +59,7 @@ export async function verifyOneBackup(context: CommandContext, options: VerifyOp
       unread: unread.map(({ address, error }) => ({ address, error: error.message })),
       passed_over: passedOver.map(backupDocument),
       contradicting: unlike,
-    };
-    await print(context, `${JSON.stringify(document)}\n`);
+    });
   } else await print(context, `${verifiedLines(backup, opened).map(escapeControlCharacters).join('\n')}\n`);
   if (opened.facts === null) {
     printReason(context, [
@@ -73,8 +72,8 @@ export async function verifyOneBackup(context: CommandContext, options: VerifyOp
 }
 
 /**
- * @param sources in the backup; left out where they are not known
- * @throws TidemarkError `usage` if a source that was asked for is not among them
+ * @param sources in the backup; undefined if unknown
+ * @throws TidemarkError `usage` if a source of `--source` is not among them
  */
 function requireSources(
   { options, ofSeveral }: CommandContext,

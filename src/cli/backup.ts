@@ -19,7 +19,7 @@ import { duration, megabytes, plural } from '../core/wording.ts';
 import { type BackupWriter, type BackupOutcome, createBackupWriter } from '../backup/writer.ts';
 import { ANSWERS_MS, answered, type BackupPhase, backUpHere, QUIET_WAIT_MS } from '../backup/work.ts';
 import { BackupCatalog } from '../backup/known-backups.ts';
-import { begunByMistake, type MirrorOrigin, originOf } from '../backup/earlier.ts';
+import { begunByMistake, originOf } from '../backup/earlier.ts';
 import { type Backup, type DueTarget, dueTargets, emptiedError, listBackups } from '../backup/list.ts';
 import { directoryTarget } from '../backup/targets/directory.ts';
 import { openTarget } from '../backup/targets/open.ts';
@@ -29,13 +29,16 @@ import { escapeControlCharacters } from '../core/escape-control.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import {
+  clearProgress,
   isInteractive,
   print,
+  printJson,
   printNote,
   printReason,
   type CommandContext,
   terminalWidth,
 } from './context.ts';
+import { errorDocument, errorLines } from './failure.ts';
 import { renderTable } from '../report/table.ts';
 import { keptText } from './config-check.ts';
 import { backupsBelow, newerBelow } from './backups-below.ts';
@@ -48,7 +51,7 @@ export interface ListOptions {
   readonly target?: string;
 }
 
-/** Exit 0, also if a backup is damaged: `backup verify` decides. Exit 3 if a target could not be listed, 1 if none could. */
+/** Exit 0, also if a backup is damaged (`backup verify` has an exit code for that); 3 if a target could not be listed, 1 if none could. */
 export async function listBackupsCommand(context: CommandContext, options: ListOptions): Promise<ExitCode> {
   const targets = await targetsOf(context, options.target);
   const listed = await listEach(context, targets);
@@ -70,7 +73,7 @@ export async function listBackupsCommand(context: CommandContext, options: ListO
     options.target ?? null,
     listHint,
   );
-  const own = configuredOrigin(context)?.id ?? null;
+  const own = withConfiguredMirror(context, (mirror) => originOf(mirror).id);
   const unlike = withConfiguredMirror(context, (mirror) =>
     contradicting(
       mirror,
@@ -78,7 +81,7 @@ export async function listBackupsCommand(context: CommandContext, options: ListO
     ),
   );
   if (context.options.json === true) {
-    const document = {
+    await printJson(context, {
       schema: 'tidemark.backups/1',
       mirror: own,
       targets: listed.map(({ target, error }) => ({
@@ -87,8 +90,7 @@ export async function listBackupsCommand(context: CommandContext, options: ListO
       })),
       backups: listed.flatMap(({ backups }) => backups.map(backupDocument)),
       contradicting: unlike,
-    };
-    await print(context, `${JSON.stringify(document)}\n`);
+    });
   } else {
     const parts = listed.filter(({ error }) => error === null).map((each) => listText(each, own, context));
     await print(context, `${[...parts, ...keptLines(unlike ?? [])].join('\n\n')}\n`);
@@ -102,11 +104,11 @@ const listHint = (place: string): string => `\`tidemark backup list ${shellWord(
 interface Listed {
   readonly target: BackupTarget;
   readonly backups: readonly Backup[];
-  /** Why it could not be listed; null where it was. */
+  /** Why it could not be listed; null if it was. */
   readonly error: TidemarkError | null;
 }
 
-/** What each target holds; one that cannot be listed does not keep the others from it. */
+/** The backups in each target. If one cannot be listed, the others are listed nevertheless. */
 export async function listEach(
   context: CommandContext,
   targets: readonly BackupTarget[],
@@ -122,18 +124,16 @@ export async function listEach(
   );
 }
 
-/** Names the targets that could not be listed, or take a backup, beside the result from the others. */
+/** Reports the targets that could not be listed, or could not take a backup. */
 export function printUnread(context: CommandContext, unread: readonly TidemarkError[]): void {
   const { ofSeveral } = context;
   if (ofSeveral !== undefined) unread.forEach(ofSeveral.onShared);
-  else
-    for (const { message, hint } of unread)
-      printReason(context, [message, ...(hint === undefined ? [] : [`  → ${hint}`])]);
+  else for (const error of unread) printReason(context, errorLines(error));
 }
 
 /**
- * As `listBackups`; says that it waits where the target does not answer at once.
- * @throws TidemarkError `timeout` where it has not answered for a minute
+ * As `listBackups`; says that it waits if the target does not answer at once.
+ * @throws TidemarkError `timeout` if it has not answered within a minute
  */
 export async function listWaiting(
   context: Pick<CommandContext, 'stderr' | 'options'>,
@@ -146,7 +146,10 @@ export async function listWaiting(
   return await answered(target, listing, ANSWERS_MS, clock);
 }
 
-/** The same, compared with the configured mirror where it can be read: one whose manifest names another mirror may be its own, and the newest may be gone. */
+/**
+ * The same, compared with the configured mirror if that can be read: a backup whose manifest names another mirror may be of this one,
+ * and the newest may be gone.
+ */
 export async function listCompared(
   context: CommandContext,
   target: BackupTarget,
@@ -160,7 +163,7 @@ export async function listCompared(
 function listText({ target, backups }: Listed, own: string | null, context: CommandContext): string {
   const address = escapeControlCharacters(target.address);
   if (backups.length === 0) return `no backups in ${address} yet`;
-  // Which mirror a backup is of matters only if it is not the configured one of all of them.
+  // The mirror is shown unless all backups are of the configured one.
   const mirrors = new Set([own ?? [], ...backups.map(({ manifest }) => manifest?.mirror ?? [])].flat());
   const isOfSeveral = mirrors.size > 1;
   const table = renderTable(
@@ -170,24 +173,19 @@ function listText({ target, backups }: Listed, own: string | null, context: Comm
       ...(isOfSeveral ? [mirrorName(backup, own), sourceNames(backup)] : []),
     ]),
     ['left', 'left', 'right', 'right'],
-    // The name of the file has both.
+    // The file's name shows both.
     { width: terminalWidth(context), least: ['encrypted', 'run'] },
   );
   return `${address}\n${table}`;
 }
 
-/** The id of the mirror in a manifest, short, and whether it is the configured one. */
+/** The first characters of the mirror's id, and whether it is the configured one. */
 export function mirrorName({ manifest }: Pick<Backup, 'manifest'>, own: string | null): string {
   if (manifest === null) return '·';
   return `${manifest.mirror.slice(0, 8)}${manifest.mirror === own ? ' (configured)' : ''}`;
 }
 
-/** What identifies the backups of the configured mirror; null if it cannot be read, as on an empty machine. */
-export function configuredOrigin(context: CommandContext): MirrorOrigin | null {
-  return withConfiguredMirror(context, (mirror) => originOf(mirror));
-}
-
-/** Null if the configured mirror cannot be read: a damaged or missing one is what a backup is for. */
+/** Null if the configured mirror cannot be read: backups must work without it, as on an empty machine. */
 export function withConfiguredMirror<T>(
   context: CommandContext,
   work: (mirror: Mirror, config: Config) => T,
@@ -205,7 +203,7 @@ export function withConfiguredMirror<T>(
   }
 }
 
-/** The target of this address, or those that are configured. @throws TidemarkError `usage` if there is none */
+/** The target with this address, or the configured ones. @throws TidemarkError `usage` if there is none */
 export async function targetsOf(
   context: CommandContext,
   address: string | undefined,
@@ -221,7 +219,7 @@ export async function targetsOf(
   return await Promise.all(targets.map((target) => openTarget(target, systemClock)));
 }
 
-/** @throws TidemarkError `usage` for an address that is none */
+/** @throws TidemarkError `usage` if it is not an S3 address */
 export function s3Config({ env }: Pick<CommandContext, 'env'>, address: string): S3TargetConfig {
   const config = parseS3Address(address);
   if (config !== null) return { ...config, objectLock: null, retention: null, proxies: proxySettings(env) };
@@ -230,7 +228,7 @@ export function s3Config({ env }: Pick<CommandContext, 'env'>, address: string):
   });
 }
 
-/** The configured backups; where they are off, says how to have some. */
+/** The configured backups. @throws TidemarkError `usage` if there are none */
 export function backupsOf(config: Config): BackupConfig {
   if (config.backup !== null) return config.backup;
   throw new TidemarkError('usage', 'no target for backups is configured', {
@@ -238,19 +236,10 @@ export function backupsOf(config: Config): BackupConfig {
   });
 }
 
-function rowOf({
-  name,
-  madeAt,
-  run,
-  bytes,
-  isEncrypted,
-  state,
-  reason,
-  isOfOtherVersion,
-  manifest,
-}: Backup): string[] {
+function rowOf(backup: Backup): string[] {
+  const { name, madeAt, run, bytes, isEncrypted, state, reason, isOfOtherVersion, manifest } = backup;
   const made = age(madeAt, systemClock.now());
-  // Of a complete one only its size was compared: `backup verify` reads it.
+  // Not `whole`: only the size was compared; `backup verify` reads the file.
   const word = state === 'whole' ? 'complete' : state;
   const version = isOfOtherVersion ? `, made by another version (${manifest?.versions.tidemark ?? ''})` : '';
   const how = reason === null ? word + version : `${word}: ${reason}${version}`;
@@ -263,30 +252,19 @@ function sourceNames({ manifest }: Backup): string {
 }
 
 /** One backup in JSON documents. */
-export function backupDocument({
-  name,
-  target,
-  path,
-  madeAt,
-  run,
-  bytes,
-  isEncrypted,
-  state,
-  reason,
-  isOfOtherVersion,
-  manifest,
-}: Backup): object {
+export function backupDocument(backup: Backup): object {
+  const { path, run, bytes, state, reason, manifest } = backup;
   return {
-    file: name,
-    target: target.address,
+    file: backup.name,
+    target: backup.target.address,
     path,
-    made_at: madeAt,
+    made_at: backup.madeAt,
     run,
     bytes,
-    is_encrypted: isEncrypted,
+    is_encrypted: backup.isEncrypted,
     state,
     reason,
-    is_of_other_version: isOfOtherVersion,
+    is_of_other_version: backup.isOfOtherVersion,
     mirror: manifest?.mirror ?? null,
     root: manifest?.root ?? null,
     sha256: manifest?.sha256 ?? null,
@@ -295,7 +273,7 @@ export function backupDocument({
   };
 }
 
-/** Exit 0 when done, 3 when there is a backup but a target could not take it, an old one could not be removed, or the command failed. */
+/** Exit 0 when done, 3 if a backup was made but a target could not take it, an old one could not be removed, or `backup.command` failed. */
 export async function createBackupNow(context: CommandContext): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
   const writer = configuredBackupWriter(context, config);
@@ -305,17 +283,16 @@ export async function createBackupNow(context: CommandContext): Promise<ExitCode
   try {
     outcome = await writer.make(context.signal, progressOf(context));
   } catch (error) {
-    // As of a verification: `status`, health and metrics go by what was found, whoever made the backup.
+    // Recorded as by a verification: `status`, health and metrics use what was found, whoever made the backup.
     const result = damageResult(error);
     if (result !== null)
       await recordJob(context, config, { name: 'backup', source: null, startedAt, result });
     throw error;
   } finally {
-    if (isInteractive(context)) context.stderr.write('\r\u001b[K');
+    clearProgress(context);
   }
-  if (context.options.json === true) await print(context, `${JSON.stringify(documentOf(outcome))}\n`);
+  if (context.options.json === true) await printJson(context, documentOf(outcome));
   else await print(context, `${linesOf(outcome, backupsOf(config)).join('\n')}\n`);
-  // Not notes: they are why the command ends as partial.
   printUnread(context, outcome.errors);
   await warnOfEarlier(context, config);
   const result = backupResult({ made: outcome });
@@ -323,7 +300,7 @@ export async function createBackupNow(context: CommandContext): Promise<ExitCode
   return outcome.errors.length === 0 ? EXIT.done : EXIT.partial;
 }
 
-/** The daemon refuses such a directory; a backup made by hand goes ahead, with a warning. */
+/** The daemon refuses a directory that lost its backups; a backup made by hand only warns. */
 async function warnOfEmptied(context: CommandContext, config: Config): Promise<void> {
   const { backup } = config;
   if (backup === null) return;
@@ -339,7 +316,7 @@ async function warnOfEmptied(context: CommandContext, config: Config): Promise<v
       mirror.close();
     }
   } catch {
-    // Making the backup fails with this error, and reports it.
+    // Making the backup fails with the same error.
     return;
   }
   for (const { config: target, holdsOthers } of emptied) {
@@ -351,10 +328,10 @@ async function warnOfEmptied(context: CommandContext, config: Config): Promise<v
   }
 }
 
-/** A directory may be on a network disk that hangs; this one has just taken a backup. */
+/** Short, as the directory has just taken a backup; a network disk may hang. */
 const EARLIER_WAIT_MS = 3_000;
 
-/** What was backed up may be a mirror that was begun by mistake, beside the backups of the true one. */
+/** Warns if the mirror may have been begun by mistake: then the target has backups of another one. */
 async function warnOfEarlier(context: CommandContext, config: Config): Promise<void> {
   const mirror = openConfiguredMirror(config, 'read', 'backup create', context.pid);
   try {
@@ -408,7 +385,7 @@ function linesOf({ manifest, targets, hook, seconds }: BackupOutcome, config: Ba
   ];
   return [
     ...targets.flatMap(({ path }) =>
-      path === null ? [] : [`run ${run} backed up to ${escapeControlCharacters(path)}`],
+      path === null ? [] : `run ${run} backed up to ${escapeControlCharacters(path)}`,
     ),
     `${megabytes(bytes)} for a mirror of ${megabytes(plain)}, ${encryption === null ? 'not encrypted' : 'encrypted with age'}, in ${duration(seconds * 1000)}`,
     `verified: ${plural(checked.records, 'record')}, ${plural(checked.revisions, 'revision')}, root hash ${root}`,
@@ -429,19 +406,11 @@ function documentOf({ path, manifest, targets, hook, errors, seconds }: BackupOu
     path,
     manifest,
     removed: targets.flatMap(({ removed }) => removed),
-    targets: targets.map((target) => ({
-      address: target.address,
-      path: target.path,
-      error: target.error?.message ?? null,
-      removed: target.removed,
-      contradicting: target.contradicting,
+    targets: targets.map(({ address, path, error, removed, contradicting }) => ({
+      ...{ address, path, error: error?.message ?? null, removed, contradicting },
     })),
     command: hook === null ? null : { outcome: hook.outcome, seconds: hook.seconds },
-    errors: errors.map((error) => ({
-      code: error.code,
-      message: error.message,
-      hint: error.hint ?? null,
-    })),
+    errors: errors.map((error) => errorDocument(error)),
     seconds,
   };
 }

@@ -1,4 +1,4 @@
-/** Backups in places below a target: mirrors of one source each have theirs in a place of its own there. */
+/** Backups in places below a target: each mirror of a single source has its own place there. */
 import { ANSWERS_MS, answered } from '../backup/work.ts';
 import type { Backup } from '../backup/list.ts';
 import type { BackupTarget } from '../backup/targets/target.ts';
@@ -10,10 +10,10 @@ import { count } from '../core/wording.ts';
 const PLACES_SHOWN = 20;
 
 /**
- * Where targets without backups have some after all.
- * @param address as it was given; null for that of the target
+ * Looks for backups in places below targets that have none themselves.
+ * @param address as the user gave it; null for that of the target
  * @param hint what to do with the address of such a place
- * @returns `reference_unknown`, which names these places; null for none
+ * @returns `reference_unknown`, which lists these places; null if there is none
  */
 export async function backupsBelow(
   targets: readonly BackupTarget[],
@@ -34,8 +34,8 @@ export async function backupsBelow(
 }
 
 /**
- * Newer backups of the sources that the newest one in a target has: since it was made, `mirror move` gave each source
- * a mirror of its own. Parameters and result are those of `backupsBelow`.
+ * Looks below targets for newer backups of the sources in their newest one: there are some if `mirror move` has since given each
+ * source its own mirror. Parameters and result as for `backupsBelow`.
  */
 export async function newerBelow(
   targets: readonly { readonly target: BackupTarget; readonly newest: Backup }[],
@@ -44,7 +44,6 @@ export async function newerBelow(
 ): Promise<TidemarkError | null> {
   for (const { target, newest } of targets) {
     const sources = new Set(newest.manifest?.sources.map(({ source }) => source));
-    // The names of files have the time to the second.
     const places = (await placesBelow(target)).filter(
       ({ name, newestAt }) => sources.has(name) && Date.parse(newestAt) > Date.parse(newest.madeAt),
     );

@@ -1,4 +1,4 @@
-/** `tidemark blame KIND ID`: every field of a record, its value, and since when it has been so. */
+/** `tidemark blame KIND ID`: every field of a record, with its value and since when it has had it. */
 import { MemberNames } from '../catalog/masks.ts';
 import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
@@ -21,7 +21,7 @@ import { pathText } from '../report/value-text.ts';
 import { resolveState } from '../state/resolved-state.ts';
 import { perhapsMissing, recordHistory } from '../state/record-history.ts';
 import { openConfiguredMirror } from '../wire.ts';
-import { lineOptions, print, printNote, terminalWidth, type CommandContext } from './context.ts';
+import { lineOptions, print, printJson, printNote, terminalWidth, type CommandContext } from './context.ts';
 import {
   knownName,
   missingText,
@@ -46,19 +46,13 @@ export interface BlameOptions extends RecordQuestion {
   readonly showSecrets?: boolean;
 }
 
-/** Exit code 1 where another program altered the record's history: printed even so. That it did not exist yet is an answer. */
+/** Exit code 1 if another program altered the record's history, which is printed nevertheless; 0 also if the record did not exist yet. */
 export async function blame(context: CommandContext, options: BlameOptions): Promise<ExitCode> {
   const config = readConfigToShow(context);
   const mirror = openConfiguredMirror(config, 'read', 'blame', context.pid);
   try {
-    const found = lookUpRecord(
-      mirror,
-      config,
-      { ...options, isPartEnough: true, countsRemoved: true },
-      {
-        note: (line) => printNote(context, [line]),
-      },
-    );
+    const question = { ...options, isPartEnough: true, countsRemoved: true };
+    const found = lookUpRecord(mirror, config, question, { note: (line) => printNote(context, [line]) });
     const { row, definition } = found;
     const resolvedState = resolveState(mirror, options.at ?? 'latest', {
       source: row.source,
@@ -67,18 +61,19 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
     });
     const history = recordHistory(mirror, row, resolvedState.run, definitionsFor(config, row.source));
     const { revisions, seenBy, firstSeen: first, lastSeen } = history;
-    const asked = {
+    const showsSecrets = options.showSecrets === true;
+    const depth = {
       mode: options.all === true ? 'all_but_volatile' : 'default',
       sightingBefore: history.sightingBefore,
       seenBy,
     } as const;
-    const log = history.withRestores(recordLog(definition, revisions, asked));
+    const log = history.withRestores(recordLog(definition, revisions, depth));
     const names = new MemberNames(definition);
     const fields = withWriters(
-      recordBlame(definition, revisions, { ...asked, isDeep: options.deep === true }),
+      recordBlame(definition, revisions, { ...depth, isDeep: options.deep === true }),
       log,
     ).map((field) =>
-      options.showSecrets === true
+      showsSecrets
         ? field
         : {
             ...field,
@@ -88,10 +83,10 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
     );
     const [newest] = revisions;
     const removed = newest?.body === null ? { run: newest.run, at: newest.at } : null;
-    const body = revisions.find((revision) => revision.body !== null)?.body;
+    const present = revisions.find((revision) => revision.body !== null);
     const name =
-      typeof body === 'string'
-        ? recordName(definition, parseLossless(body), row.id)
+      typeof present?.body === 'string'
+        ? recordName(definition, parseLossless(present.body), row.id)
         : knownName(mirror, found);
     const unread = history.notReadSince();
     const held = mirror.runs.heldSince(row);
@@ -100,7 +95,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
       missing === null && removed === null ? perhapsMissing(mirror, row, resolvedState.run) : null;
     const altered = history.altered();
     const exit = printAltered(context, altered);
-    const unknown = [...(revisions.find((revision) => revision.body !== null)?.notKept ?? [])]
+    const unknown = [...(present?.notKept ?? [])]
       .flatMap(([field, kept]) => (kept === null ? [field] : []))
       .sort();
     printNote(context, [
@@ -111,12 +106,11 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
     ]);
     if (context.options.json === true) {
       const { kind, scope, id, source } = row;
-      const own = options.showSecrets === true ? { id, name } : withMaskedId({ id, name }, definition);
-      const document = {
+      await printJson(context, {
         schema: 'tidemark.blame/1',
         kind,
         scope,
-        ...own,
+        ...(showsSecrets ? { id, name } : withMaskedId({ id, name }, definition)),
         source,
         run: resolvedState.run,
         at: resolvedState.at,
@@ -132,10 +126,9 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
         created_again: renewalsOf(history.idChanges).map((each) => shownRenewal(each, found, options)),
         ...(unknown.length === 0 ? {} : { volatile_unknown: unknown }),
         fields,
-      };
-      await print(context, `${JSON.stringify(document)}\n`);
+      });
     } else {
-      const named = { name, showsSecrets: options.showSecrets === true, altered, run: resolvedState.run };
+      const named = { name, showsSecrets, altered, run: resolvedState.run };
       const facts: readonly Fact[] =
         first === null
           ? []
@@ -159,23 +152,22 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
       await print(context, renderText(report, lineOptions(context)));
     }
     if (first === null)
-      printNote(context, [
-        notThereYet(mirror, found, seenAtText(resolvedState), options.showSecrets === true),
-      ]);
+      printNote(context, [notThereYet(mirror, found, seenAtText(resolvedState), showsSecrets)]);
     return exit;
   } finally {
     mirror.close();
   }
 }
 
-/** One line a field. When it was last otherwise is a column only where it ever was. Times as in the list of runs. */
+/** A line per field; columns for the last different value and for who wrote it only if a field has these. Times as in the list of runs. */
 function fieldTable(fields: readonly BlameField[], hasZone: boolean): TablePart {
   const whenText = ({ run, at, may_be_earlier: mayBeEarlier }: SeenAt): string =>
     `${(hasZone ? localTime : localMinute)(at)} run ${run}${mayBeEarlier === true ? ' or earlier' : ''}`;
   const isChanged = fields.some((field) => field.last_seen_before !== null);
   const isWritten = fields.some((field) => field.changed_by !== undefined);
   const columns = [
-    ...['field', 'since'],
+    'field',
+    'since',
     ...(isChanged ? ['last different'] : []),
     ...(isWritten ? ['by'] : []),
     'value',
@@ -185,21 +177,15 @@ function fieldTable(fields: readonly BlameField[], hasZone: boolean): TablePart 
     columns,
     align: columns.map(() => 'left'),
     hasValues: true,
-    rows: fields.map(
-      ({
-        since,
-        last_seen_before: before,
-        changed_by: by,
-        value,
-        is_unknown_before: isUnknown,
-        ...field
-      }) => [
+    rows: fields.map((field) => {
+      const { since, last_seen_before: before, changed_by: by, is_unknown_before: isUnknown } = field;
+      return [
         pathText(field),
         `${whenText(since)}${isUnknown === true ? ' or earlier' : ''}`,
         ...(isChanged ? [before === null ? '·' : whenText(before)] : []),
         ...(isWritten ? [by === undefined ? '·' : restoreText(by)] : []),
-        JSON.stringify(value),
-      ],
-    ),
+        JSON.stringify(field.value),
+      ];
+    }),
   };
 }

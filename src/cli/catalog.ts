@@ -2,18 +2,17 @@
 import { CATALOG } from '../catalog/catalog.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { NOT_MIRRORED } from '../catalog/not-mirrored.ts';
+import type { SourceConfig } from '../config/config.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { readLoadedConfig } from '../wire.ts';
-import { print, type CommandContext, terminalWidth } from './context.ts';
+import { print, printJson, type CommandContext, terminalWidth } from './context.ts';
 import { renderTable } from '../report/table.ts';
 
 export async function catalog(context: CommandContext): Promise<ExitCode> {
-  const definitions = effectiveDefinitions(context);
+  const definitions = firstSource(context)?.definitions ?? CATALOG;
   if (context.options.json === true) {
-    await print(
-      context,
-      `${JSON.stringify({ schema: 'tidemark.catalog/1', kinds: definitions.map(kindDocument), not_mirrored: NOT_MIRRORED })}\n`,
-    );
+    const kinds = definitions.map(kindDocument);
+    await printJson(context, { schema: 'tidemark.catalog/1', kinds, not_mirrored: NOT_MIRRORED });
     return EXIT.done;
   }
   const table = renderTable(
@@ -42,47 +41,37 @@ const READING = {
   each: 'one by one, in turns',
 } as const;
 
-/** The first source's definitions if there is a configuration; else the unchanged catalog. */
-function effectiveDefinitions(context: CommandContext): readonly ResourceDefinition[] {
+/** The first configured source, whose definitions a command about kinds uses; undefined without a configuration. Needs no key. */
+export function firstSource(context: CommandContext): SourceConfig | undefined {
   try {
-    return readLoadedConfig(context, context.options, 'unused').sources[0]?.definitions ?? CATALOG;
+    return readLoadedConfig(context, context.options, 'unused').sources[0];
   } catch (error) {
-    if (
-      error instanceof TidemarkError &&
-      error.code === 'config_missing' &&
-      context.options.config === undefined
-    )
-      return CATALOG;
+    const isMissing = error instanceof TidemarkError && error.code === 'config_missing';
+    if (isMissing && context.options.config === undefined) return undefined;
     throw error;
   }
 }
 
 function writes(definition: ResourceDefinition): string[] {
   const verbs = (['create', 'update'] as const).filter((role) => definition.operation(role) !== undefined);
-  const actions = definition.operations
-    .filter(({ action }) => action === 'pause' || action === 'unpause')
-    .map(({ action }) => action ?? '');
+  const actions = definition.operations.flatMap(({ action }) =>
+    action === 'pause' || action === 'unpause' ? action : [],
+  );
   if (definition.reading !== 'list') return [];
   if (!definition.fields.some(({ isWritable }) => isWritable))
     return ['blocked until a profile names writable fields'];
   return [...verbs, ...actions];
 }
 
-function managed(definition: ResourceDefinition): string {
-  const writable = definition.fields.filter(({ isWritable, isVolatile }) => isWritable && !isVolatile).length;
-  if (definition.fields.length === 0) return 'not documented';
-  return `${writable} of ${definition.fields.length}`;
+function managed({ fields }: ResourceDefinition): string {
+  if (fields.length === 0) return 'not documented';
+  return `${fields.filter(({ isWritable, isVolatile }) => isWritable && !isVolatile).length} of ${fields.length}`;
 }
 
 function kindDocument(definition: ResourceDefinition): object {
+  const { kind, path, scope, reading, permission, operations, fields, hasDocumentedFields } = definition;
   return {
-    kind: definition.kind,
-    path: definition.path,
-    scope: definition.scope,
-    reading: definition.reading,
-    permission: definition.permission,
-    operations: definition.operations,
-    fields: definition.fields,
-    has_documented_fields: definition.hasDocumentedFields,
+    ...{ kind, path, scope, reading, permission, operations, fields },
+    has_documented_fields: hasDocumentedFields,
   };
 }

@@ -1,21 +1,18 @@
 /** `tidemark changes`: what changed in a period, run by run, over all sources; as text, Markdown, JSON, CSV or a page with charts. */
 import { resolve } from 'node:path';
-import { collectionKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
-import type { Kind } from '../catalog/kinds.ts';
-import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
-import { plural, localTime } from '../core/wording.ts';
+import { localTime } from '../core/wording.ts';
 import type { DiffDocument, LeftOut } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { PlanlessRestore } from '../mirror/restores.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { escapeForTerminal } from '../core/escape-control.ts';
 import { changesCsv } from '../report/changes-csv.ts';
-import { groupedNotes, parentTexts } from '../report/notes.ts';
+import { parentTexts } from '../report/notes.ts';
 import type { ReportOptions } from '../report/options.ts';
 import { maskedDocument } from '../report/mask.ts';
 import { renderHtml } from '../report/render-html.ts';
@@ -29,10 +26,9 @@ import {
   unreadNotes,
   unreadReason,
 } from '../report/unread-notes.ts';
-import { byText } from '../report/value-text.ts';
 import { restoresDocument } from '../state/documents.ts';
 import type { StateFilter } from '../state/filter.ts';
-import { type ForgottenRuns, forgottenInto, forgottenTexts, isPublished } from '../state/runs.ts';
+import { forgottenInto, isPublished } from '../state/runs.ts';
 import {
   alteredRows,
   deletedRunsNote,
@@ -56,12 +52,12 @@ import {
   printShownReason,
   type CommandContext,
 } from './context.ts';
+import { leftOutNotes, type RunChanges, runNotes, unseenRestoreNotes } from './changes-notes.ts';
 import { recordFilter, type FilterOptions } from './export-notes.ts';
 import { statesAt } from './named-parents.ts';
 import { withRealIds } from './real-ids.ts';
 import { sourcesToRead } from './record.ts';
 import { requireEverKnown, unreadQuestion } from './not-known.ts';
-import { newlyReadNotes } from './plan-reason.ts';
 import { changesBetween, recordsAt } from './run-comparison.ts';
 import { writeAtomically } from './atomic-file.ts';
 import { formatOf } from './report-output.ts';
@@ -80,20 +76,10 @@ export interface ChangesOptions extends FilterOptions {
 const DEFAULT_SINCE = '7d';
 const RECORDS_SHOWN = 200; // in text; JSON and HTML hold all
 
-/** A run of the period with what it changed; null for a source's first run, in which everything is new. */
-interface RunChanges {
-  readonly run: RunRow;
-  readonly diff: DiffDocument | null;
-  /** Records of its source as of it; null where they are not asked for. */
-  readonly records: number | null;
-  /** Runs whose changes are among these, since retention dropped them. */
-  readonly forgotten: ForgottenRuns | null;
-}
-
 /**
- * Exit code 0 whatever changed: this shows history; `diff` and `drift` have exit codes for changes. 3 where runs left something
- * unread that no later one of the period read, and where retention dropped runs of it whose changes are in none that is kept. 1 where there was no run yet, and where another program altered the row of a run, or of a restore that is
- * named: shown even so.
+ * Exit code 0 whatever changed: this shows history; `diff` and `drift` have exit codes for changes. 3 if the runs of the period left
+ * something unread, or if retention dropped runs whose changes are in no run that is kept. 1 if there was no run yet, or if another
+ * program altered the row of a run or of a restore that is shown: the changes are printed nevertheless.
  */
 export async function changes(context: CommandContext, options: ChangesOptions): Promise<ExitCode> {
   const format = formatOf(context, options, ['text', 'json', 'csv', 'html', 'markdown']);
@@ -101,23 +87,20 @@ export async function changes(context: CommandContext, options: ChangesOptions):
   const mirror = openForReading(context, config, 'changes');
   try {
     const all = sourcesToRead(config, mirror);
-    const period = choosePeriod(
-      mirror,
-      { since: options.since ?? DEFAULT_SINCE, until: options.until, sources: all },
-      systemClock.now(),
-    );
-    const ends = [options.since ?? DEFAULT_SINCE, options.until];
+    const { since = DEFAULT_SINCE, until } = options;
+    const period = choosePeriod(mirror, { since, until, sources: all }, systemClock.now());
+    const isInPeriod = (run: RunRow): boolean => isWithin(period, timeOf(run), run.run);
     const { options: resolved, sources } = await withRealIds(options, config, {
       mirror: () => mirror,
       sources: all,
-      states: () => Promise.resolve(ends.flatMap((at) => statesAt(mirror, all, at))),
-      isWithinStates: options.until !== undefined,
+      states: () => Promise.resolve([since, until].flatMap((at) => statesAt(mirror, all, at))),
+      isWithinStates: until !== undefined,
       takesFormerNames: true,
       note: (line) => printNote(context, [line]),
     });
     const filter = recordFilter(sources, resolved);
     requireCountedWithin(mirror, { ...filter, followsIds: true });
-    // Masked by each source's own definitions: a profile may know more secrets than the catalog.
+    // Masked with the source's own definitions: a profile may know more secrets than the catalog.
     const diffOf = (from: RunRow, to: RunRow): DiffDocument => {
       const diff = changesBetween(mirror, config, { from, to }, filter);
       return options.showSecrets === true ? diff : maskedDocument(diff, definitionsFor(config, to.source));
@@ -125,9 +108,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
     const found = sources
       .flatMap((source): RunChanges[] => {
         const runs = mirror.runs.list({ source }).filter(isPublished).reverse();
-        const pairs = runs.flatMap((run, index) =>
-          isWithin(period, run.finishedAt ?? run.startedAt, run.run) ? [{ run, from: runs[index - 1] }] : [],
-        );
+        const pairs = runs.flatMap((run, index) => (isInPeriod(run) ? [{ run, from: runs[index - 1] }] : []));
         const diffs = diffsOf(mirror, source, pairs, diffOf);
         return pairs.map(({ run, from }, index) => ({
           run,
@@ -141,7 +122,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
     const unread = unreadOfSources(mirror, config, {
       period,
       ...unreadQuestion(context, mirror, all, { sources, options: resolved }),
-      isWithin: (run) => isWithin(period, run.finishedAt ?? run.startedAt, run.run),
+      isWithin: isInPeriod,
     }).map((own) => ({
       ...own,
       placeOf: (scope: Scope) => placesOf(own.source, scope, { hasIds: false }).join(', '),
@@ -173,10 +154,10 @@ export async function changes(context: CommandContext, options: ChangesOptions):
     const shared = {
       definitions,
       showsSecrets: options.showSecrets === true,
-      // A page is read without stderr.
+      // The reader of a page does not see stderr.
       notes: new Set([
         ...(isPage ? [...altered, ...deleted, ...sealNotes(head)] : []),
-        ...notesOf(found, definitions),
+        ...runNotes(found, definitions),
         ...leftOutNotes(found, sources, { leftOut, definitions }),
         ...never,
         ...(isNarrowed(filter) ? [] : unseenRestoreNotes(restores, found, isPage ? utcText : localTime)),
@@ -192,10 +173,10 @@ export async function changes(context: CommandContext, options: ChangesOptions):
       isUnknown:
         unread.some(({ forgotten }) => forgotten.length > 0) && found.every(({ diff }) => diff === null),
     };
-    const { since, until } = periodTexts(period, localTime);
+    const texts = periodTexts(period, localTime);
     const report = timelineReport(isPage ? { ...timeline, period: exactText(period) } : timeline, {
       ...shared,
-      title: isPage ? 'Changes' : `Changes from ${since} to ${until}`,
+      title: isPage ? 'Changes' : `Changes from ${texts.since} to ${texts.until}`,
       ...(isPage ? {} : { timeText: localTime }),
     });
     const text = ((): string => {
@@ -219,7 +200,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
         },
       );
     })();
-    // The other formats have a place for them.
+    // The other formats include them.
     if (format === 'csv') printNote(context, shared.notes);
     if (format === 'json') printNote(context, never);
     printNote(context, period.notes);
@@ -237,8 +218,8 @@ export async function changes(context: CommandContext, options: ChangesOptions):
 }
 
 /**
- * What each run of a source changed, in their order; null for its first one. A comparison takes longer the more runs follow, and
- * most runs change nothing: these have the comparison before them once more, if that found no change either.
+ * What each run of a source changed, in order; null for its first run. Comparing takes longer the more runs follow, and most runs
+ * change nothing: a run without revisions reuses the comparison before it, if that found no change either.
  */
 function diffsOf(
   mirror: Mirror,
@@ -258,25 +239,24 @@ function diffsOf(
   });
 }
 
+/** The time at which a run's changes are listed, ISO 8601. */
+function timeOf({ finishedAt, startedAt }: RunRow): string {
+  return finishedAt ?? startedAt;
+}
+
 /** A comparison that found nothing, as of two other runs. */
 function between(unchanged: DiffDocument, ...runs: readonly [RunRow, RunRow]): DiffDocument {
-  const [from, to] = runs.map(({ run, finishedAt, startedAt }) => ({
-    ref: `run:${run}`,
-    run,
-    at: finishedAt ?? startedAt,
-  }));
+  const [from, to] = runs.map((run) => ({ ref: `run:${run.run}`, run: run.run, at: timeOf(run) }));
   return { ...unchanged, from: { ...unchanged.from, ...from }, to: { ...unchanged.to, ...to } };
 }
 
 /**
- * Whether something changed before the first run is not known.
- * @throws TidemarkError as a state of that time does, if no source was read by then
+ * Nothing is known of the time before the first run.
+ * @throws TidemarkError as for a state at that time, if no source was read by then
  */
 function requireBegun(mirror: Mirror, sources: readonly string[], source: string, at: string): void {
   const isBegun = (each: string): boolean =>
-    mirror.runs
-      .list({ source: each })
-      .some((run) => isPublished(run) && (run.finishedAt ?? run.startedAt) <= at);
+    mirror.runs.list({ source: each }).some((run) => isPublished(run) && timeOf(run) <= at);
   if (!sources.some(isBegun)) resolveState(mirror, at, { source, isEvidence: true, now: systemClock.now() });
 }
 
@@ -284,7 +264,7 @@ function utcText(at: string): string {
   return `${at.slice(0, 16).replace('T', ' ')} UTC`;
 }
 
-/** To the second, and by which runs: with that, somebody else can ask for the same period. */
+/** To the second, with the runs: a reader can ask for the same period. */
 function exactText(period: Period): string {
   const texts = periodTexts(period, (at) => at.slice(0, 19).replace('T', ' '));
   const { since, until } = period;
@@ -316,7 +296,7 @@ function document(
     return {
       run: run.run,
       source: run.source,
-      at: run.finishedAt ?? run.startedAt,
+      at: timeOf(run),
       previous: diff?.from.run ?? null,
       forgotten,
       summary: diff?.summary ?? null,
@@ -334,92 +314,12 @@ function document(
   };
 }
 
-function notesOf(found: readonly RunChanges[], definitions: (kind: Kind) => ResourceDefinition): string[] {
-  const firsts = found
-    .filter(({ diff }) => diff === null)
-    .map(
-      ({ run, records, forgotten }) =>
-        `run ${run.run} ${forgotten === null ? 'was the first sync of' : 'is the first kept run of'} ${run.source}: ` +
-        `${plural(records ?? 0, 'record')}, not listed as changes`,
-    );
-  const runs = `${plural(found.length, 'run')} in this period`;
-  return [
-    runs,
-    ...firsts,
-    ...newlyReadNotes(
-      found.flatMap(({ diff }) => diff?.first_read ?? []),
-      definitions,
-    ),
-    ...firstReadingNotes(found),
-    ...forgottenTexts(found.flatMap(({ forgotten }) => forgotten ?? [])),
-  ];
-}
-
-/** What the configuration leaves out of the last run of each source. */
-function leftOutNotes(
-  found: readonly RunChanges[],
-  sources: readonly string[],
-  {
-    leftOut,
-    definitions,
-  }: {
-    readonly leftOut: (run: RunRow) => readonly LeftOut[];
-    readonly definitions: (kind: Kind) => ResourceDefinition;
-  },
-): string[] {
-  return sources.flatMap((source) => {
-    const last = found.findLast(({ run }) => run.source === source);
-    const of = sources.length > 1 ? ` of ${source}` : '';
-    return last === undefined ? [] : groupedNotes(`left out${of}`, leftOut(last.run), definitions);
-  });
-}
-
-/** True where changes are left out that a restore may have made. */
+/** True if the filter may leave out changes that a restore made. */
 function isNarrowed({ kinds, organizations, projects, ids }: StateFilter): boolean {
   return [kinds, organizations, projects, ids].some((each) => each !== undefined);
 }
 
-/** Restores and undos of which no change is left: an undo that came before a run has read them leaves none. */
-function unseenRestoreNotes(
-  restores: readonly PlanlessRestore[],
-  found: readonly RunChanges[],
-  timeText: (at: string) => string,
-): string[] {
-  const named = new Set(
-    found.flatMap(({ diff }) =>
-      (diff?.changes ?? []).flatMap(({ created_again: again, changed_by: by }) => [
-        again?.restore,
-        by?.restore,
-      ]),
-    ),
-  );
-  return restores
-    .filter(({ restore }) => !named.has(restore))
-    .map(({ restore, undoes, outcome, startedAt, ...who }) => {
-      const what = undoes === null ? '' : `, which undoes restore ${undoes},`;
-      return `no change listed is of restore ${restore}${what} by ${byText(who)}, begun ${timeText(startedAt)}: ${outcome}`;
-    });
-}
-
-/** Records of kinds read one by one, as far as they only had their first turn. */
-function firstReadingNotes(found: readonly RunChanges[]): string[] {
-  const looks = ({ diff }: RunChanges): readonly LeftOut[] => {
-    const whole = new Set(diff?.first_read?.map(collectionKey));
-    return (diff?.left_out ?? []).filter((left) => !whole.has(collectionKey(left)));
-  };
-  const runs = found.filter((each) => looks(each).length > 0);
-  if (runs.length === 0) return [];
-  const kinds = [...Map.groupBy(runs.flatMap(looks), ({ kind }) => kind)].map(([kind, own]) => {
-    const records = own.reduce((sum, each) => sum + (each.records ?? 0), 0);
-    return `${kind} (${plural(records, 'record')})`;
-  });
-  const which = runs.length === 1 ? `run ${runs[0]?.run.run ?? ''}` : plural(runs.length, 'run');
-  return [
-    `not listed: records that ${which} read for the first time and may have existed before: ${kinds.join(', ')}`,
-  ];
-}
-
-/** The parents of a record with the names that they had at the end of the period, by source. */
+/** Names the parents of a record, by source, as they were named at the end of the period. */
 function placesIn(mirror: Mirror, config: Config, period: Period) {
   const options = new Map<string, Pick<ReportOptions, 'definitions' | 'parentName'>>();
   return (source: string, scope: Scope, how?: { readonly hasIds: boolean }): readonly string[] => {
@@ -436,9 +336,8 @@ function placesIn(mirror: Mirror, config: Config, period: Period) {
 /** The last published run of a source that ended within the period or before it; undefined if there is none. */
 function lastRunOf(mirror: Mirror, source: string, { until }: Period): number | undefined {
   const upTo = { since: { at: '' }, until };
-  return mirror.runs
-    .list({ source })
-    .find((run) => isPublished(run) && isWithin(upTo, run.finishedAt ?? run.startedAt, run.run))?.run;
+  return mirror.runs.list({ source }).find((run) => isPublished(run) && isWithin(upTo, timeOf(run), run.run))
+    ?.run;
 }
 
 function timelineOf(
@@ -450,7 +349,7 @@ function timelineOf(
   const events = found.flatMap(({ run, diff }) =>
     (diff?.changes ?? []).map(
       ({ kind, scope, id, name, change, fields, created_again: again, changed_by: by }): TimelineEvent => ({
-        at: run.finishedAt ?? run.startedAt,
+        at: timeOf(run),
         run: run.run,
         kind,
         id,
@@ -464,9 +363,9 @@ function timelineOf(
       }),
     ),
   );
-  // Days before the first run of the period would only make the chart narrow.
+  // Days before the first run of the period would only make the chart's days narrower.
   const first = found[0]?.run;
-  const firstAt = first === undefined ? since.at : (first.finishedAt ?? first.startedAt);
+  const firstAt = first === undefined ? since.at : timeOf(first);
   const firstDay = (firstAt > since.at ? firstAt : since.at).slice(0, 10);
   return {
     firstDay: firstDay < until.at ? firstDay : until.at.slice(0, 10),

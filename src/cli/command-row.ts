@@ -1,4 +1,4 @@
-/** The shape of one command as data, and what several commands have in common. */
+/** How a command is described as data, and options that several commands share. */
 import { KINDS, nearestKind } from '../catalog/kinds.ts';
 import type { Config } from '../config/config.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -8,28 +8,28 @@ import type { CommandAction } from './context.ts';
 export interface ArgumentRow {
   /** As commander writes it: `<required>`, `[optional]`, or `[several...]` for a last one that takes all the rest. */
   readonly name: string;
-  /** Under which key the command finds it. */
+  /** Its key in the options of the command. */
   readonly key: string;
   readonly description: string;
   readonly choices?: readonly string[];
   readonly parse?: (text: string) => unknown;
-  /** The sort of its value, for completion, if the name does not show it. */
+  /** The type of its value, for completion, if the name does not show it. */
   readonly values?: ValueType;
 }
 
 export interface OptionRow {
   readonly flags: string;
-  /** True for what other programs give, and for what is only refused with a reason: not documented. */
+  /** True for an option that only other programs give, or that is only refused with a reason: not documented. */
   readonly isHidden?: boolean;
   readonly description: string;
   readonly choices?: readonly string[];
-  /** The sort of its value, for completion, if the placeholder does not show it. */
+  /** The type of its value, for completion, if the placeholder does not show it. */
   readonly values?: ValueType;
   readonly parse?: (text: string) => unknown;
   readonly isRepeatable?: boolean;
 }
 
-/** The value of an option that names a file or directory. @throws Error for `-`, which other programs take for stdout */
+/** Parses the path of a file or directory. @throws Error for `-`, which means stdout in other programs */
 export function writtenFile(text: string): string {
   if (text === '-') throw new Error('it names a file or directory, and stdout is neither');
   return text;
@@ -38,61 +38,58 @@ export function writtenFile(text: string): string {
 /** The groups in which `--help` and docs/cli.md list the commands, in their order. */
 export const COMMAND_GROUPS = ['Set up', 'Back up', 'Look', 'Restore', 'Run', 'Maintain', 'Fleet'] as const;
 
-/** What a command does where sources have mirrors of their own, and several are asked for (`each-mirror.ts`). */
+/** How the results of a command for several mirrors are joined (`each-mirror.ts`). */
 export interface MirrorLoop {
-  /** Lists of its JSON document that follow one another in the one document of all; left out: one document a line. */
+  /** Keys of the JSON documents whose lists are joined into one document. Left out: one document a line. */
   readonly lists?: readonly string[];
-  /** Lists of kinds: of these, what all have. */
+  /** Keys whose lists are reduced to the elements that all of them have. */
   readonly commons?: readonly string[];
-  /** Objects of counts in it, which are added up. */
+  /** Keys of objects whose counts are added up. */
   readonly sums?: readonly string[];
-  /** Keys of it that are as good for all: those of the first. */
+  /** Keys whose value is that of the first document. */
   readonly firsts?: readonly string[];
-  /** Keys of it that are about the mirror: in the document of all, those of each mirror are beside its path. */
+  /** Keys about the mirror: their values are listed for each mirror, beside its path. */
   readonly ofMirror?: readonly string[];
-  /** True for documents that become those of one `tidemark.reports/1`. */
+  /** True if the documents become those of one `tidemark.reports/1`. */
   readonly isReport?: true;
-  /** True where the text names its source: no line of it is put before. */
+  /** True if the text names its source itself: it gets no heading. */
   readonly isNamed?: true;
-  /** True where one thing is looked for: a mirror without it is not an error if another one has it. */
+  /** True if the command looks for something: a mirror without it is not an error if another one has it. */
   readonly isSearch?: true;
-  /** Values of `--format` of which several may follow one another; JSON is joined. */
+  /** Values of `--format` whose results may follow one another; JSON is joined. */
   readonly formats?: readonly string[];
-  /** The option that names a directory, in which each source has one of its own. */
+  /** The option that names a directory, in which each source gets its own. */
   readonly directoryOption?: 'output';
 }
 
-/** One thing that a command is about. */
+/** What a command is about, if that is in one mirror only. */
 export interface Located {
   /** For people: `run 7`. */
   readonly what: string;
-  /** True for a mirror that has it. @throws TidemarkError `reference_unknown` for one that does not */
+  /** True if the mirror has it. @throws TidemarkError `reference_unknown` also if it does not */
   readonly isIn: (mirror: Mirror, config: Config) => boolean;
-  /** True where the command changes the mirror: none is chosen then while another one is away. */
+  /** True if the command changes the mirror: then none is chosen while another one is missing. */
   readonly isWritten?: boolean;
 }
 
 export interface CommandRow {
   readonly name: string;
-  /** Of a command of the program itself; a hidden one has none. */
+  /** Of a top-level command that is not hidden. */
   readonly group?: (typeof COMMAND_GROUPS)[number];
-  /** True for what other programs call, and for a second name of a command: neither listed nor suggested nor documented. */
+  /** True if only other programs call it, or for a second name of a command: not listed, suggested or documented. */
   readonly isHidden?: boolean;
   readonly description: string;
   readonly arguments?: readonly ArgumentRow[];
   readonly options?: readonly OptionRow[];
-  /** Lines of the help before the examples: what the options do not describe. */
+  /** Lines of the help before the examples. */
   readonly notes?: readonly string[];
   readonly examples?: readonly string[];
   readonly commands?: readonly CommandRow[];
-  /**
-   * True where the command, called with these options, does work that it finishes even if nobody reads its output.
-   * Other commands end when their reader closes the pipe.
-   */
+  /** True if the command finishes its work with these options even if nobody reads its output. Others end when the pipe is closed. */
   readonly outlivesOutput?: (options: Readonly<Record<string, unknown>>) => boolean;
-  /** Left out: of several sources with mirrors of their own, one has to be named, unless `locate` finds it. */
+  /** For several sources that each have a mirror. Left out: one source has to be named, unless `locate` finds it. */
   readonly mirrors?: MirrorLoop;
-  /** Of a command about one thing: finds the mirror that has it, where only one of several has; undefined where the options name no such thing. */
+  /** Says what the command is about, so that the mirror that has it can be found; undefined if the options name no such thing. */
   // oxlint-disable-next-line typescript/no-explicit-any -- each command types its own options
   readonly locate?: () => Promise<(options: any) => Located | undefined>;
   // oxlint-disable-next-line typescript/no-explicit-any -- each command types its own options
@@ -105,7 +102,7 @@ export function wholeNumber(text: string): number {
   return Number(text);
 }
 
-/** Parses a count of what is wanted: none of it is not worth asking for. */
+/** Parses a count of at least 1. */
 export function positiveNumber(text: string): number {
   const value = wholeNumber(text);
   if (value === 0) throw new Error('expected at least 1');
@@ -119,12 +116,12 @@ export function portNumber(text: string): number {
   return port;
 }
 
-/** A kind, or a usage error with the nearest one. */
+/** Parses a kind; the error suggests the nearest one. */
 export function kindName(text: string): string {
   if ((KINDS as readonly string[]).includes(text)) return text;
   const near = nearestKind(text);
   throw new Error(
-    near === undefined ? `there is no such kind; see \`tidemark catalog\`` : `did you mean ${near}?`,
+    near === undefined ? 'there is no such kind; see `tidemark catalog`' : `did you mean ${near}?`,
   );
 }
 
@@ -135,14 +132,14 @@ export const kindOption: OptionRow = {
   parse: kindName,
 };
 
-/** For commands whose acts are recorded with who did them. */
+/** For commands that the audit log records. */
 export const asOption: OptionRow = {
   flags: '--as <name>',
   values: 'free',
   description: 'name to record as who did it (default: USER@HOST)',
 };
 
-/** What narrows a command to some records (design.md, Commands). */
+/** Options that narrow a command to some records (design.md, Commands). */
 export const filterOptions: readonly OptionRow[] = [
   kindOption,
   {
@@ -163,7 +160,7 @@ export const filterOptions: readonly OptionRow[] = [
   },
 ];
 
-// The rows as a list, and how a call of each command is written: for the manual page and docs/cli.md.
+// The commands as a list: for the manual page and docs/cli.md.
 
 export interface NamedCommand {
   /** E.g. `tidemark drift accept`. */
@@ -171,7 +168,7 @@ export interface NamedCommand {
   readonly row: CommandRow;
 }
 
-/** Every command that people call, with the options that they give, each before its own commands. */
+/** Every command that is not hidden, with its options that are not hidden, each before its subcommands. */
 export function namedCommands(rows: readonly CommandRow[], parent = 'tidemark'): NamedCommand[] {
   return rows
     .filter(({ isHidden }) => isHidden !== true)
@@ -182,18 +179,15 @@ export function namedCommands(rows: readonly CommandRow[], parent = 'tidemark'):
     });
 }
 
-/** `tidemark drift accept [options] <kind> <id>`; a group of commands: `tidemark config COMMAND`. */
+/** How a command is called: `tidemark drift accept [options] <kind> <id>`, or `tidemark config COMMAND` for a group. */
 export function synopsis({ name, row }: NamedCommand): string {
   if (row.load === undefined) return `${name} COMMAND`;
   const options = (row.options ?? []).length === 0 ? [] : ['[options]'];
   return [name, ...options, ...(row.arguments ?? []).map((argument) => argument.name)].join(' ');
 }
 
-/** What an option or argument is for, with the values that it may have. */
+/** The description of an option or argument, with its choices. */
 export function described({ description, choices }: Pick<OptionRow, 'description' | 'choices'>): string {
-  return choices === undefined ? description : `${description}: ${listed(choices)}`;
-}
-
-function listed(choices: readonly string[]): string {
-  return `${choices.slice(0, -1).join(', ')} or ${choices.at(-1) ?? ''}`;
+  if (choices === undefined) return description;
+  return `${description}: ${choices.slice(0, -1).join(', ')} or ${choices.at(-1) ?? ''}`;
 }

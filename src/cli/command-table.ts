@@ -1,4 +1,4 @@
-/** Every command, in the order in which `--help` lists them: by group. */
+/** Every command, by group, as `--help` lists them. A command's file is named after it. */
 import {
   asOption,
   COMMAND_GROUPS,
@@ -54,8 +54,6 @@ const COMPLETION_COMMANDS: readonly CommandRow[] = [
     load: async () => (await import('./completion.ts')).complete(COMMANDS),
   },
 ];
-
-// The commands that fill and read the mirror. A command's file is named after it.
 
 const runsLimitOption: OptionRow = {
   flags: '--limit <n>',
@@ -121,7 +119,7 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
     commands: [
       {
         name: 'list',
-        // The command without a word does the same.
+        // `runs` alone does the same.
         isHidden: true,
         description: 'List past runs',
         options: [runsLimitOption],
@@ -224,8 +222,6 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
   },
 ];
 
-// The commands for backups of the mirror in another place.
-
 const identityOption: OptionRow = {
   flags: '--identity <file>',
   description: 'age identity file that decrypts the backup, as written by `age-keygen`; repeatable',
@@ -316,8 +312,6 @@ const BACKUP_COMMANDS: readonly CommandRow[] = [
   },
 ];
 
-// The daemon: the command that stays.
-
 const DAEMON_COMMANDS: readonly CommandRow[] = [
   {
     name: 'daemon',
@@ -393,8 +387,6 @@ const DAEMON_COMMANDS: readonly CommandRow[] = [
   },
 ];
 
-// The commands about notices.
-
 const GIT_COMMANDS: readonly CommandRow[] = [
   {
     name: 'git',
@@ -431,20 +423,12 @@ const NOTIFY_COMMANDS: readonly CommandRow[] = [
           },
         ],
         examples: ['tidemark notify test', 'tidemark notify test ops --json'],
-        // What was sent cannot be taken back: the rest goes out too.
+        // Some notices may be sent already: the others are sent as well.
         outlivesOutput: () => true,
         load: async () => (await import('./notify.ts')).notifyTest,
       },
     ],
   },
-];
-
-// The commands that read history: what was there, what changed, when. A command's file is named after it.
-
-const HISTORY_COMMANDS: readonly CommandRow[] = [
-  ...DIFF_COMMANDS,
-  ...RECORD_HISTORY_COMMANDS,
-  ...RETENTION_COMMANDS,
 ];
 
 const ROWS: readonly CommandRow[] = [
@@ -454,7 +438,9 @@ const ROWS: readonly CommandRow[] = [
   ...MIRROR_COMMANDS,
   ...BACKUP_COMMANDS,
   ...GIT_COMMANDS,
-  ...HISTORY_COMMANDS,
+  ...DIFF_COMMANDS,
+  ...RECORD_HISTORY_COMMANDS,
+  ...RETENTION_COMMANDS,
   ...RESTORE_COMMANDS,
   ...DAEMON_COMMANDS,
   ...NOTIFY_COMMANDS,

@@ -1,4 +1,4 @@
-/** `tidemark completion SHELL`: the script that makes a shell ask `tidemark __complete`, and that command. */
+/** `tidemark completion SHELL`: the script with which a shell calls `tidemark __complete`; and that command. */
 import { type ExitCode, EXIT } from '../core/errors.ts';
 import type { Shell } from './completion/value-type.ts';
 import { type CommandContext, type CommandAction, printDocument } from './context.ts';
@@ -14,12 +14,12 @@ export async function completion(
   return EXIT.done;
 }
 
-/** After it nothing more is begun: the scripts end this process after two seconds, where the system can. */
+/** No further mirror is read after this time: the scripts end the process after two seconds, if the system has `timeout`. */
 const BUDGET_MS = 1500;
 
 /**
- * `tidemark __complete -- WORD…`: what may be in the place of the last word. A line for each, its description after a
- * tab; then `:files` or `:directories` where names of those may be too, with what comes before them in the word.
+ * `tidemark __complete -- WORD…`: prints what may replace the last word: a line per candidate, with its description after a tab. Then
+ * `:files` or `:directories` if names of these are possible too, with the part of the word before them.
  */
 export function complete(
   rows: readonly CommandRow[],
@@ -37,9 +37,9 @@ export function complete(
       },
       rows,
     );
-    const lines = candidates.map(({ value, description }) => `${value}\t${description}`);
-    if (paths !== null) lines.push(`:${paths.what}\t${paths.before}`);
-    if (lines.length > 0) await printDocument(context, `${lines.join('\n')}\n`);
+    const lines = candidates.map(({ value, description }) => `${value}\t${description}\n`);
+    if (paths !== null) lines.push(`:${paths.what}\t${paths.before}\n`);
+    if (lines.length > 0) await printDocument(context, lines.join(''));
     return EXIT.done;
   };
 }

@@ -1,4 +1,4 @@
-/** `tidemark config check`: the configuration as it was understood; `config schema`: its JSON Schema, for editors. */
+/** `tidemark config check`: shows how the configuration was understood; `config schema`: its JSON Schema, for editors. */
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { isOnMirrorDisk, mirrorDiskText } from '../backup/mirror-disk.ts';
@@ -25,7 +25,7 @@ import { backupInterval } from '../daemon/http/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { openMirrorAsItIs } from '../mirror/open.ts';
 import { readLoadedConfig } from '../wire.ts';
-import { type CommandContext, print, printDocument } from './context.ts';
+import { type CommandContext, print, printDocument, printJson } from './context.ts';
 import { missingMirror } from './missing-mirror.ts';
 import { otherSourcesNote } from './other-sources.ts';
 import { effectiveKindLimits, windowsText } from './rate-text.ts';
@@ -35,7 +35,7 @@ import { configJsonSchema } from '../config/json-schema.ts';
 export async function configCheck(context: CommandContext): Promise<ExitCode> {
   const config = readLoadedConfig(context, context.options);
   const { parseCron } = await import('../daemon/schedule/cron.ts');
-  // Throws for one that never comes.
+  // Throws for a schedule that never comes due.
   for (const schedule of Object.values(config.schedules))
     if (schedule !== null) parseCron(schedule.cron, schedule.zone);
   const [directory] = mirrorConfigs(config).filter(({ mirror }) => isDirectory(mirror));
@@ -43,9 +43,7 @@ export async function configCheck(context: CommandContext): Promise<ExitCode> {
     throw new TidemarkError(
       'config_invalid',
       `mirror: ${directory.mirror} is a directory; a mirror is a file`,
-      {
-        hint: `name a file in it, such as ${join(directory.mirror, 'mirror.db')}`,
-      },
+      { hint: `name a file in it, such as ${join(directory.mirror, 'mirror.db')}` },
     );
   const warnings = [
     ...config.warnings,
@@ -55,7 +53,7 @@ export async function configCheck(context: CommandContext): Promise<ExitCode> {
     ...(await hourWarnings(context, config)),
   ];
   if (context.options.json === true) {
-    const document = {
+    await printJson(context, {
       schema: 'tidemark.config_check/1',
       file: config.file,
       mirror: config.mirrorPath,
@@ -66,8 +64,7 @@ export async function configCheck(context: CommandContext): Promise<ExitCode> {
         mirror: mirrorOf(config, name),
       })),
       warnings,
-    };
-    await print(context, `${JSON.stringify(document)}\n`);
+    });
     return EXIT.done;
   }
   const lines = [
@@ -77,7 +74,7 @@ export async function configCheck(context: CommandContext): Promise<ExitCode> {
       (source) =>
         `source ${source.name}: ${source.baseUrl.href}, profile ${source.profile}, ${rateText(source)}`,
     ),
-    ...readLines(config),
+    ...scheduleLines(config),
     ...ruleLines(config),
     ...backupLines(config.backup),
     ...warnings.map((warning) => `warning: ${warning}`),
@@ -87,8 +84,7 @@ export async function configCheck(context: CommandContext): Promise<ExitCode> {
   return EXIT.done;
 }
 
-/** What else was understood, by name alone. */
-function readLines({ schedules, notices, pings }: LoadedConfig): string[] {
+function scheduleLines({ schedules, notices, pings }: LoadedConfig): string[] {
   const times = SCHEDULE_NAMES.flatMap((name) => {
     const schedule = schedules[name];
     return schedule === null ? [] : `${name} \`${schedule.cron}\` ${schedule.zone}`;
@@ -100,7 +96,7 @@ function readLines({ schedules, notices, pings }: LoadedConfig): string[] {
   ];
 }
 
-/** What is hidden by configuration is in no audit log: a reader of the configuration is to see how much that is. */
+/** Rules that hide drift are not in the audit log: whoever reads the configuration should see how many there are. */
 function ruleLines({ drift: { ignore } }: LoadedConfig): string[] {
   return ignore.length === 0
     ? []
@@ -109,7 +105,7 @@ function ruleLines({ drift: { ignore } }: LoadedConfig): string[] {
       ];
 }
 
-/** The service counts the requests of a key, whichever source sends them, while each source keeps to its own limits. */
+/** The service counts all requests with a key together, but each source keeps to its own limits. */
 function rateWarnings({ sources }: LoadedConfig): string[] {
   return [...Map.groupBy(sources, keyFingerprint).values()].flatMap((group) => {
     const limits = new Set(group.map(({ rate }) => `${rate.perMinute} ${rate.perHour}`));
@@ -121,7 +117,7 @@ function rateWarnings({ sources }: LoadedConfig): string[] {
   });
 }
 
-/** Schedules that need more than `rate.perHour`, as far as earlier runs tell. */
+/** Sources whose scheduled syncs need more than `rate.perHour`, estimated from earlier runs. */
 async function hourWarnings(context: CommandContext, config: LoadedConfig): Promise<string[]> {
   const { sync: schedule } = config.schedules;
   const limited = config.sources.filter(({ rate }) => rate.perHour > 0);
@@ -136,22 +132,19 @@ async function hourWarnings(context: CommandContext, config: LoadedConfig): Prom
   return [...new Set(limited.flatMap((source) => needOf(source)?.warning ?? []))];
 }
 
-/** True where `TIDEMARK_MIRROR` says where the mirror is, whatever the file says. */
+/** True if `TIDEMARK_MIRROR` overrides `mirror` of the configuration file. */
 export function isMirrorSetByVariable({ env }: Pick<CommandContext, 'env'>): boolean {
   return (env[MIRROR_VARIABLE] ?? '') !== '';
 }
 
-/**
- * Only the configuration is checked here: a mirror that is damaged or older, or could be read only from a copy, is for
- * `doctor` to report, and is left as it is.
- */
+/** Mirrors that have other sources. A mirror that is damaged or older, or needs a copy to be read, is skipped: `doctor` reports it. */
 function otherSourceWarnings(context: CommandContext, loaded: LoadedConfig): string[] {
   return mirrorConfigs(loaded).flatMap((config) => {
     if (!existsSync(config.mirror)) return [];
     let mirror: Mirror | null = null;
     try {
-      const { mirror: path } = config;
-      mirror = openMirrorAsItIs(path, { command: 'config check', clock: systemClock, pid: context.pid });
+      const how = { command: 'config check', clock: systemClock, pid: context.pid };
+      mirror = openMirrorAsItIs(config.mirror, how);
       const note = mirror === null ? null : otherSourcesNote(mirror, config);
       return note === null ? [] : [`${note.message}: ${note.next}`];
     } catch (error) {
@@ -163,21 +156,19 @@ function otherSourceWarnings(context: CommandContext, loaded: LoadedConfig): str
   });
 }
 
-/** What would make a backup fail, or leave it readable for anybody who gets hold of it. */
+/** What would make backups fail, useless or readable for others. */
 async function backupWarnings(context: CommandContext, config: LoadedConfig): Promise<string[]> {
   const { backup } = config;
   if (backup === null) return [];
   const missing = backup.targets.flatMap((target) => {
-    if (target.type !== 'directory') return [];
-    if (isDirectory(target.path)) return [];
+    if (target.type !== 'directory' || isDirectory(target.path)) return [];
     const problem = existsSync(target.path) ? 'is not a directory' : 'does not exist';
     return [`backup.targets: ${target.path} ${problem}: backups there fail until it is a directory`];
   });
-  const isEncrypted = areBackupsEncrypted({ backup });
   return [
     ...missing,
     ...(await onMirrorDisk(context, backup, config)),
-    ...(isEncrypted ? [] : [`backup: ${UNENCRYPTED}`]),
+    ...(areBackupsEncrypted({ backup }) ? [] : [`backup: ${UNENCRYPTED}`]),
   ];
 }
 
@@ -185,7 +176,7 @@ function isDirectory(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 }
 
-/** Of a mirror that was there and is not, nothing is known: the disk in its place is not its own. */
+/** Targets on the disk of the mirror. None if a mirror is missing that was there: its path may be on another disk now. */
 async function onMirrorDisk(
   context: CommandContext,
   { targets }: BackupConfig,
@@ -201,7 +192,7 @@ async function onMirrorDisk(
   return found.length === 0 ? [] : [`backup.targets: ${mirrorDiskText(found)}`];
 }
 
-/** How often backups are made and which are kept: several a day are of no use to rules that keep one. */
+/** How often backups are made and which are kept; notes that retention removes most of them if it keeps one per longer period. */
 function backupLines(backup: BackupConfig | null): string[] {
   if (backup === null) return [];
   const every = backupInterval(backup.everyMs);
@@ -234,7 +225,7 @@ const PERIODS = [
   ['yearly', 'year', 365 * 86_400_000],
 ] as const;
 
-/** The shortest period of which the rules keep one backup, where more than one is made in it; null where they keep all. */
+/** The shortest period for which retention keeps one backup, if several are made in it; otherwise null. */
 function thinnedTo(retention: RetentionPolicy, everyMs: number): string | null {
   if (retention.last !== undefined || retention.withinMs !== undefined) return null;
   const shortest = PERIODS.find(([period]) => retention[period] !== undefined);
@@ -243,7 +234,7 @@ function thinnedTo(retention: RetentionPolicy, everyMs: number): string | null {
   return everyMs < ms ? name : null;
 }
 
-/** Said by `init` too, before anything is written. */
+/** `init` warns of it too, before it writes anything. */
 export const UNENCRYPTED =
   'without backup.recipients backups are not encrypted; they hold every value the service returned, secrets included';
 

@@ -1,4 +1,4 @@
-/** What a command may touch: the streams, the environment, the stop signal, and the global options. */
+/** What a command gets: the streams, the environment, the stop signal and the global options; and how it prints. */
 import type { ReadStream } from 'node:tty';
 import { createColors } from 'picocolors';
 import type { Writable } from 'node:stream';
@@ -10,43 +10,37 @@ import type { LogLevel } from '../core/logger.ts';
 import { escapeForTerminal, escapeControlCharacters, escapeInLines } from '../core/escape-control.ts';
 import { wrapLines } from '../core/wrap.ts';
 
-/** The process as `main.ts` hands it in. */
+/** The process, from `main.ts`. */
 export interface ProcessContext {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
   readonly stdin: Pick<ReadStream, 'isTTY'>;
   readonly stdout: Writable & { readonly isTTY?: boolean; readonly columns?: number };
   readonly stderr: Writable & { readonly isTTY?: boolean; readonly columns?: number };
-  /**
-   * Called when stdout takes nothing more, unless the command outlives its output: ends the process. Where it is
-   * missing, nobody watches stdout.
-   */
+  /** Ends the process; called when stdout is closed, unless the command outlives its output. Undefined: stdout is not watched. */
   readonly onOutputLost?: (error: NodeJS.ErrnoException) => void;
-  /** True where stdout and stderr are one file or pipe, as with `2>&1`. Of terminals, `isTTY` says it. */
+  /** True if stdout and stderr are the same file or pipe, as with `2>&1`. For terminals, see `isTTY`. */
   readonly isOneFile?: boolean;
-  /** Aborted by the first SIGINT or SIGTERM, with an error whose cause is its name. */
+  /** Aborted by the first SIGINT or SIGTERM, with an error whose cause is the signal's name. */
   readonly signal: AbortSignal;
-  /** Calls the listener at each SIGHUP, which from then on no longer ends the process. */
+  /** Calls the listener at each SIGHUP, which then no longer ends the process. */
   readonly onHangup?: (listener: () => void) => void;
   /** Ends the process at once, whatever is under way. */
   readonly leave?: (code: ExitCode) => void;
-  /** Called when a pager begins and ends: Ctrl-C is then the pager's. Where it is missing, there is no pager. */
+  /** Called when a pager begins and ends, as Ctrl-C is then for the pager. Undefined: no pager is used. */
   readonly setPaging?: (isPaging: boolean) => void;
   /** Makes UTC the time zone of this process. */
   readonly useUtc?: () => void;
   readonly pid: number;
-  /**
-   * The Node executable and the program's file: for what is started in a process of its own, the demo's sandbox and each
-   * job of the daemon.
-   */
+  /** The Node executable and the program's file, with which child processes are started: the demo's sandbox, jobs of the daemon. */
   readonly execPath: string;
   readonly entry: string;
   /**
-   * True where jobs of the daemon, the cells of a fleet, and the work on a backup have no process of their own, as in most
-   * tests: each start takes a third of a second of the processor.
+   * True if jobs of the daemon, cells of a fleet and the making of backups run in this process, as in most tests: starting one takes
+   * a third of a second of CPU time.
    */
   readonly isOneProcess?: boolean;
-  /** What a restore waits by until the service shows what a lost request did; default: the system's clock. */
+  /** For a restore that waits until the service shows the effect of a request without answer; default: the system's clock. */
   readonly clock?: Clock;
 }
 
@@ -56,20 +50,18 @@ export interface GlobalOptions {
   readonly source?: readonly string[];
   readonly json?: boolean;
   readonly quiet?: boolean;
-  /** Everything, not only what is new or wrong. */
   readonly verbose?: boolean;
   readonly utc?: boolean;
   readonly pager?: boolean;
   readonly logLevel?: LogLevel;
   readonly color?: boolean;
-  /** Of the command itself, as they were given: what it prints for the same question gets them. */
+  /** `--organization` and `--project` of the command: added to the commands that it prints. */
   readonly parents?: GivenParents;
 }
 
-/** To what a command was narrowed, by the option's name. */
 type GivenParents = Partial<Readonly<Record<'organization' | 'project', readonly string[]>>>;
 
-/** Those of a command's own options. */
+/** The organizations and projects among a command's own options, as given. */
 export function parentsGiven(options: Readonly<Record<string, unknown>>): GivenParents {
   return Object.fromEntries(
     (['organization', 'project'] as const).flatMap((name) => {
@@ -81,27 +73,27 @@ export function parentsGiven(options: Readonly<Record<string, unknown>>): GivenP
 
 export interface CommandContext extends ProcessContext {
   readonly options: GlobalOptions;
-  /** Where the command is called for each of several mirrors: what it writes must name the source. */
+  /** Set if the command is called for each of several mirrors: its output must name the source. */
   readonly ofSeveral?: {
     readonly isFirst: boolean;
     readonly sources: readonly string[];
-    /** What the calls have in common: computed for the first, and the same for the others. */
+    /** Computes something once for all calls. */
     readonly once: <Result>(compute: (context: CommandContext) => Result) => Result;
-    /** Called with the kinds of the records that were asked for by id and found. */
+    /** Called with the kinds of records that were requested by id and found. */
     readonly onFound: (kinds: readonly Kind[]) => void;
-    /** Called with what is wrong with a place that the mirrors may share: said after the last one, with the sources. */
+    /** Called with the error of a place that the mirrors may share: reported after the last call, with the sources. */
     readonly onShared: (error: TidemarkError) => void;
   };
-  /** Called once stderr says why the command ends as it does. */
+  /** Called when stderr has the reason for the exit code. */
   readonly onReasonPrinted?: () => void;
-  /** Called with the source that the command is about, where the command line did not name it. */
+  /** Called with the source that the command found, if the command line did not name it. */
   readonly onSourceKnown?: (source: string) => void;
 }
 
 /** What a command does when it is called: its own options in, the exit code out. */
 export type CommandAction<Options> = (context: CommandContext, options: Options) => Promise<ExitCode>;
 
-/** The columns of a terminal that reads the results; undefined for a pipe or a file, which take lines of any length. */
+/** The columns of the terminal that shows the results; undefined for a pipe or a file, which take lines of any length. */
 export function terminalWidth({ stdout }: Pick<ProcessContext, 'stdout'>): number | undefined {
   return columnsOf(stdout);
 }
@@ -115,7 +107,7 @@ function wrapped(stream: ProcessContext['stdout'], text: string): string {
   return width === undefined ? text : wrapLines(text, width);
 }
 
-/** Writes text for people to stdout, wrapped between words where a terminal reads it. With `--json` it is a document. */
+/** Writes text to stdout, wrapped between words on a terminal; with `--json`, a document. */
 export async function print(
   context: Pick<ProcessContext, 'stdout'> & { readonly options?: GlobalOptions },
   text: string,
@@ -124,21 +116,26 @@ export async function print(
   else await printDocument(context, wrapped(context.stdout, text));
 }
 
-/** Writes to stdout unchanged, and waits for room, so that a slow reader slows the command instead of filling memory. */
+/** Prints the JSON document of a command with `--json`. */
+export async function printJson(
+  context: Pick<ProcessContext, 'stdout'> & { readonly options?: GlobalOptions },
+  document: object,
+): Promise<void> {
+  await print(context, `${JSON.stringify(document)}\n`);
+}
+
+/** Writes to stdout unchanged. Waits if its buffer is full: a slow reader slows the command instead of filling memory. */
 export async function printDocument({ stdout }: Pick<ProcessContext, 'stdout'>, text: string): Promise<void> {
   if (stdout.write(text)) return;
   await new Promise<void>((resolve) => stdout.once('drain', resolve));
 }
 
-/** Writes a table as CSV, in which a terminal gets no control character. */
+/** Writes CSV; on a terminal, control characters are escaped. */
 export async function printCsv({ stdout }: Pick<ProcessContext, 'stdout'>, text: string): Promise<void> {
   await printDocument({ stdout }, stdout.isTTY === true ? escapeInLines(text) : text);
 }
 
-/**
- * Says what a person should know beside the result: a line each on stderr, unless `--quiet`. Commands in it get the
- * configuration file that was given, as in `printReason`.
- */
+/** Prints notes beside the result, a line each on stderr, unless `--quiet`. Commands in them are completed by `toRun`. */
 export function printNote(
   context: Pick<CommandContext, 'stderr' | 'options' | 'ofSeveral'>,
   lines: readonly string[],
@@ -147,8 +144,8 @@ export function printNote(
 }
 
 /**
- * Says why a command exits with 1, 3, 5 or 6: a line each on stderr, also with `--quiet` and `--json`, since a cron
- * job that redirects stdout reports nothing else. Lines that begin with a space belong to the one before.
+ * Prints why a command exits with 1, 3, 5 or 6: lines on stderr, also with `--quiet` and `--json`, as a cron job that redirects
+ * stdout reports nothing else. Lines that begin with a space belong to the one before. Commands are completed by `toRun`.
  */
 export function printReason(
   context: Pick<CommandContext, 'stderr' | 'options' | 'onReasonPrinted' | 'ofSeveral'>,
@@ -171,7 +168,7 @@ function asSaid(
   return lines.map(toRunHere(context)).map((line) => ofSource(line, source));
 }
 
-/** A line about one of several sources, with its name, unless it names that itself or belongs to the line before. */
+/** A line about one of several sources, with the source in front, unless the line names it or belongs to the one before. */
 export function ofSource(line: string, source: string | undefined): string {
   if (source === undefined || line.startsWith(' ')) return line;
   const words = line.split(/[\s:,;()]+/);
@@ -181,10 +178,7 @@ export function ofSource(line: string, source: string | undefined): string {
   return isNamed ? line : `${source}: ${line}`;
 }
 
-/**
- * A text whose commands, as `tidemark …` in backticks, can be run as they are: with the source, the configuration file, the organization and
- * the project that were given.
- */
+/** The text with the given source, configuration file, organizations and projects added to its commands (`tidemark …` in backticks). */
 export function toRun(
   text: string,
   { source, config, parents }: Pick<GlobalOptions, 'source' | 'config' | 'parents'>,
@@ -194,10 +188,7 @@ export function toRun(
   return withConfigOption(withParents(ofSource, parents), config);
 }
 
-/**
- * Commands that answer the same question as the one that prints them, and so about the same parents. Not `export`: hints have it to list
- * the names to choose from.
- */
+/** Commands that are to cover the same parents as the one that prints them. Not `export`: hints use it to list names to choose from. */
 const NARROWED = /^`tidemark (?:restore|diff|drift|changes)\b(?! (?:accept|accepted|unaccept)\b)/;
 
 function withParents(text: string, parents: GivenParents = {}): string {
@@ -213,7 +204,7 @@ function withParents(text: string, parents: GivenParents = {}): string {
   );
 }
 
-/** True where one terminal or file has stdout and stderr: what results say in full, the reason need not say again. */
+/** True if one terminal or file gets both stdout and stderr: the reason need not repeat what the results say. */
 export function isOneOutput({
   stdout,
   stderr,
@@ -224,12 +215,12 @@ export function isOneOutput({
   return (isOneTerminal || isOneFile === true) && options.json !== true;
 }
 
-/** `printReason` of what the results on stdout name too, in the lines that begin with a space: one terminal or file has those once. */
+/** `printReason`, without the lines that begin with a space if the results are in the same terminal or file, as these list the same. */
 export function printShownReason(context: CommandContext, lines: readonly string[]): void {
   printReason(context, isOneOutput(context) ? lines.filter((line) => !line.startsWith(' ')) : lines);
 }
 
-/** Lines on stderr, wrapped on a terminal. Those that begin with a space belong to the one before. */
+/** Prints lines on stderr, wrapped on a terminal. Those that begin with a space belong to the one before. */
 export function printLines({ stderr }: Pick<ProcessContext, 'stderr'>, lines: readonly string[]): void {
   for (const line of lines) {
     const text = `${line.startsWith(' ') ? '' : 'tidemark: '}${escapeControlCharacters(line)}`;
@@ -237,19 +228,24 @@ export function printLines({ stderr }: Pick<ProcessContext, 'stderr'>, lines: re
   }
 }
 
-/** True where progress bars and prompts make sense. */
+/** True if progress bars and prompts make sense. */
 export function isInteractive(context: CommandContext): boolean {
   return context.stderr.isTTY === true && context.options.quiet !== true && context.env['CI'] === undefined;
 }
 
-/** True where the results may be coloured: `--no-color`, NO_COLOR and pipes say no. */
+/** True if the results may be coloured: not with `--no-color` or NO_COLOR, and only on a terminal. */
 export function isColoured(context: CommandContext): boolean {
   return (
     context.options.color !== false && (context.env['NO_COLOR'] ?? '') === '' && context.stdout.isTTY === true
   );
 }
 
-/** How reports are written as text: for the terminal that reads the results, or for a file. */
+/** Removes the progress that a command shows in the current line of stderr. */
+export function clearProgress(context: CommandContext): void {
+  if (isInteractive(context)) context.stderr.write('\r\u001b[K');
+}
+
+/** How reports are rendered as text, for stdout or for a file. */
 export function lineOptions(
   context: CommandContext,
   { isFile }: { readonly isFile: boolean } = { isFile: false },
@@ -270,4 +266,4 @@ export function lineOptions(
   };
 }
 
-const FILE_WIDTH = 100; // columns into which long values are shortened where no terminal reads them
+const FILE_WIDTH = 100; // columns to which long values are shortened without a terminal

@@ -1,24 +1,22 @@
-/** `tidemark daemon --check`: asks the living daemon of this mirror whether it does what it is there for. */
+/** `tidemark daemon --check`: asks the daemon of this mirror for its health. */
 import { existsSync } from 'node:fs';
 import type { HttpConfig } from '../config/config.ts';
 import { mirrorConfigs, namesOf } from '../config/mirrors.ts';
-import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError, type ExitCode, EXIT } from '../core/errors.ts';
 import { listeningAt } from '../core/local-url.ts';
 import { locateMirrors, readLoadedConfig } from '../wire.ts';
 import { type CommandContext, print, printReason } from './context.ts';
-import { daemonUnreachable } from './daemon-effects.ts';
+import { daemonOf, daemonUnreachable } from './daemon-effects.ts';
 import { Agent, request } from 'node:http';
-import { hostname } from 'node:os';
-import { type DaemonLockfile, findDaemon, INSTANCE_HEADER, instanceOf } from '../daemon/lockfile.ts';
+import { type DaemonLockfile, INSTANCE_HEADER, instanceOf } from '../daemon/lockfile.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 
-/** Shorter than what container engines and Kubernetes give a probe by our own manifests. */
+/** Shorter than the timeout of the probes in our container manifests. */
 const TIMEOUT_MS = 8000;
 const LARGEST_CHARACTERS = 1_000_000;
-/** Under NODE_USE_ENV_PROXY the global agent would ask HTTP_PROXY, and take its word for the daemon's. */
+/** With NODE_USE_ENV_PROXY the global agent would ask HTTP_PROXY instead of the daemon. */
 const NO_PROXY = new Agent({ proxyEnv: {} });
-/** As the first line of the text, or `state` of the document, with the status that goes with it. */
+/** The HTTP status for each state; the state is the first line of the text, or `state` of the document. */
 const STATUS_BY_STATE: Readonly<Record<string, number>> = {
   ok: 200,
   degraded: 200,
@@ -27,16 +25,15 @@ const STATUS_BY_STATE: Readonly<Record<string, number>> = {
 };
 
 /**
- * Prints what `/readyz` says. Exit 0 for `ok`, `degraded` and `starting`, 1 for `failing`: a daemon that is busy with its
- * first sync is well, and a container engine that takes it for ill would only end what it waits for.
- * @throws TidemarkError `unreachable` where no daemon is running on this mirror, or it does not answer
+ * Prints the answer of `/readyz`. Exit 0 for `ok`, `degraded` and `starting`, 1 for `failing`: during its first sync a daemon is not
+ * unhealthy, and a container engine that restarted it would only interrupt that sync.
+ * @throws TidemarkError `unreachable` if no daemon runs on this mirror, or it does not answer
  */
 export async function daemonCheck(context: CommandContext): Promise<ExitCode> {
   const { mirrors, names, mistake, http } = mirrorsToAsk(context);
-  const looker = { pid: context.pid, host: hostname(), now: systemClock.now() };
-  // A daemon of many mirrors is beside each of them, but not beside one that could not be taken.
+  // A daemon of several mirrors has a file beside each, except beside one that it could not lock.
   const card = mirrors.reduce<DaemonLockfile | null>(
-    (found, mirror) => found ?? findDaemon(mirror, looker),
+    (found, mirror) => found ?? daemonOf(context, mirror),
     null,
   );
   if (card === null) {
@@ -80,13 +77,13 @@ interface MirrorsToAsk {
   readonly mirrors: readonly string[];
   /** The mirrors in a sentence. */
   readonly names: string;
-  /** What is wrong with the configuration: a daemon that runs works on without it, and says so itself. */
+  /** The mistake in the configuration: a running daemon continues without it, and reports it itself. */
   readonly mistake: TidemarkError | null;
-  /** Where it listens, if it runs; null if the configuration cannot be read. */
+  /** Where the daemon would listen; null if the configuration cannot be read. */
   readonly http: Pick<HttpConfig, 'host' | 'port'> | null;
 }
 
-/** @throws TidemarkError `unreachable` where the configuration does not tell where a mirror is */
+/** @throws TidemarkError `unreachable` if the configuration does not say where a mirror is */
 function mirrorsToAsk(context: CommandContext): MirrorsToAsk {
   const { options } = context;
   let mistake: TidemarkError;
@@ -107,15 +104,12 @@ function mirrorsToAsk(context: CommandContext): MirrorsToAsk {
     throw new TidemarkError(
       'unreachable',
       `no daemon can be found without the path of its mirror: ${message}`,
-      {
-        cause: error,
-        ...(hint === undefined ? {} : { hint }),
-      },
+      { cause: error, hint },
     );
   }
 }
 
-/** What fails, out of the answer in either form. */
+/** The failures in the answer, which is text or JSON. */
 function failingReason(text: string, isJson: boolean): string[] {
   const head = 'the daemon is not healthy:';
   if (!isJson) return [head, ...failingLines(text.split('\n'))];
@@ -147,20 +141,20 @@ interface Readiness {
   readonly sources?: readonly Readiness[];
 }
 
-interface Answering {
+interface UnknownDaemon {
   readonly url: string;
-  /** Its state; null if it answers only who has a token. */
+  /** Its state; null if it requires a token. */
   readonly state: string | null;
 }
 
 /**
- * The daemon that answers where this one would listen; null if none does. It is not known to be this one: that is proved with the
- * token beside the mirror, and a token is not sent to somebody unknown.
+ * The daemon that answers at the configured address; null if none does. It may be the daemon of another mirror: only the token beside
+ * the mirror could prove that it is this one, and the token is not sent to an unknown program.
  */
 async function daemonAt(
   { host, port }: Pick<HttpConfig, 'host' | 'port'>,
   signal: AbortSignal,
-): Promise<Answering | null> {
+): Promise<UnknownDaemon | null> {
   if (port === 0) return null;
   const { url } = listeningAt(host, { address: host, port, family: '' });
   try {
@@ -169,24 +163,24 @@ async function daemonAt(
     if (answer.instance !== undefined && STATUS_BY_STATE[state] === answer.status) return { url, state };
     return answer.status === 401 && isRefusal(answer.text) ? { url, state: null } : null;
   } catch {
-    // Nobody listens there: no daemon runs.
+    // Nothing listens there.
     return null;
   }
 }
 
-/** Whether it is how a daemon with `http.token` answers without one. */
+/** True for the answer of a daemon with `http.token` to a request without it. */
 function isRefusal(text: string): boolean {
   try {
     return (JSON.parse(text) as { error?: { code?: unknown } }).error?.code === 'unauthorized';
   } catch {
-    // No JSON: somebody else's.
+    // Not JSON: another program.
     return false;
   }
 }
 
-/** Nothing beside the mirror says where its daemon is, but one answers. */
+/** The error if there is no file of a daemon beside the mirror, but one answers at the configured address. */
 function withoutLockfile(
-  { url, state }: Answering,
+  { url, state }: UnknownDaemon,
   names: string,
   mirrors: readonly string[],
 ): TidemarkError {
@@ -229,7 +223,7 @@ interface ReadinessAnswer {
   readonly text: string;
 }
 
-/** @throws Error where there is no answer in time, or one that does not end */
+/** @throws Error if there is no answer in time, or one that is too long */
 function get(url: URL, headers: Record<string, string>, signal: AbortSignal): Promise<ReadinessAnswer> {
   return new Promise((resolve, reject) => {
     const limit = AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]);
@@ -257,7 +251,7 @@ function stateIn(text: string): string | undefined {
     const { schema, state } = JSON.parse(text) as Record<string, unknown>;
     return schema === 'tidemark.health/1' && typeof state === 'string' ? state : undefined;
   } catch {
-    // No JSON: the caller says so.
+    // Not JSON: the caller reports it.
     return undefined;
   }
 }

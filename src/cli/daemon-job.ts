@@ -11,12 +11,12 @@ import { readConfig } from '../wire.ts';
 import type { CommandContext } from './context.ts';
 import { daemonEffects, daemonLog } from './daemon-effects.ts';
 
-/** How long a job may take to stop after its daemon has ended; then the process exits. */
+/** Time for a job to stop after its daemon has ended; then the process exits. */
 const ORPHAN_MS = 5_000;
 
 /**
  * Runs the job that it receives over the channel, sends the result, and exits once the daemon has received it.
- * @throws TidemarkError `usage` where no daemon has started it
+ * @throws TidemarkError `usage` unless a daemon started it
  */
 export async function daemonJob(
   context: CommandContext,
@@ -27,16 +27,16 @@ export async function daemonJob(
       hint: 'run `tidemark daemon`, or the job itself: `tidemark sync`, `tidemark drift`, `tidemark verify`',
     });
   }
-  // A terminal sends its signals to both processes: the daemon decides when to stop the job. (A second one ends this one too.)
+  // A terminal sends its signals to both processes, and the daemon stops the job. (A second signal ends this process too.)
   context.onHangup?.(() => undefined);
   const stop = new AbortController();
   const giveUp = (reason: TidemarkError | null = null): void =>
     stop.abort(reason ?? new TidemarkError('interrupted', 'the daemon was stopped'));
-  const state = { isDone: false };
+  let isDone = false;
   const gone = new Promise<void>((resolve) => {
     process.once('disconnect', () => {
       giveUp();
-      if (!state.isDone) afterRealTime(ORPHAN_MS, () => context.leave?.(EXIT.interrupted));
+      if (!isDone) afterRealTime(ORPHAN_MS, () => context.leave?.(EXIT.interrupted));
       resolve();
     });
   });
@@ -56,12 +56,12 @@ export async function daemonJob(
     send,
     signal: stop.signal,
   });
-  state.isDone = true;
+  isDone = true;
   await gone;
   return EXIT.done;
 }
 
 function send(message: ToDaemon): void {
-  // The callback ignores the error of sending to a daemon that has ended.
+  // The callback ignores the error if the daemon has ended.
   if (process.connected) process.send?.(message, undefined, undefined, () => undefined);
 }

@@ -1,21 +1,19 @@
-/** Requests of the command line to the daemon on this machine, with the token from its private file. */
-import { hostname } from 'node:os';
+/** Requests of commands to the daemon on this machine, with the token from its lockfile. */
 import type { Config } from '../config/config.ts';
 import type { Actor } from '../core/actor.ts';
-import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
 import type { RunProgress } from '../state/documents.ts';
 import { keptText } from '../daemon/health/waits.ts';
 import { HEALTH_STATES, type HealthState } from '../daemon/health/reason.ts';
-import { type DaemonLockfile, findDaemon } from '../daemon/lockfile.ts';
+import type { DaemonLockfile } from '../daemon/lockfile.ts';
 import type { DaemonView, RunningJob, ScheduleView } from '../daemon/view.ts';
 import { JOB_NAMES, JOB_TRIGGERS } from '../mirror/daemon-store.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { printNote, type CommandContext } from './context.ts';
-import { daemonUnreachable } from './daemon-effects.ts';
+import { daemonOf, daemonUnreachable } from './daemon-effects.ts';
 
-/** As `POST /api/v1/runs` takes it. */
+/** The body of `POST /api/v1/runs`. */
 interface RunsRequest extends Actor {
   readonly job: string;
   readonly sources: readonly string[] | null;
@@ -27,7 +25,7 @@ interface RunsRequest extends Actor {
 /** A job that the daemon has put into its queue. */
 export interface QueuedRequest {
   readonly source: string | null;
-  /** Number by which its state is requested. */
+  /** The number with which its state is requested. */
   readonly request: number;
   /** Names of the running job and of those queued before it. */
   readonly behind: readonly string[];
@@ -36,15 +34,15 @@ export interface QueuedRequest {
 /** The state of a request, from `tidemark.request/1`. */
 export interface RequestState {
   readonly state: 'waiting' | 'running' | 'ended';
-  /** Of the job in the mirror; null if it has not started. */
+  /** The job's number in the mirror; null if it has not started. */
   readonly number: number | null;
-  /** An earlier version gives no hint. */
+  /** Earlier versions give no hint. */
   readonly error: {
     readonly code: string;
     readonly message: string;
     readonly hint?: string | null;
   } | null;
-  /** While it waits: the running job and those before it. An earlier version does not say. */
+  /** While it waits: the running job and those before it. Earlier versions leave it out. */
   readonly behind?: readonly { readonly job: string; readonly source: string | null }[];
 }
 
@@ -54,13 +52,13 @@ interface DaemonAnswer {
 }
 
 const TIMEOUT_MS = 10_000;
-/** A status does not wait for numbers that may as well be missing. */
+/** For requests whose answer a command can do without. */
 const PROGRESS_TIMEOUT_MS = 2_000;
 
 /**
- * Asks for runs.
- * @throws TidemarkError `unreachable` without an answer, `throttled` if its queue is full, `usage` if it refuses
- *   otherwise, both with the daemon's message
+ * Requests runs.
+ * @throws TidemarkError `unreachable` without an answer, `throttled` if the queue is full, `usage` if the daemon refuses for another
+ *   reason; the last two have the daemon's message
  */
 export async function askDaemon(
   card: DaemonLockfile,
@@ -71,7 +69,7 @@ export async function askDaemon(
     call(card, signal, 'POST', '/api/v1/runs', JSON.stringify(body));
   let answer = await ask(wanted);
   if (answer.status === 400) {
-    // One that was not restarted since an update may not know who asks. What else is refused is refused again.
+    // A daemon of an earlier version may not accept the actor. A request that is wrong otherwise is refused again.
     const { job, sources, full, kinds } = wanted;
     answer = await ask({ job, sources, full, kinds });
   }
@@ -79,9 +77,8 @@ export async function askDaemon(
   if (answer.status === 401 || answer.status === 403 || answer.status === 404 || answer.status >= 500)
     throw daemonUnreachable(card, `it answered ${answer.status}`);
   throw new TidemarkError(
-    // 429 means that it is busy, which is not a mistake of the user.
     answer.status === 429 ? 'throttled' : 'usage',
-    `the daemon (pid ${card.pid}) refused: ${wordsOf(answer.text) ?? `status ${answer.status}`}`,
+    `the daemon (pid ${card.pid}) refused: ${messageIn(answer.text) ?? `status ${answer.status}`}`,
   );
 }
 
@@ -113,15 +110,15 @@ interface StatusAnswer {
   };
 }
 
-/** A run that the daemon has under way: what it has read so far, and what keeps it (`keptText`). */
+/** A run that the daemon executes now: what it has read so far, and what delays it (`keptText`). */
 export interface LiveRun {
   readonly progress: RunProgress;
   readonly kept: string;
 }
 
 /**
- * What those of these runs that a daemon has under way have read so far, by source; a note on stderr where it cannot be
- * asked. Nothing is asked if no run is under way.
+ * What the running ones of these runs have read so far, by source; a note on stderr if the daemon cannot be asked. Without a running
+ * run nothing is requested.
  */
 export async function progressInDaemon(
   context: CommandContext,
@@ -132,8 +129,7 @@ export async function progressInDaemon(
   const sources = runs.flatMap((run) =>
     run?.outcome === 'running' && configured.includes(run.source) ? [run.source] : [],
   );
-  const looker = { pid: context.pid, host: hostname(), now: systemClock.now() };
-  const card = sources.length === 0 ? null : findDaemon(config.mirror, looker);
+  const card = sources.length === 0 ? null : daemonOf(context, config.mirror);
   if (card === null || card.url === null) return new Map();
   try {
     return await lookUpProgress(card, context.signal, sources);
@@ -144,27 +140,27 @@ export async function progressInDaemon(
 }
 
 /**
- * Has a running daemon look at what this command has written to the mirror. Without a word where that fails, or where the daemon is of an
- * earlier version: it looks once a minute anyway.
+ * Makes a running daemon look at what this command has written to the mirror. Failures are ignored, also of daemons of an earlier
+ * version: a daemon looks once a minute anyway.
  */
 export async function noteWritten(
   context: CommandContext,
   { mirror }: Pick<Config, 'mirror'>,
 ): Promise<void> {
-  const card = findDaemon(mirror, { pid: context.pid, host: hostname(), now: systemClock.now() });
+  const card = daemonOf(context, mirror);
   if (card === null || card.isOnce || card.url === null) return;
   await call(card, context.signal, 'POST', '/api/v1/look', '', PROGRESS_TIMEOUT_MS).catch(() => undefined);
 }
 
-/** What a running daemon knows and its mirrors do not tell. */
+/** What a running daemon knows that is not in its mirrors. */
 export interface DaemonNow {
-  /** Of each source, as `/readyz` has it. */
+  /** By source, as in `/readyz`. */
   readonly states: ReadonlyMap<string, HealthState>;
-  /** What it finds wrong: `CODE` of the daemon, `CODE SOURCE` of a source. */
+  /** What is wrong: `CODE` for the daemon, `CODE SOURCE` for a source. */
   readonly wrong: readonly string[];
   readonly running: readonly RunningJob[];
   readonly queued: ReturnType<DaemonView['queued']>;
-  /** The syncs by schedule that leave sources out, and when they are due. */
+  /** Scheduled syncs that will leave out paused sources, and when they are due. */
   readonly pauses: readonly SyncPauses[];
 }
 
@@ -173,15 +169,16 @@ type SyncPauses = Required<Pick<ScheduleView, 'dueAt' | 'paused'>>;
 /** @param document `tidemark.status/1`, perhaps of another version: what is not understood is left out @internal */
 export function daemonNowIn(document: unknown): DaemonNow {
   const daemon = memberOf(document, 'daemon');
+  const health = memberOf(daemon, 'health');
   return {
     states: new Map(
-      listIn(memberOf(daemon, 'health'), 'sources').flatMap((each) => {
-        const [source, state] = [memberOf(each, 'source'), memberOf(each, 'state')];
-        const known = HEALTH_STATES.find((one) => one === state);
-        return typeof source !== 'string' || known === undefined ? [] : [[source, known]];
+      listIn(health, 'sources').flatMap((each) => {
+        const source = memberOf(each, 'source');
+        const state = HEALTH_STATES.find((known) => known === memberOf(each, 'state'));
+        return typeof source !== 'string' || state === undefined ? [] : [[source, state]];
       }),
     ),
-    wrong: [memberOf(daemon, 'health'), ...listIn(memberOf(daemon, 'health'), 'sources')].flatMap((each) =>
+    wrong: [health, ...listIn(health, 'sources')].flatMap((each) =>
       listIn(each, 'reasons').map((reason) => wrongKey(memberOf(reason, 'code'), memberOf(each, 'source'))),
     ),
     running: listIn(daemon, 'running').flatMap((each): RunningJob[] => {
@@ -211,7 +208,7 @@ export function daemonNowIn(document: unknown): DaemonNow {
   };
 }
 
-/** As in `DaemonNow.wrong`. */
+/** A key of `DaemonNow.wrong`. */
 export function wrongKey(code: unknown, source: unknown): string {
   return typeof source === 'string' ? `${String(code)} ${source}` : String(code);
 }
@@ -239,17 +236,15 @@ function listIn(value: unknown, name: string): readonly unknown[] {
   return Array.isArray(list) ? list : [];
 }
 
-/** Null where no daemon works on the mirror, and, with a note on stderr, where it cannot be asked. */
+/** Null if no daemon runs on the mirror, and, with a note on stderr, if it cannot be asked. */
 export async function queryDaemon(
   context: CommandContext,
   { mirror }: Pick<Config, 'mirror'>,
 ): Promise<DaemonNow | null> {
-  const card = findDaemon(mirror, { pid: context.pid, host: hostname(), now: systemClock.now() });
+  const card = daemonOf(context, mirror);
   if (card === null || card.url === null) return null;
   try {
-    const answer = await call(card, context.signal, 'GET', '/api/v1/status', null, PROGRESS_TIMEOUT_MS);
-    if (answer.status !== 200) throw daemonUnreachable(card, `it answered ${answer.status}`);
-    return daemonNowIn(documentIn(answer.text, card));
+    return daemonNowIn(await statusOf(card, context.signal));
   } catch (error) {
     printNote(context, [`${asTidemarkError(error).message}: what it does now is not known`]);
     return null;
@@ -262,7 +257,7 @@ export function progressText({ records, pages, requests }: RunProgress): string 
 }
 
 /**
- * What the syncs that the daemon runs now have read so far, by source.
+ * What the running syncs of these sources have read so far.
  * @throws TidemarkError `unreachable` without an answer
  */
 async function lookUpProgress(
@@ -271,9 +266,7 @@ async function lookUpProgress(
   sources: readonly string[],
 ): Promise<ReadonlyMap<string, LiveRun>> {
   const query = sources.map((source) => `source=${encodeURIComponent(source)}`).join('&');
-  const answer = await call(card, signal, 'GET', `/api/v1/status?${query}`, null, PROGRESS_TIMEOUT_MS);
-  if (answer.status !== 200) throw daemonUnreachable(card, `it answered ${answer.status}`);
-  const { daemon } = documentIn(answer.text, card) as StatusAnswer;
+  const { daemon } = (await statusOf(card, signal, `?${query}`)) as StatusAnswer;
   return new Map(
     daemon?.running?.flatMap(({ name, source, progress, paused_until: until }) => {
       if (name !== 'sync' || source === null || progress === null) return [];
@@ -283,6 +276,13 @@ async function lookUpProgress(
       return [[source, { progress, kept: keptText({ pausedUntil, waitingUntil }) }]];
     }),
   );
+}
+
+async function statusOf(card: DaemonLockfile, signal: AbortSignal, query = ''): Promise<object> {
+  const path = `/api/v1/status${query}`;
+  const { status, text } = await call(card, signal, 'GET', path, null, PROGRESS_TIMEOUT_MS);
+  if (status !== 200) throw daemonUnreachable(card, `it answered ${status}`);
+  return documentIn(text, card);
 }
 
 function queuedIn({ text }: DaemonAnswer, card: DaemonLockfile): QueuedRequest[] {
@@ -315,7 +315,7 @@ async function call(
 ): Promise<DaemonAnswer> {
   if (card.url === null) throw daemonUnreachable(card, 'it answers no HTTP');
   const url = new URL(path, card.url);
-  // Loaded here: with node:http, Node also loads its fetch, and most commands ask no daemon.
+  // Loaded here: Node loads its fetch along with node:http, and most commands need neither.
   const { Agent, request } = await import('node:http');
   return await new Promise((resolve, reject) => {
     const fail = (error: Error): void => reject(daemonUnreachable(card, error.message, { cause: error }));
@@ -323,7 +323,7 @@ async function call(
       url,
       {
         method,
-        // Under NODE_USE_ENV_PROXY the global agent would send the token through HTTP_PROXY, even to this machine.
+        // With NODE_USE_ENV_PROXY the global agent would send the token through HTTP_PROXY, even to this machine.
         agent: new Agent({ proxyEnv: {} }),
         headers: {
           authorization: `Bearer ${card.token.reveal()}`,
@@ -349,13 +349,13 @@ async function call(
 }
 
 /** The message of an error document, however it is wrapped. */
-function wordsOf(text: string): string | undefined {
+function messageIn(text: string): string | undefined {
   try {
     const body = JSON.parse(text) as { message?: unknown; error?: { message?: unknown } };
     const message = body.message ?? body.error?.message;
     return typeof message === 'string' ? message : undefined;
   } catch {
-    // Not a document of Tidemark: the status must suffice.
+    // Not JSON: the status is shown instead.
     return undefined;
   }
 }

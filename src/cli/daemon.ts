@@ -1,4 +1,4 @@
-/** `tidemark daemon`: the schedules, until it is stopped. */
+/** `tidemark daemon`: runs the schedules until it is stopped. */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { resolve } from 'node:path';
@@ -18,9 +18,7 @@ import { openNoticeService } from '../daemon/notices/notice-service.ts';
 import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
 import type { CommandContext } from './context.ts';
 import { daemonCheck } from './daemon-check.ts';
-import { daemonEffects, daemonLog, isPlainLog } from './daemon-effects.ts';
-import { hostname } from 'node:os';
-import { findDaemon } from '../daemon/lockfile.ts';
+import { daemonEffects, daemonLog, daemonOf, isPlainLog } from './daemon-effects.ts';
 
 interface DaemonCommandOptions {
   readonly once?: boolean;
@@ -29,11 +27,14 @@ interface DaemonCommandOptions {
   readonly check?: boolean;
 }
 
-/** Exit 0 after a stop; with `--once` the worst of what ran, 3 where a sync has to wait, 0 where nothing was due or another daemon does it. */
+/**
+ * Exit 0 after a stop. With `--once` the worst exit code of what ran, 3 if a sync has to wait, 0 if nothing was due or another daemon
+ * does it.
+ */
 export async function daemon(context: CommandContext, options: DaemonCommandOptions): Promise<ExitCode> {
   if (options.check === true) return await daemonCheck(context);
   const { env } = context;
-  // For its settings of the log, and of pings until the daemon has read its own configuration.
+  // For the settings of the log, and for pings until the daemon has read its configuration.
   const first = readLoadedConfig(context, context.options, 'required');
   const isOnce = options.once === true;
   const log = daemonLog(context, first.log.level, isOnce);
@@ -41,17 +42,17 @@ export async function daemon(context: CommandContext, options: DaemonCommandOpti
     ...daemonEffects(context, log),
     ...(context.isOneProcess === true ? {} : { jobProcess: jobProcess(context, isOnce) }),
   };
-  const living: { daemon: Daemon | null; isReloadAsked: boolean } = { daemon: null, isReloadAsked: false };
-  const config = (): LoadedConfig => living.daemon?.cells.config() ?? first;
+  const state: { daemon: Daemon | null; isReloadAsked: boolean } = { daemon: null, isReloadAsked: false };
+  const config = (): LoadedConfig => state.daemon?.cells.config() ?? first;
   const noticing = openNoticeService({
     ...{ config, clock: systemClock, random: Math.random, log, env },
     configFile:
       context.options.config === undefined ? undefined : resolve(context.cwd, context.options.config),
   });
-  // From the start: where nobody listens, SIGHUP ends the process.
+  // Before the start: without a listener SIGHUP would end the process.
   context.onHangup?.(() => {
-    if (living.daemon === null) living.isReloadAsked = true;
-    else living.daemon.reload();
+    if (state.daemon === null) state.isReloadAsked = true;
+    else state.daemon.reload();
   });
   try {
     const start = (): Promise<Daemon> =>
@@ -65,17 +66,13 @@ export async function daemon(context: CommandContext, options: DaemonCommandOpti
     const running = await (
       isOnce ? startUnlessServed(context, { loaded: first, log, start }) : start()
     ).catch(async (thrown: unknown) => {
-      await noticing.startFailed({
-        error: asTidemarkError(thrown),
-        isOnce,
-        effects,
-        signal: context.signal,
-      });
+      const error = asTidemarkError(thrown);
+      await noticing.startFailed({ error, isOnce, effects, signal: context.signal });
       throw thrown;
     });
     if (running === null) return EXIT.done;
-    living.daemon = running;
-    if (living.isReloadAsked) running.reload();
+    state.daemon = running;
+    if (state.isReloadAsked) running.reload();
     const stop = (): void => {
       const { reason } = context.signal as { readonly reason: unknown };
       const name = reason instanceof Error && typeof reason.cause === 'string' ? reason.cause : 'a signal';
@@ -86,7 +83,7 @@ export async function daemon(context: CommandContext, options: DaemonCommandOpti
     else context.signal.addEventListener('abort', stop, { once: true });
     const code = await running.done;
     if (isOnce) logExitCode(context, log, code);
-    // What did not end in time holds the process; the mirror is as safe as after a crash.
+    // Work that did not end in time would keep the process alive; the mirror is as safe as after a crash.
     if (running.hasLeftWork()) context.leave?.(code);
     return code;
   } finally {
@@ -94,7 +91,7 @@ export async function daemon(context: CommandContext, options: DaemonCommandOpti
   }
 }
 
-/** Why it ends so is in the lines before; `program.ts` would say it in plain text among lines of JSON. */
+/** Logs the exit code, as `program.ts` would print it in plain text among lines of JSON. */
 function logExitCode(context: CommandContext, log: Logger, code: ExitCode): void {
   if (code === EXIT.done || code === EXIT.differences || !log.isLevelEnabled('error')) return;
   if (isPlainLog(context, true)) return;
@@ -102,10 +99,10 @@ function logExitCode(context: CommandContext, log: Logger, code: ExitCode): void
   context.onReasonPrinted?.();
 }
 
-/** The daemon that was in the way may have ended before this process looked whether it runs. */
+/** More than one, as the process that held the lock may end before this one looks for its daemon. */
 const START_ATTEMPTS = 5;
 
-/** A tick of cron may come while the one before still runs. Null where each mirror has a daemon, which is said. */
+/** Null, with a line in the log, if each mirror has a daemon already: cron may call `--once` while the call before still runs. */
 async function startUnlessServed(
   context: CommandContext,
   {
@@ -120,19 +117,13 @@ async function startUnlessServed(
     } catch (thrown) {
       const error = asTidemarkError(thrown);
       if (error.code !== 'mirror_locked') throw thrown;
-      if (areServed(context, loaded)) {
+      if (mirrorConfigs(loaded).every(({ mirror }) => daemonOf(context, mirror) !== null)) {
         log.info({}, `${error.message}: it does what is due, and this one has nothing to do`);
         return null;
       }
       if (attempt === START_ATTEMPTS) throw thrown;
     }
   }
-}
-
-/** True where each mirror has a daemon. */
-function areServed({ pid }: CommandContext, loaded: LoadedConfig): boolean {
-  const looker = { pid, host: hostname(), now: systemClock.now() };
-  return mirrorConfigs(loaded).every(({ mirror }) => findDaemon(mirror, looker) !== null);
 }
 
 function httpStarter(context: CommandContext, log: Logger): StartHttp {
@@ -159,7 +150,7 @@ function httpStarter(context: CommandContext, log: Logger): StartHttp {
       userHeader,
       clock: systemClock,
       log,
-      // The library for it is large: loaded where it is on.
+      // Loaded only if it is on: the MCP library is large.
       ...(mcp ? { mcp: (await import('./mcp.ts')).openMcp(context) } : {}),
       runCommand: commandRunner(context),
       replica: (source, pathPrefix) => {
@@ -181,14 +172,13 @@ function httpStarter(context: CommandContext, log: Logger): StartHttp {
   };
 }
 
-// Starts the process of a job: this very program, with the options that say where the configuration is.
-
+/** Starts this program for a job, with the same configuration. */
 function jobProcess(context: CommandContext, isOnce: boolean): JobProcess {
   const { entry, execPath, env, cwd } = context;
   return {
     entry,
     start: (config) =>
-      // stdout carries nothing; what it logs goes where the daemon's own lines go. Node's own options are handed on.
+      // It writes nothing to stdout, and logs to the daemon's stderr. It gets the daemon's options of Node.
       fork(entry, [...argumentsOf(context, config), ...(isOnce ? ['--once'] : [])], {
         ...{ execPath, execArgv: nodeOptions(), env, cwd },
         stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
@@ -196,7 +186,7 @@ function jobProcess(context: CommandContext, isOnce: boolean): JobProcess {
   };
 }
 
-/** Runs this very program with a command, and the option that says where the configuration is. */
+/** Runs this program with a command and the same configuration. */
 function commandRunner(context: CommandContext): RunCommand {
   const { entry, execPath, env, cwd } = context;
   return async (args, signal, order) => {
@@ -207,7 +197,7 @@ function commandRunner(context: CommandContext): RunCommand {
     });
     let stderr = '';
     child.stderr?.setEncoding('utf8').on('data', (text: string) => (stderr += text));
-    // One that cannot be sent to has ended, or will not begin: its exit says more.
+    // If it cannot be sent, the process has ended, and its exit code says more.
     if (order !== undefined) child.send(order, () => undefined);
     const interrupt = (): void => void child.kill('SIGTERM');
     signal.addEventListener('abort', interrupt, { once: true });
@@ -220,7 +210,7 @@ function commandRunner(context: CommandContext): RunCommand {
   };
 }
 
-/** No key is among them: the process reads configuration and environment itself. */
+/** Contains no key: the process reads configuration and environment itself. */
 function argumentsOf(context: CommandContext, config: Config): string[] {
   const { quiet, logLevel, color } = context.options;
   const isOne = config.configured.length === 1;

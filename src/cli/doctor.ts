@@ -1,5 +1,4 @@
-/** `tidemark doctor`: what the key reaches, and how this machine's half is. */
-import { hostname } from 'node:os';
+/** `tidemark doctor`: checks what the key can read, the mirror, the backups and the configuration on this machine. */
 import { lastStored, withMisattributed, withMissing } from '../backup/chain.ts';
 import type { Backup } from '../backup/list.ts';
 import type { BackupTarget } from '../backup/targets/target.ts';
@@ -9,22 +8,24 @@ import { configuredBackups, ownerOf } from '../config/mirrors.ts';
 import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
 import { LATEST_BACKUP, namingBackup, RESTORE_HINT } from '../core/hints.ts';
-import { findDaemon } from '../daemon/lockfile.ts';
 import { recordedSilentChannels, retryingChannels } from '../daemon/notices/known-channels.ts';
 import { clockProblems, mirrorProblems } from '../doctor/local-problems.ts';
 import { type Problem, bySeverity, doctorExitCode, reachProblems } from '../doctor/problems.ts';
 import type { SourceReach } from '../doctor/source-reach.ts';
 import type { ChannelRow } from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { readConfig, readLoadedConfig } from '../wire.ts';
+import { readConfig } from '../wire.ts';
+import { firstSource } from './catalog.ts';
 import {
   isInteractive,
   isOneOutput,
   lineOptions,
   print,
+  printJson,
   printReason,
   type CommandContext,
 } from './context.ts';
+import { daemonOf } from './daemon-effects.ts';
 import { doctorDocument } from './doctor-document.ts';
 import {
   inspectMirror,
@@ -66,9 +67,7 @@ export async function doctor(
     const inspected = inspectMirror(context, config, opened);
     const mirror = inspected.damage.length === 0 ? opened.mirror : null;
     const health = await withDamageRead(inspected, { mirror, config, now });
-    const daemon = health.isThere
-      ? findDaemon(config.mirror, { pid: context.pid, host: hostname(), now })
-      : null;
+    const daemon = health.isThere ? daemonOf(context, config.mirror) : null;
     const missing =
       health.isThere && health.error?.code !== 'mirror_missing' ? null : await missingMirror(context, config);
     const reaches: SourceReach[] = [];
@@ -77,14 +76,14 @@ export async function doctor(
       reaches.push(await probeSource(context, source, mirror, config.rateLogBeside));
     }
     const inMirror = new MirrorQuestions(mirror);
-    const owners = inMirror.ask((each) => targetOwners(each, config)) ?? new Map();
+    const owners = inMirror.ask((opened) => targetOwners(opened, config)) ?? new Map();
     const isMirrorAway = missing !== null;
     const compared = (backups: readonly Backup[], directory: BackupTarget | null): readonly Backup[] =>
-      inMirror.ask((each) => {
-        const marked = withMisattributed(each, backups);
+      inMirror.ask((opened) => {
+        const marked = withMisattributed(opened, backups);
         return directory === null
           ? marked
-          : withMissing(directory, marked, lastStored(each, directory.address));
+          : withMissing(directory, marked, lastStored(opened, directory.address));
       }) ?? backups;
     const targets = await checkTargets(config, { owners, isMirrorAway, compared }, context.signal);
     const otherSources = inMirror.ask((each) => otherSourcesNote(each, config));
@@ -96,7 +95,7 @@ export async function doctor(
         ? []
         : [{ gravity: 'warning', code: 'other_sources', ...otherSources } as const]),
       ...targetProblems(targets),
-      // Of the configuration as a whole: once.
+      // The same for each source: printed once.
       ...(context.ofSeveral?.isFirst === false
         ? []
         : configWarnings(config, inMirror.ask((each) => each.daemon.channels()) ?? [])),
@@ -113,10 +112,7 @@ export async function doctor(
       next: namingBackup(problem.next, backup, backups),
     }));
     if (context.options.json === true) {
-      await print(
-        context,
-        `${JSON.stringify(doctorDocument({ reaches, health, daemon, targets, problems }))}\n`,
-      );
+      await printJson(context, doctorDocument({ reaches, health, daemon, targets, problems }));
     } else {
       const isVerbose = context.options.verbose === true;
       const reports = [
@@ -130,7 +126,7 @@ export async function doctor(
       await print(context, reports.map((report) => renderText(report, lineOptions(context))).join('\n'));
     }
     const code = doctorExitCode(reaches, problems);
-    // One terminal or file has them above.
+    // Not printed again below the report.
     if (isOneOutput(context)) context.onReasonPrinted?.();
     else if (code !== EXIT.done) printReason(context, problemReason(problems));
     return code;
@@ -139,7 +135,7 @@ export async function doctor(
   }
 }
 
-/** With channels that send nothing as the process that sends has them. */
+/** The warnings of the configuration; for channels that send nothing, what the process that sends has recorded. */
 function configWarnings(config: Config, channels: readonly ChannelRow[]): Problem[] {
   const silent = recordedSilentChannels(config, channels);
   const isOfChannel = (warning: string): boolean => warning.endsWith(NOT_SENT);
@@ -150,12 +146,12 @@ function configWarnings(config: Config, channels: readonly ChannelRow[]): Proble
   ].map((each) => ({ gravity: 'warning', code: 'config_warning', source: null, ...each }));
 }
 
-/** With the damage that `status` finds: it compares with the baseline, and so reads records, where the quick check reads none. */
+/** Adds damage that only reading records shows, as in `status`: it compares with the baseline. The quick check reads no records. */
 async function withDamageRead(
   health: MirrorHealth,
   { mirror, config, now }: { readonly mirror: Mirror | null; readonly config: Config; readonly now: number },
 ): Promise<MirrorHealth> {
-  // The problems of the last verification outweigh it, as in `status`.
+  // Problems of the last verification come first, as in `status`.
   if (mirror === null || (health.verification?.problems ?? 0) > 0) return health;
   const drift = new DriftNow();
   const names = config.sources.map(({ name }) => name);
@@ -166,7 +162,7 @@ async function withDamageRead(
     : { ...health, damage: [damage.replace(`${mirror.path} is damaged: `, '')] };
 }
 
-/** Reads from the mirror what the quick check does not see damaged. What cannot be read is reported beside the rest. */
+/** Reads from the mirror, and collects the errors: the quick check does not find all damage, and the rest is still reported. */
 class MirrorQuestions {
   readonly #mirror: Mirror | null;
   readonly #errors = new Map<string, TidemarkError>();
@@ -175,7 +171,7 @@ class MirrorQuestions {
     this.#mirror = mirror;
   }
 
-  /** Null without a mirror, and where it cannot answer. */
+  /** Null without a mirror, or if it cannot be read. */
   ask<T>(question: (mirror: Mirror) => T): T | null {
     try {
       return this.#mirror === null ? null : question(this.#mirror);
@@ -194,16 +190,15 @@ class MirrorQuestions {
   }
 }
 
-// `tidemark doctor --openapi FILE`: where the catalog and a document of the service differ. Sends nothing.
+// `tidemark doctor --openapi FILE`: compares the catalog with an OpenAPI document of the service. Sends nothing.
 
-/** The documents of the largest public interfaces have a tenth of this. */
+/** Ten times the size of the documents of the largest public APIs. */
 const LARGEST_BYTES = 64 * 1024 * 1024;
 
 async function checkContract(context: CommandContext, file: string): Promise<ExitCode> {
   const definitions = mirroredDefinitions(context);
   const contract = compareContract(definitions, readDocument(resolve(context.cwd, file)));
-  if (context.options.json === true)
-    await print(context, `${JSON.stringify(contractDocument(file, contract))}\n`);
+  if (context.options.json === true) await printJson(context, contractDocument(file, contract));
   else await print(context, renderText(contractReport(contract), lineOptions(context)));
   return contract.differences.length === 0 ? EXIT.done : EXIT.differences;
 }
@@ -248,7 +243,7 @@ function contractDocument(file: string, contract: Contract): object {
   };
 }
 
-/** With its consequences for mirroring and restoring. */
+/** The heading of each sort of difference, and what it means for mirroring and restoring. */
 const HEADINGS: readonly (readonly [DifferenceCode, string, string])[] = [
   [
     'operation_only_in_catalog',
@@ -310,18 +305,10 @@ function contractReport(contract: Contract): ReportDocument {
   };
 }
 
-// The definitions that a command about kinds speaks of.
-
-/** What the first source mirrors, if there is a configuration; else the entire catalog. Needs no key. */
+/** What the first source mirrors; the entire catalog without a configuration. */
 function mirroredDefinitions(context: CommandContext): readonly ResourceDefinition[] {
-  try {
-    const [source] = readLoadedConfig(context, context.options, 'unused').sources;
-    if (source === undefined) return CATALOG;
-    const wanted = wantedKinds(source, null);
-    return source.definitions.filter(({ kind }) => wanted.has(kind));
-  } catch (error) {
-    const isNone = error instanceof TidemarkError && error.code === 'config_missing';
-    if (isNone && context.options.config === undefined) return CATALOG;
-    throw error;
-  }
+  const source = firstSource(context);
+  if (source === undefined) return CATALOG;
+  const kinds = wantedKinds(source, null);
+  return source.definitions.filter(({ kind }) => kinds.has(kind));
 }

@@ -1,10 +1,20 @@
-/** How a failure ends a command: one clear line, what to do about it, the exit code. One of the places that end errors. */
-import { asTidemarkError, EXIT, exitCodeFor, type ExitCode } from '../core/errors.ts';
+/** How a failure ends a command: its message, what to do about it, the exit code. One of the three places that end errors. */
+import { asTidemarkError, EXIT, exitCodeFor, type ExitCode, type TidemarkError } from '../core/errors.ts';
 import { type GlobalOptions, printLines, type ProcessContext, toRun } from './context.ts';
 
+/** An error in JSON documents. */
+export function errorDocument(error: Pick<TidemarkError, 'code' | 'message' | 'hint'> | null): object | null {
+  return error === null ? null : { code: error.code, message: error.message, hint: error.hint ?? null };
+}
+
+/** An error as lines for stderr: its message, then its hint. */
+export function errorLines({ message, hint }: Pick<TidemarkError, 'message' | 'hint'>): string[] {
+  return [message, ...(hint === undefined ? [] : [`  → ${hint}`])];
+}
+
 /**
- * Prints the error on stderr (wrong usage only if no document is printed) and returns the exit code of its code. Where `isJson`, also as one document on stdout, in the
- * place of the result; behind a result that has begun (`hasBegun`) it would spoil it. Stack traces only where `isVerbose`.
+ * Prints the error on stderr and returns its exit code. With `isJson` also prints a document on stdout in place of the result,
+ * unless the result has begun (`hasBegun`); wrong usage is then only in the document. Stack traces only with `isVerbose`.
  */
 export function reportFailure(
   context: Pick<ProcessContext, 'stdout' | 'stderr'>,
@@ -13,32 +23,25 @@ export function reportFailure(
     readonly isVerbose: boolean;
     readonly isJson: boolean;
     readonly hasBegun: boolean;
-    /** Those that were given, with the source that the command found itself: the commands of the hint get them. */
+    /** As given, with the source that the command found itself: added to the commands in the hint. */
     readonly options: Pick<GlobalOptions, 'source' | 'config' | 'parents'>;
   },
 ): ExitCode {
   const error = asTidemarkError(thrown);
+  const exitCode = exitCodeFor(error.code);
   const hint = error.hint === undefined ? undefined : toRun(error.hint, mode.options);
   if (mode.isJson && !mode.hasBegun) {
-    const document = {
-      schema: 'tidemark.error/1',
-      code: error.code,
-      message: error.message,
-      hint: hint ?? null,
-      exit_code: exitCodeFor(error.code),
-    };
+    const { code, message } = error;
+    const document = { schema: 'tidemark.error/1', code, message, hint: hint ?? null, exit_code: exitCode };
     context.stdout.write(`${JSON.stringify(document)}\n`);
+    // Nothing was begun: the document says everything.
+    if (exitCode === EXIT.usage) return EXIT.usage;
   }
-  // Of a wrong command line nothing was begun: the document says it all.
-  if (mode.isJson && !mode.hasBegun && exitCodeFor(error.code) === EXIT.usage) return EXIT.usage;
   const [first = '', ...rest] = error.message.split('\n');
-  printLines(context, [
-    first,
-    ...rest.map((line) => `  ${line}`),
-    ...(hint === undefined ? [] : [`  → ${hint}`]),
-  ]);
+  const next = hint === undefined ? [] : [`  → ${hint}`];
+  printLines(context, [first, ...rest.map((line) => `  ${line}`), ...next]);
   if (mode.isVerbose) context.stderr.write(`${stackOf(error)}\n`);
-  return exitCodeFor(error.code);
+  return exitCode;
 }
 
 function stackOf(error: Error): string {

@@ -1,4 +1,4 @@
-/** What may be where the cursor is: commands, options, values, and whether files may. */
+/** Candidates for the word at the cursor: commands, options, values, and whether file names are possible. */
 import { CATALOG } from '../../catalog/catalog.ts';
 import type { CommandRow, ArgumentRow, OptionRow } from '../command-row.ts';
 import { GLOBAL_OPTIONS, HELP_OPTION, VERSION_OPTION } from '../global-options.ts';
@@ -7,17 +7,17 @@ import { type ValueType, valueTypeOf } from './value-type.ts';
 
 interface Completion {
   readonly candidates: readonly Candidate[];
-  /** Names of files or directories too, after `before` in the same word. */
+  /** Whether names of files or directories are possible, after `before` in the same word. */
   readonly paths: { readonly what: 'files' | 'directories'; readonly before: string } | null;
 }
 
 interface CompletionQuestion extends Omit<LocalQuestion, 'config' | 'sources'> {
   readonly words: readonly string[];
-  /** True where the words still have their quotes. */
+  /** True if the words still have their quotes. */
   readonly isQuoted: boolean;
 }
 
-/** Whatever cannot be read has nothing to say: at the keyboard an error text would be in the middle of a command. */
+/** Reports no errors, as they would be printed in the middle of a command: what cannot be read gives no candidates. */
 export async function completionOf(
   question: CompletionQuestion,
   commands: readonly CommandRow[],
@@ -25,11 +25,11 @@ export async function completionOf(
   const words = question.isQuoted ? question.words.map(unquoted) : question.words;
   const position = positionOf(words, commands);
   const { value, before, typed } = position;
-  const sort =
+  const type =
     value === null ? undefined : valueTypeOf('flags' in value ? value.flags : value.name, value.values);
   const values =
     value?.choices === undefined
-      ? await valuesOf(sort, position, question)
+      ? await valuesOf(type, position, question)
       : value.choices.map((choice) => ({ value: choice, description: '' }));
   return {
     candidates: [
@@ -37,16 +37,16 @@ export async function completionOf(
       ...position.options.map((option) => ({ value: longFlag(option), description: option.description })),
       ...values.map((each) => ({ ...each, value: before + each.value })),
     ].filter((each) => each.value.startsWith(before + typed) && isOneLine(each)),
-    paths: pathsOf(sort, position),
+    paths: pathsOf(type, position),
   };
 }
 
 async function valuesOf(
-  sort: ValueType | undefined,
+  type: ValueType | undefined,
   { given }: Position,
   question: CompletionQuestion,
 ): Promise<Candidate[]> {
-  switch (sort) {
+  switch (type) {
     case undefined:
     case 'free':
     case 'file':
@@ -56,10 +56,7 @@ async function valuesOf(
       return CATALOG.map(({ kind, title }) => ({ value: kind, description: title.many }));
     case 'permission':
       return [...new Set(CATALOG.flatMap(({ permission }) => [permission.read, permission.write]))].map(
-        (value) => ({
-          value,
-          description: '',
-        }),
+        (value) => ({ value, description: '' }),
       );
     case 'backup':
       return [{ value: 'latest', description: 'the newest backup' }];
@@ -70,27 +67,27 @@ async function valuesOf(
         config: config === undefined ? undefined : withHome(config, question.env['HOME']),
         sources: given.get('--source') ?? [],
       };
-      return [...wordsOf(sort), ...(await known(sort, local))];
+      return [...wordsOf(type), ...(await valuesHere(type, local))];
     }
   }
 }
 
-async function known(sort: ValueType, question: LocalQuestion): Promise<Candidate[]> {
+async function valuesHere(type: ValueType, question: LocalQuestion): Promise<Candidate[]> {
   try {
     const { localValues } = await import('./local-values.ts');
-    return localValues(sort, question);
+    return localValues(type, question);
   } catch {
-    // No configuration, a broken one, no mirror, one that is busy: there is nothing to complete from it.
+    // No configuration or a broken one, no mirror or a busy one.
     return [];
   }
 }
 
-/** References that need no look at anything. */
-function wordsOf(sort: ValueType): Candidate[] {
+/** References that are the same on every machine. */
+function wordsOf(type: ValueType): Candidate[] {
   const latest = { value: 'latest', description: 'as of the latest run' };
   const baseline = { value: 'baseline', description: 'the snapshot that drift is measured from' };
   const file = { value: 'file:', description: 'an export' };
-  switch (sort) {
+  switch (type) {
     case 'reference':
       return [latest, { value: 'live', description: 'the service now' }, baseline, file];
     case 'desired':
@@ -102,8 +99,8 @@ function wordsOf(sort: ValueType): Candidate[] {
   }
 }
 
-function pathsOf(sort: ValueType | undefined, { before, typed }: Position): Completion['paths'] {
-  switch (sort) {
+function pathsOf(type: ValueType | undefined, { before, typed }: Position): Completion['paths'] {
+  switch (type) {
     case 'file':
     case 'backup':
     case 'profile':
@@ -118,16 +115,14 @@ function pathsOf(sort: ValueType | undefined, { before, typed }: Position): Comp
   }
 }
 
-/** The answer to the shell has a line for each. */
+/** The shell gets one line per candidate. */
 function isOneLine({ value, description }: Candidate): boolean {
   return !/[\u0000-\u001f\u007f]/.test(value + description);
 }
 
-// A word as a shell's user typed it.
-
 /**
- * What the word means without its quotes and backslashes; a quote that is still open ends with the word. Nothing in it is
- * carried out: variables and substitutions stay as they are.
+ * The word without its quotes and backslashes; a quote that is still open ends with the word. Variables and substitutions stay as
+ * they are.
  * @internal
  */
 export function unquoted(word: string): string {
@@ -139,54 +134,52 @@ export function unquoted(word: string): string {
     else if (quote === '' && (character === '"' || character === "'")) quote = character;
     else if (character === '\\' && quote !== "'") {
       const next = word.charAt((at += 1));
-      // Between double quotes a backslash is literal, except before these.
+      // In double quotes a backslash is literal, except before these.
       text += quote === '' || '"\\$`'.includes(next) ? next : `\\${next}`;
     } else text += character;
   }
   return text;
 }
 
-/** A path with the `~/` that the shell would have replaced. */
+/** A path with `~/` replaced, as the shell would have done. */
 function withHome(path: string, home: string | undefined): string {
   return home !== undefined && path.startsWith('~/') ? `${home}${path.slice(1)}` : path;
 }
 
-// Where on a command line the cursor is, and what may be there: read off the command table in the way that the
-// program's own parser reads it (`program.ts`). Pure.
+// What may be at the cursor, by the command table. Words are parsed as `program.ts` does.
 
 interface Position {
   /** Commands that may be here. */
   readonly commands: readonly CommandRow[];
-  /** Options that may be here: of those that take one value, the ones that were not given yet. */
+  /** Options that may be here: those not given yet, and repeatable ones. */
   readonly options: readonly OptionRow[];
   /** The option or argument whose value is completed. */
   readonly value: OptionRow | ArgumentRow | null;
-  /** The values that options were given so far, by long flag; none for flags without one. */
+  /** The values of the options so far, by long flag; empty for flags without value. */
   readonly given: ReadonlyMap<string, readonly string[]>;
-  /** What of the last word is not part of the value: `--kind=`. */
+  /** What comes before the value in the last word: `--kind=`. */
   readonly before: string;
   /** The part of the value that was typed. */
   readonly typed: string;
 }
 
-/** What the words before the last one say. */
+/** The words before the last one, parsed. */
 interface ParsedWords {
   command: CommandRow;
-  /** True until a command was called. */
+  /** True until a word named a command. */
   isRoot: boolean;
   operandCount: number;
-  /** The option that the next word is the value of. */
+  /** The option whose value the next word is. */
   awaiting: OptionRow | null;
-  /** True after `--`: what follows is not an option. */
+  /** True after `--`: no further word is an option. */
   isPlain: boolean;
   readonly given: Map<string, string[]>;
 }
 
-/** `words` is everything that follows the program's name, up to the cursor; the last one is what is being typed. */
+/** @param words all words after the program's name, up to the cursor */
 function positionOf(words: readonly string[], commands: readonly CommandRow[]): Position {
-  const root: CommandRow = { name: 'tidemark', description: '', commands };
   const parsed: ParsedWords = {
-    command: root,
+    command: { name: 'tidemark', description: '', commands },
     isRoot: true,
     operandCount: 0,
     awaiting: null,
@@ -201,17 +194,13 @@ function parseWord(parsed: ParsedWords, word: string): void {
   const { awaiting } = parsed;
   if (awaiting !== null) {
     parsed.awaiting = null;
-    // An optional value is not a word that looks like a flag.
-    if (awaiting.flags.includes('<') || !word.startsWith('-')) {
-      note(parsed, awaiting, word);
-      return;
-    }
+    if (isValueOf(awaiting, word)) return note(parsed, awaiting, word);
   }
   if (!parsed.isPlain && word === '--') {
     parsed.isPlain = true;
   } else if (!parsed.isPlain && word.startsWith('-') && word !== '-') {
     const [flag, value] = splitFlag(word);
-    const option = optionsOf(parsed).find((each) => flagsOf(each).includes(flag));
+    const option = optionWith(flag, parsed);
     if (option === undefined) return;
     if (value !== undefined) note(parsed, option, value);
     else if (takesValue(option)) parsed.awaiting = option;
@@ -230,16 +219,14 @@ function parseWord(parsed: ParsedWords, word: string): void {
 function positionAt(parsed: ParsedWords, word: string): Position {
   const nothing = { commands: [], options: [], value: null, given: parsed.given, before: '', typed: word };
   const { awaiting, command } = parsed;
-  if (awaiting !== null && (awaiting.flags.includes('<') || !word.startsWith('-')))
-    return { ...nothing, value: awaiting };
+  if (awaiting !== null && isValueOf(awaiting, word)) return { ...nothing, value: awaiting };
   if (!parsed.isPlain && word.startsWith('-')) {
     const [flag, value] = splitFlag(word);
-    if (value === undefined)
-      return {
-        ...nothing,
-        options: optionsOf(parsed).filter((each) => each.isHidden !== true && isOpen(parsed, each)),
-      };
-    const option = optionsOf(parsed).find((each) => flagsOf(each).includes(flag));
+    if (value === undefined) {
+      const options = optionsOf(parsed).filter((each) => each.isHidden !== true && isOpen(parsed, each));
+      return { ...nothing, options };
+    }
+    const option = optionWith(flag, parsed);
     if (option === undefined || !takesValue(option)) return nothing;
     return { ...nothing, value: option, before: `${flag}=`, typed: value };
   }
@@ -254,7 +241,7 @@ function positionAt(parsed: ParsedWords, word: string): Position {
   };
 }
 
-/** With `help`, which the parser adds to every command that is only a family of others. */
+/** With `help`, which the parser adds to every group of commands. */
 function commandsOf({ name, commands, load }: CommandRow): readonly CommandRow[] {
   if (commands === undefined) return [];
   if (load !== undefined || name === 'help') return commands;
@@ -266,10 +253,19 @@ function commandsOf({ name, commands, load }: CommandRow): readonly CommandRow[]
   return [...commands, { name: 'help', description: 'show the help of a command', commands: named }];
 }
 
-/** The command's own, then every command's. What a parent took (`drift --from X accept`) counts where the command knows it. */
+/** Its own options, then the global ones. One given to a parent command (`drift --from X accept`) counts if this command has it too. */
 function optionsOf({ command, isRoot }: ParsedWords): OptionRow[] {
   if (isRoot) return [...GLOBAL_OPTIONS, HELP_OPTION, VERSION_OPTION];
   return [...(command.options ?? []), ...GLOBAL_OPTIONS, HELP_OPTION];
+}
+
+function optionWith(flag: string, parsed: ParsedWords): OptionRow | undefined {
+  return optionsOf(parsed).find((option) => flagsOf(option).includes(flag));
+}
+
+/** An optional value must not look like a flag. */
+function isValueOf({ flags }: OptionRow, word: string): boolean {
+  return flags.includes('<') || !word.startsWith('-');
 }
 
 function note({ given }: ParsedWords, option: OptionRow, value?: string): void {

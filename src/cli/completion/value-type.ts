@@ -1,6 +1,6 @@
-/** What the value of an argument or an option is, as far as completion can help with it. Rows only: `--help` loads it. */
+/** The types of values that completion distinguishes. Imports nothing, as `--help` loads it. */
 
-/** `free` is what only the user knows: a name to give, a number, a text. */
+/** `free`: anything that only the user knows, such as a number or a text. */
 export type ValueType =
   | 'free'
   | 'kind'
@@ -18,8 +18,8 @@ export type ValueType =
   | 'file'
   | 'directory';
 
-/** Sorts by the word between the brackets of an option's flags or an argument's name; rows state the rest. */
-const SORT_OF_PLACEHOLDER: Readonly<Record<string, ValueType>> = {
+/** By the word in the brackets of an option's flags or an argument's name; command rows name the other types. */
+const TYPE_OF_PLACEHOLDER: Readonly<Record<string, ValueType>> = {
   kind: 'kind',
   ref: 'reference',
   from: 'reference',
@@ -46,17 +46,13 @@ const SORT_OF_PLACEHOLDER: Readonly<Record<string, ValueType>> = {
 };
 
 /**
- * The sort of what `text` (`--kind <kind>`, `[from]`) takes; undefined if neither the row nor its placeholder names
- * one, and for a flag without a value.
+ * The type of the value of an option or argument (`--kind <kind>`, `[channel...]`); undefined for a flag without a value, or if
+ * neither the row nor the placeholder names one.
+ * @param values the type that the row names
  */
 export function valueTypeOf(text: string, values: ValueType | undefined): ValueType | undefined {
-  const placeholder = placeholderOf(text);
-  return placeholder === undefined ? undefined : (values ?? SORT_OF_PLACEHOLDER[placeholder]);
-}
-
-/** `kind` of `--kind <kind>`, `channel` of `[channel...]`; undefined if there is none. */
-function placeholderOf(text: string): string | undefined {
-  return /[<[]([a-z-]+)(?:\.\.\.)?[>\]]$/.exec(text)?.[1];
+  const placeholder = /[<[]([a-z-]+)(?:\.\.\.)?[>\]]$/.exec(text)?.[1];
+  return placeholder === undefined ? undefined : (values ?? TYPE_OF_PLACEHOLDER[placeholder]);
 }
 
 /** The shells that `tidemark completion` has a script for. */
