@@ -1,4 +1,4 @@
-/** `tidemark demo`: all steps from sync to restore against a sandbox in a child process; no key, no network. */
+/** `tidemark demo`: every step from sync to restore against a sandbox in a child process, without key or network. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { readFile, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -29,20 +29,22 @@ const KEY = 'demo-key';
 /** A domain and an invite. */
 const ADDED_BY_THE_ADMIN = 2;
 
-/** Which fields of roles may be written: what the profile svc leaves out. */
+/** The writable fields of roles, which the profile svc does not name. */
 const DEFINITIONS = {
   roles: { fields: { name: { type: 'string', writable: true } } },
   role_memberships: { fields: { user_uuid: { type: 'string', writable: true } } },
 };
 
-/** What a restore of the demo needs beside the mirror: an export's own secrets, and these definitions. */
+/** What a restore of the demo needs beside the mirror: the secrets of the exports, and these definitions. */
 const SUPPLIED: Readonly<Record<string, string>> = {
   TIDEMARK_SECRETS: JSON.stringify({
     batch_exports: [
-      secretsOf('Persons → Snowflake', ['user', 'password']),
-      secretsOf('Billing events → Postgres', ['user', 'password']),
-      secretsOf('Events → S3 (cold storage)', ['aws_access_key_id', 'aws_secret_access_key']),
-      secretsOf('Checkout funnel → S3', ['aws_access_key_id', 'aws_secret_access_key']),
+      { match: { name: 'Persons → Snowflake' }, values: secretsOf('user', 'password') },
+      { match: { name: 'Billing events → Postgres' }, values: secretsOf('user', 'password') },
+      ...['Events → S3 (cold storage)', 'Checkout funnel → S3'].map((name) => ({
+        match: { name },
+        values: secretsOf('aws_access_key_id', 'aws_secret_access_key'),
+      })),
     ],
   }),
   TIDEMARK_DEFINITIONS: JSON.stringify(DEFINITIONS),
@@ -50,20 +52,11 @@ const SUPPLIED: Readonly<Record<string, string>> = {
 
 const DAMAGED_PERCENT = 10;
 
-/** What a drill is given: every export's secrets, and the profile that names the writable fields of all families. */
+/** What a drill gets: the secrets of all exports, and the profile that names the writable fields of all families. */
 const PREPARED: Readonly<Record<string, string>> = {
   TIDEMARK_PROFILE: 'posthog',
   TIDEMARK_SECRETS: JSON.stringify({
-    batch_exports: [
-      {
-        values: Object.fromEntries(
-          ['user', 'password', 'aws_access_key_id', 'aws_secret_access_key'].map((each) => [
-            `/destination/config/${each}`,
-            `demo-${each}`,
-          ]),
-        ),
-      },
-    ],
+    batch_exports: [{ values: secretsOf('user', 'password', 'aws_access_key_id', 'aws_secret_access_key') }],
   }),
 };
 
@@ -74,7 +67,7 @@ const SCORE_MEANS = [
   'names no writable fields of projects, roles and five other kinds, so there they count as unknown.',
 ].join('\n');
 
-/** One line about a drill into an empty sandbox, from its document. */
+/** What comes back in a drill into an empty sandbox, from its document. */
 function drillLossText(json: string): string {
   const { kinds } = JSON.parse(json) as Pick<DrillDocument, 'kinds'>;
   const { records, comes_back, needs_person, needs_secret } = drillTotals(kinds);
@@ -85,14 +78,11 @@ function drillLossText(json: string): string {
   );
 }
 
-function secretsOf(name: string, members: readonly string[]): object {
-  return {
-    match: { name },
-    values: Object.fromEntries(members.map((each) => [`/destination/config/${each}`, `demo-${each}`])),
-  };
+function secretsOf(...members: readonly string[]): object {
+  return Object.fromEntries(members.map((member) => [`/destination/config/${member}`, `demo-${member}`]));
 }
 
-/** Three questions that the mirror answers with plain SQL. */
+/** Questions that the mirror answers with plain SQL. */
 const QUERIES: readonly { readonly question: string; readonly sql: string }[] = [
   {
     question: 'Which batch exports are paused, and where would they write?',
@@ -108,7 +98,7 @@ const QUERIES: readonly { readonly question: string; readonly sql: string }[] = 
   },
 ];
 
-/** What the mirror alone answers, once the demo is over. */
+/** Commands that need only the mirror, for after the demo. */
 const AFTERWARDS: readonly string[] = ['runs', 'diff run:1 run:2', 'drift', 'snapshots', 'verify'];
 
 export async function demo(context: CommandContext, options: DemoOptions): Promise<ExitCode> {
@@ -120,23 +110,20 @@ export async function demo(context: CommandContext, options: DemoOptions): Promi
 
   const sandbox = await startSandbox(context);
   try {
-    // The demo's own configuration, whatever the directory or the environment configures.
+    // The demo has its own configuration, whatever the directory or the environment configures.
     const env = {
       PATH: context.env['PATH'],
+      CI: context.env['CI'],
+      NO_COLOR: context.env['NO_COLOR'],
       TIDEMARK_BASE_URL: sandbox.url,
       TIDEMARK_API_KEY: KEY,
       TIDEMARK_MIRROR: mirrorPath,
-      // The service is ours: no reason to hold back.
+      // The sandbox needs no limits.
       TIDEMARK_RATE_PER_MINUTE: '0',
       TIDEMARK_RATE_PER_HOUR: '0',
       TIDEMARK_RECORDINGS_SHARING_PER_RUN: 'all',
     };
-    const inner: CommandContext = {
-      ...context,
-      cwd: directory,
-      env: { ...env, CI: context.env['CI'], NO_COLOR: context.env['NO_COLOR'] },
-      options: {},
-    };
+    const inner: CommandContext = { ...context, cwd: directory, env, options: {} };
     const say = (text: string): Promise<void> => print(context, `${text}\n`);
     const act = (title: string): Promise<void> =>
       print(context, `\n${createColors(isColoured(context)).bold(`— ${title} —`)}\n`);
@@ -147,7 +134,7 @@ export async function demo(context: CommandContext, options: DemoOptions): Promi
     );
 
     await act('2. The first sync: everything the API offers');
-    requireDone(await sync(inner, {}));
+    requireCode('sync', await sync(inner, {}), EXIT.done);
 
     await act('3. This is how it should be: the baseline');
     await say(setBaseline(inner));
@@ -159,15 +146,16 @@ export async function demo(context: CommandContext, options: DemoOptions): Promi
     }
 
     await act('5. The next sync: only what changed is written');
-    requireDone(await sync(inner, {}));
+    requireCode('sync', await sync(inner, {}), EXIT.done);
 
     await act('6. The drift from the baseline, most severe first');
-    requireDrift(await drift(inner, {}));
+    requireCode('drift report', await drift(inner, {}), EXIT.differences);
 
     await act('7. The same as a page, to send or to archive');
     const page = join(directory, 'drift.html');
     const quiet: CommandContext = { ...inner, options: { quiet: true } };
-    requireDrift(await drift(quiet, { format: 'html', output: page }));
+    const written = await drift(quiet, { format: 'html', output: page });
+    requireCode('drift report', written, EXIT.differences);
     await say(page);
 
     await act('8. The mirror is SQLite: ask it');
@@ -176,24 +164,17 @@ export async function demo(context: CommandContext, options: DemoOptions): Promi
       const width = terminalWidth(context);
       for (const { question, sql } of QUERIES) {
         const { columns, rows } = mirror.query(sql);
+        const cells = rows.map((row) => row.map(cell));
+        const inside = width === undefined ? undefined : width - INDENT.length;
         await say(`${question}\n  sqlite3 ${mirrorPath} "${sql}"\n`);
-        await say(
-          `${indent(
-            renderTable(
-              columns,
-              rows.map((row) => row.map(cell)),
-              [],
-              { width: width === undefined ? undefined : width - INDENT.length },
-            ),
-          )}\n`,
-        );
+        await say(`${indent(renderTable(columns, cells, [], { width: inside }))}\n`);
       }
     } finally {
       mirror.close();
     }
     await act('9. Restore, the plan first: nothing is sent yet, and secrets that are missing are listed');
-    const wanted = { from: 'baseline', prune: true, maxRemovals: ADDED_BY_THE_ADMIN };
-    requireCode('plan', await restore(inner, wanted), EXIT.partial);
+    const restoreOptions = { from: 'baseline', prune: true, maxRemovals: ADDED_BY_THE_ADMIN };
+    requireCode('plan', await restore(inner, restoreOptions), EXIT.partial);
 
     await act(
       '10. With these secrets supplied, the plan is applied: each step is journaled, sent and read back',
@@ -205,7 +186,8 @@ export async function demo(context: CommandContext, options: DemoOptions): Promi
       `the configuration now has the secrets that step 9 lists, and says which fields of roles can be written:\n\n${indent(['definitions:', ...definitions].join('\n'))}\n`,
     );
     const supplied: CommandContext = { ...quiet, env: { ...inner.env, ...SUPPLIED } };
-    requireCode('restore', await restore(supplied, { ...wanted, apply: true, yes: true }), EXIT.done);
+    const restored = await restore(supplied, { ...restoreOptions, apply: true, yes: true });
+    requireCode('restore', restored, EXIT.done);
 
     await act('11. The check: the baseline against the service, in all fields that a restore can write');
     requireCode('diff', await diff(supplied, { from: 'baseline', to: 'live', managedOnly: true }), EXIT.done);
@@ -249,7 +231,7 @@ async function startSandbox(context: CommandContext): Promise<{ url: string; pro
   throw new TidemarkError('internal', 'the sandbox did not start');
 }
 
-/** The admin's changes: plain requests to the service, not through Tidemark. */
+/** Makes a change as the admin does: not through Tidemark. */
 async function send(base: string, method: string, path: string, body: unknown): Promise<void> {
   const response = await fetch(new URL(path, base), {
     method,
@@ -275,18 +257,7 @@ function setBaseline(context: CommandContext): string {
   }
 }
 
-/** The sandbox gives the demo everything; anything but a complete run is a defect. */
-function requireDone(code: ExitCode): void {
-  if (code !== EXIT.done) throw new TidemarkError('internal', `the demo's sync ended with ${code}`);
-}
-
-/** After what the admin did, anything but drift is a defect. */
-function requireDrift(code: ExitCode): void {
-  if (code !== EXIT.differences)
-    throw new TidemarkError('internal', `the demo's drift report ended with ${code}`);
-}
-
-/** Everything that the demo breaks can be restored; anything else is a defect. */
+/** The sandbox offers everything, and everything that the demo breaks can be restored: another exit code is a defect. */
 function requireCode(what: string, code: ExitCode, expected: ExitCode): void {
   if (code !== expected) throw new TidemarkError('internal', `the demo's ${what} ended with ${code}`);
 }

@@ -13,7 +13,7 @@ import { type DiffDocument, diffExitCode } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { renderJson } from '../report/mask.ts';
-import { namedPlaces, readingsThatMayHideChanges } from '../report/notes.ts';
+import { namedPlaces } from '../report/notes.ts';
 import type { ReportOptions } from '../report/options.ts';
 import { compareSources } from '../state/compare-sources.ts';
 import { compareStates } from '../state/compare.ts';
@@ -32,8 +32,8 @@ import type { SourceState } from './named-parents.ts';
 import { type KnownTo, withRealIds } from './real-ids.ts';
 import { sourcesToRead } from './record.ts';
 import { pairWarnings } from './drift-place.ts';
-import { age } from './export-notes.ts';
-import { latestLoss } from './recorded-loss.ts';
+import type { FilterOptions } from './export-notes.ts';
+import { lossNotes } from './recorded-loss.ts';
 import {
   type OutputOptions,
   type ReportFormat,
@@ -48,17 +48,13 @@ import { isOfMirror, snapshotNames, StateOpener } from './state-opener.ts';
 import { noteUnmaskedKeys, readConfigToShow } from './unmasked-keys.ts';
 
 /** The filters of a comparison, and its depth. */
-export interface ComparisonOptions extends OutputOptions {
-  readonly kind?: readonly Kind[];
-  readonly organization?: readonly string[];
-  readonly project?: readonly string[];
-  readonly id?: readonly string[];
+export interface ComparisonOptions extends OutputOptions, FilterOptions {
   readonly field?: readonly string[];
   readonly managedOnly?: boolean;
   readonly all?: boolean;
 }
 
-/** Formats that people read; with others, warnings are on stderr too. */
+/** Formats for people, which include the warnings; with the others, stderr has them. */
 export const CHANGES_SHOWN: readonly ReportFormat[] = ['text', 'markdown', 'html'];
 
 interface DiffOptions extends ComparisonOptions {
@@ -67,9 +63,11 @@ interface DiffOptions extends ComparisonOptions {
   readonly toSource?: string;
 }
 
+type FormattedOptions = DiffOptions & { readonly format: ReportFormat };
+
 /**
- * Exit 0 no differences, 2 differences, 3 something could not be compared, 1 nothing was, 5 everything that was asked was
- * refused. With several sources and none named, each is compared, and the codes become one (3 before 2 before 0).
+ * Exit 0 no differences, 2 differences, 3 something could not be compared, 1 nothing could, 5 every request was refused. With several
+ * sources and none named, each is compared, and the codes are combined (3 before 2 before 0).
  */
 export async function diff(context: CommandContext, asked: DiffOptions): Promise<ExitCode> {
   const formats = ['text', 'json', 'markdown', 'html', 'junit', 'sarif', 'patch'] as const;
@@ -80,7 +78,8 @@ export async function diff(context: CommandContext, asked: DiffOptions): Promise
   const to = parseReference(options.to ?? (options.toSource === undefined ? 'live' : 'latest'), now, {
     snapshots: snapshotNames(context),
   });
-  const keys = [from, to].some(({ form }) => form === 'live') ? 'required' : 'unused';
+  const isLive = [from, to].some(({ form }) => form === 'live');
+  const keys = isLive ? 'required' : 'unused';
   if (options.toSource !== undefined) {
     const pair = sourcePair(context, options.toSource);
     const loaded = readLoadedConfig(context, { ...context.options, source: pair }, keys);
@@ -95,11 +94,10 @@ export async function diff(context: CommandContext, asked: DiffOptions): Promise
     const sources = all.filter((source) => source === null || resolved.sources.includes(source));
     const whole = filterOf(resolved.options);
     const { signal } = context;
-    const isLive = [from, to].some(({ form }) => form === 'live');
     const results = await reportEach(sources, { signal, opener }, async (source) => {
       const filter = isLive ? withKindsOfIds(whole, opener.mirrorIfAny(), source) : whole;
       const sides = await opener.openPair({ reference: from, source }, { reference: to, source }, { filter });
-      const definitions = definitionsOf(context, options, config, source ?? config.sources[0]?.name ?? '');
+      const definitions = definitionsOf(options, config, source ?? config.sources[0]?.name ?? '');
       const document = await compareStates({
         ...sides,
         filter,
@@ -118,12 +116,14 @@ export async function diff(context: CommandContext, asked: DiffOptions): Promise
         signal,
       });
       const warnings = pairWarnings(sides);
-      if (from.form === 'latest' && to.form === 'live')
-        printNote(context, lossNotes(context, options, config, opener, { document, source, filter }));
+      const mirror = opener.mirrorIfAny();
+      const isInSync = from.form === 'latest' && to.form === 'live' && document.changes.length === 0;
+      if (isInSync && options.format === 'text' && mirror !== null && source !== null)
+        printNote(context, lossNotes(mirror, config, { document, source, filter }));
       const isNamed = source !== null && namesItsSource(config);
       const title = isNamed ? `Configuration changes of ${source}` : null;
       const isOneOf = sources.length > 1;
-      // Beside live, what the latest state lacks is what differs.
+      // Against live, what the latest state lacks is listed as differences.
       const own = isLive
         ? { document, lack: LACKS_NOTHING }
         : withLack(document, {
@@ -139,10 +139,10 @@ export async function diff(context: CommandContext, asked: DiffOptions): Promise
   }
 }
 
-/** @param configs of their mirror, or of the mirror of each */
+/** @param configs of their common mirror, or of the mirror of each */
 async function diffTwoSources(
   context: CommandContext,
-  options: DiffOptions,
+  options: FormattedOptions,
   configs: readonly Config[],
   { from, to, pair }: { from: Reference; to: Reference; pair: readonly [string, string] },
 ): Promise<ExitCode> {
@@ -155,14 +155,14 @@ async function diffTwoSources(
     const sides = await opener.openPair(
       { reference: from, source: one },
       { reference: to, source: other },
-      // Counterparts are found from their parents on, and by references: all that is listed is needed, whatever is reported.
+      // Records are matched through their parents and by references: all lists are needed, whatever is reported.
       {
         filter: {},
         except: new Set(activityKinds().filter((kind) => options.kind?.includes(kind) !== true)),
       },
       otherOpener,
     );
-    const definitions = definitionsOf(context, options, otherConfig, other);
+    const definitions = definitionsOf(options, otherConfig, other);
     const { options: resolved, sources } = await withRealIds(options, config, {
       ...knownTo(context, opener, pair, [from, to]),
       states: () =>
@@ -176,33 +176,25 @@ async function diffTwoSources(
       throw new TidemarkError('usage', `the organization that was named is none of source ${lacking}`, {
         hint: 'give the ids: of both sources, if they differ',
       });
-    const filter = filterOf(resolved);
-    const mode = comparisonMode(options);
-    const excluded = {
-      from: excludedOf(config, one),
-      to: excludedOf(otherConfig, other),
-    };
-    const fields = options.field ?? [];
     const mirror = config === otherConfig ? opener.mirrorIfAny() : null;
-    const fingerprintKey = mirror === null ? null : () => mirror.acceptances.fingerprintKey();
     const document = compareSources({
       ...sides,
-      filter,
-      mode,
-      fields,
+      filter: filterOf(resolved),
+      mode: comparisonMode(options),
+      fields: options.field ?? [],
       definitions,
-      excluded,
-      fingerprintKey,
+      excluded: { from: excludedOf(config, one), to: excludedOf(otherConfig, other) },
+      fingerprintKey: mirror === null ? null : () => mirror.acceptances.fingerprintKey(),
     });
     return await deliver(context, options, [
       diffReport(context, options, otherOpener, {
-        // Both references name their sources.
+        // No title: both references name their sources.
         ...withLack(document, {
           from: { reference: from, opener, source: one },
           to: { reference: to, opener: otherOpener, source: other },
         }),
         ...{ source: other, definitions, title: null, isOneOf: false },
-        removedFrom: { opener, source: one, definitions: definitionsOf(context, options, config, one) },
+        removedFrom: { opener, source: one, definitions: definitionsOf(options, config, one) },
         warnings: document.warnings ?? [],
       }),
     ]);
@@ -223,7 +215,7 @@ function excludedOf({ sources }: Config, source: string): ReadonlySet<Kind> {
   return new Set(configured === undefined ? [] : excludedKinds(configured));
 }
 
-/** Two mirrors store the same secret as two fingerprints: every one of them would look like a difference. */
+/** Two mirrors store different fingerprints of the same secret: each would look like a difference. */
 function refuseRedacted(configs: readonly Config[]): void {
   const redacted = configs.flatMap(({ sources }) => sources.filter(({ redact }) => redact));
   if (redacted.length === 0) return;
@@ -236,22 +228,21 @@ function refuseRedacted(configs: readonly Config[]): void {
   );
 }
 
-/** A patch is applied to bodies: it names no field that they do not have. */
+/** A patch is applied to bodies: it must name fields as they have them. */
 function definitionsOf(
-  context: CommandContext,
-  options: DiffOptions,
+  { format }: FormattedOptions,
   config: Config,
   source: string,
 ): (kind: Kind) => ResourceDefinition {
   const definitions = definitionsFor(config, source);
-  if (formatOf(context, options) !== 'patch') return definitions;
+  if (format !== 'patch') return definitions;
   const asReceived = new Map(KINDS.map((kind) => [kind, withoutFallbackPointers(definitions(kind))]));
   return (kind) => asReceived.get(kind) ?? definitions(kind);
 }
 
 function diffReport(
   context: CommandContext,
-  options: DiffOptions,
+  options: FormattedOptions,
   opener: StateOpener,
   {
     document,
@@ -266,12 +257,12 @@ function diffReport(
     document: DiffDocument;
     source: string | null;
     warnings: readonly string[];
-    /** What a side lacks that is the latest state. */
+    /** What is missing in the latest state, if that is one of the sides. */
     lack: Pick<LackOfLatest, 'notes' | 'reason'>;
     title: string | null;
-    /** True where stderr has the same of other sources. */
+    /** True if several sources are compared: notes name theirs. */
     isOneOf: boolean;
-    /** Where FROM is another source: who knows its records. */
+    /** If FROM is another source: the mirror and the definitions of its records. */
     removedFrom?: Pick<ReportOptions, 'definitions'> & { opener: StateOpener; source: string };
   } & Pick<ReportOptions, 'definitions'>,
 ): SourceReport {
@@ -301,10 +292,9 @@ function diffReport(
   };
   const placeOf = namedPlaces(shared);
   const notes = comparisonNotes(document, definitions, placeOf);
-  const asked = formatOf(context, options);
-  const isForPeople = CHANGES_SHOWN.includes(asked);
-  const isHere = asked === 'text' && options.output === undefined;
-  // A report for people has what was left out; where stderr is beside it, all of them.
+  const isForPeople = CHANGES_SHOWN.includes(options.format);
+  const isHere = options.format === 'text' && options.output === undefined;
+  // A report for people says what was left out; one that is printed together with stderr has all notes.
   const beside = !isForPeople
     ? notes
     : isHere && isOneOutput(context)
@@ -335,42 +325,7 @@ function diffReport(
   };
 }
 
-/** How long ago a loss may have been recorded to be named by a diff that shows nothing. */
-const LOSS_NAMED_MS = 86_400_000; // a day
-
-/** The line that names the run which already recorded a loss, where latest and live are equal; only in text. */
-function lossNotes(
-  context: CommandContext,
-  options: DiffOptions,
-  config: Config,
-  opener: StateOpener,
-  { document, source, filter }: { document: DiffDocument; source: string | null; filter: StateFilter },
-): string[] {
-  const mirror = opener.mirrorIfAny();
-  if (document.changes.length > 0 || formatOf(context, options) !== 'text') return [];
-  if (mirror === null || source === null) return [];
-  const now = systemClock.now();
-  const since = isoTime(now - LOSS_NAMED_MS);
-  const unread = new Set(document.skipped.map(({ kind }) => kind));
-  // What was compared, live has as the latest run does.
-  const isLive = (kind: Kind, id: string): boolean | undefined =>
-    unread.has(kind)
-      ? undefined
-      : mirror.records.find(kind, id, { sources: [source] }).some(({ isRemoved }) => !isRemoved);
-  const loss = latestLoss(mirror, {
-    ...{ config, source, filter, since, isLive },
-    definitions: definitionsFor(config, source),
-  });
-  if (loss === null || loss.removed === 0) return [];
-  const { run, before, text } = loss;
-  const isWhole = document.skipped.length === 0 && readingsThatMayHideChanges(document).length === 0;
-  return [
-    `the live state has not changed since the latest run${isWhole ? '' : ', in what could be compared'}; run ${run.run} (${age(run.finishedAt, now)}) recorded ${text}: ` +
-      `\`tidemark diff run:${before.run} live\` shows them`,
-  ];
-}
-
-/** Which sources a comparison goes over; one nameless one where only exports are compared. */
+/** The sources to compare; a single null if only exports are compared and no source is named. */
 export function sourcesOf(
   context: CommandContext,
   config: Config,
@@ -391,7 +346,7 @@ export function sourcesOf(
   return sources;
 }
 
-/** Whom to ask which records names and masked ids mean; masked ones of exports only, any source of the mirror. */
+/** How the records are found that names and masked ids on the command line mean. */
 export function knownTo(
   context: CommandContext,
   opener: StateOpener,
@@ -412,7 +367,7 @@ export function knownTo(
           try {
             states.push({ source, state: await opener.open(reference, source, { filter: {} }) });
           } catch (error) {
-            // Said of each source, when it is compared.
+            // Reported when the source is compared.
             if (!(error instanceof TidemarkError)) throw error;
           }
         }
@@ -421,7 +376,7 @@ export function knownTo(
   };
 }
 
-/** @throws TidemarkError `usage`, with the sources that there are, unless two different ones are named */
+/** @throws TidemarkError `usage`, with the configured sources, unless two different ones are named */
 function sourcePair(context: CommandContext, toSource: string): readonly [string, string] {
   const [one, ...others] = context.options.source ?? [];
   if (one !== undefined && others.length === 0 && one !== toSource) return [one, toSource];
@@ -454,12 +409,9 @@ export function filterOf({ kind, organization, project, id }: ComparisonOptions)
   };
 }
 
-// Which kinds have to be read live for a question about named records: the mirror knows what they are.
-
 /**
- * The filter with the kinds of its ids, where each id can be of one kind only and the latest state of the mirror has
- * it; otherwise the filter unchanged. Kinds that are read one by one are never added: naming such a kind requests
- * more.
+ * The filter with the kinds of its ids, so that live only these are read, if the latest state of the mirror has all ids; otherwise the
+ * filter unchanged. Also if an id is of a kind that is not read as lists: naming such a kind would request more.
  */
 function withKindsOfIds(filter: StateFilter, mirror: Mirror | null, source: string | null): StateFilter {
   const { ids = [], kinds } = filter;

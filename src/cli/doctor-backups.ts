@@ -1,4 +1,4 @@
-/** What `doctor` finds of the targets for backups: whether each can be used. */
+/** How `doctor` checks the targets of backups: whether each can be used. */
 import { type Backup, emptiedError, hasStoredIn, listBackups } from '../backup/list.ts';
 import { mirrorId } from '../backup/plain-backup.ts';
 import { isOnMirrorDisk, mirrorDiskText } from '../backup/mirror-disk.ts';
@@ -13,22 +13,19 @@ import type { Mirror } from '../mirror/mirror.ts';
 export interface TargetCheck {
   /** A path, or `s3://bucket/prefix`. */
   readonly address: string;
-  /** Null where it can be used. */
+  /** Null if it can be used. */
   readonly error: TidemarkError | null;
   readonly isOnMirrorDisk: boolean;
-  /** What is wrong with the newest backup, in a directory of this mirror where that is known; null for nothing, as far as sizes and names tell. */
+  /** What is wrong with the newest backup of this mirror, as far as its size and name show; null for nothing. */
   readonly damage: string | null;
 }
 
-/** For how long a target is waited for: a network disk may hang, and a service not answer. */
+/** A network disk may hang, and a service may not answer. */
 const WAIT_MS = 15_000;
 
 /**
- * Looks at every configured target at once: that a directory can be listed and written and has not lost its backups, that a
- * bucket can be listed, and that the newest backup has the size of its manifest.
- * @param known.owners as `targetOwners`
- * @param known.compared marks those whose manifest names another mirror, though they are of this one, and adds one that is gone
- * @param known.isMirrorAway true where the mirror was there and is not: the disk in its place is not its own
+ * Checks all configured targets at once: a directory can be listed and written and has not lost its backups, a bucket can be listed,
+ * and the newest backup has the size in its manifest.
  */
 export async function checkTargets(
   config: Pick<Config, 'mirror'> & { readonly backup: Pick<BackupConfig, 'targets'> | null },
@@ -42,17 +39,18 @@ export async function checkTargets(
   return checks;
 }
 
-/** The id of this mirror for each target that has to have some of its backups. */
+/** The id of this mirror, for each target in which it has stored backups. */
 type TargetOwners = ReadonlyMap<TargetConfig, string>;
 
 interface KnownOfMirror {
-  /** As `withMisattributed`, with all of a directory also as `withMissing`; left out without a mirror. */
+  /** Applies `withMisattributed`, and `withMissing` to the backups in a directory; left out without a mirror. */
   readonly compared?: (backups: readonly Backup[], directory: BackupTarget | null) => readonly Backup[];
   readonly owners: TargetOwners;
+  /** True if the mirror was there and is missing: its path may be on another disk now. */
   readonly isMirrorAway: boolean;
 }
 
-/** @throws TidemarkError `mirror_corrupt` where the mirror cannot say it */
+/** @throws TidemarkError `mirror_corrupt` if the mirror cannot be read */
 export function targetOwners(mirror: Mirror, { backup }: Config): TargetOwners {
   const stored = (backup?.targets ?? []).filter((target) => hasStoredIn(mirror, target));
   return new Map(stored.map((target) => [target, mirrorId(mirror)]));
@@ -81,7 +79,7 @@ async function checkTarget(
   const check = async (): Promise<TargetCheck> => {
     const opened = await openTarget(target, systemClock);
     await opened.check(limited);
-    // Of a bucket, each manifest is a request: that of the newest is enough.
+    // In a bucket each manifest costs a request: only the newest one is read.
     const isDirectory = target.type === 'directory';
     const listed = await listBackups(opened, isDirectory ? Infinity : 1);
     const backups = compared(listed, isDirectory ? opened : null);
@@ -91,15 +89,13 @@ async function checkTarget(
       isMisattributed === true || manifest?.mirror === owner;
     if (owner !== undefined && !backups.some(isOf)) throw emptiedError(address, listed.length > 0);
     const isOnDisk = !isMirrorAway && (await isOnMirrorDisk(target, config.mirror));
-    // What the manifest of a damaged one does not tell may be ours.
+    // A backup without manifest may be of this mirror.
     const newest = backups.find((each) => owner === undefined || each.manifest === null || isOf(each));
     const isBad = newest?.state === 'damaged' || newest?.state === 'gone';
     const damage = isBad ? `${newest.path}: ${newest.reason ?? ''}` : null;
     return { address, error: null, isOnMirrorDisk: isOnDisk, damage };
   };
-  const unusable = (error: TidemarkError | null) => ({
-    ...{ address, error, isOnMirrorDisk: false, damage: null },
-  });
+  const unusable = (error: TidemarkError | null) => ({ address, error, isOnMirrorDisk: false, damage: null });
   try {
     return await Promise.race([check(), late.then(unusable)]);
   } catch (error) {
@@ -110,45 +106,38 @@ async function checkTarget(
 }
 
 export function targetProblems(checks: readonly TargetCheck[]): Problem[] {
-  const beside = checks.filter((check) => check.isOnMirrorDisk && check.error === null);
-  const unusable = checks.flatMap(({ address, error }): Problem[] =>
+  const problem = (about: Omit<Problem, 'source'>): Problem => ({
+    ...{ gravity: about.gravity, code: about.code, source: null },
+    ...{ message: `backups: ${about.message}`, next: about.next },
+  });
+  const unusable = checks.flatMap(({ address, error }) =>
     error === null
       ? []
-      : [
-          {
-            gravity: 'error',
-            code: 'backup_target',
-            source: null,
-            message: `backups: ${error.message.includes(address) ? '' : `${address}: `}${error.message}`,
-            next: error.hint ?? 'check backup.targets, or the directory or bucket that it names',
-          },
-        ],
+      : problem({
+          gravity: 'error',
+          code: 'backup_target',
+          message: `${error.message.includes(address) ? '' : `${address}: `}${error.message}`,
+          next: error.hint ?? 'check backup.targets, or the directory or bucket that it names',
+        }),
   );
-  const damaged = checks.flatMap(({ damage }): Problem[] =>
+  const damaged = checks.flatMap(({ damage }) =>
     damage === null
       ? []
-      : [
-          {
-            gravity: 'warning',
-            code: 'backup_damaged',
-            source: null,
-            message: `backups: the newest one is damaged: ${damage}`,
-            next: 'run `tidemark backup create`; `tidemark backup list` says which others are damaged',
-          },
-        ],
+      : problem({
+          gravity: 'warning',
+          code: 'backup_damaged',
+          message: `the newest one is damaged: ${damage}`,
+          next: 'run `tidemark backup create`; `tidemark backup list` says which others are damaged',
+        }),
   );
+  const beside = checks.filter((check) => check.isOnMirrorDisk && check.error === null);
   if (beside.length === 0) return [...unusable, ...damaged];
-  const addresses = beside.map(({ address }) => address);
-  return [
-    ...unusable,
-    ...damaged,
-    {
-      // With another target elsewhere, this one is for convenience.
-      gravity: beside.length === checks.length ? 'warning' : 'note',
-      code: 'backup_on_mirror_disk',
-      source: null,
-      message: `backups: ${mirrorDiskText(addresses)}`,
-      next: 'add a directory on another disk, or a bucket, to backup.targets',
-    },
-  ];
+  const onMirrorDisk = problem({
+    // With another target elsewhere, these are for convenience.
+    gravity: beside.length === checks.length ? 'warning' : 'note',
+    code: 'backup_on_mirror_disk',
+    message: mirrorDiskText(beside.map(({ address }) => address)),
+    next: 'add a directory on another disk, or a bucket, to backup.targets',
+  });
+  return [...unusable, ...damaged, onMirrorDisk];
 }

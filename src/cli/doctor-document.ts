@@ -5,6 +5,7 @@ import { type Problem, permissionOf, reachProblems } from '../doctor/problems.ts
 import { type KindReach, type SourceReach, MOST_SCOPES } from '../doctor/source-reach.ts';
 import type { TargetCheck } from './doctor-backups.ts';
 import { isMirrorSound, proxyOf } from './doctor-report.ts';
+import { errorDocument } from './failure.ts';
 
 interface Findings {
   readonly reaches: readonly SourceReach[];
@@ -22,7 +23,7 @@ export function doctorDocument({ reaches, health, daemon, targets, problems }: F
     backups: targets.map(({ address, error, isOnMirrorDisk }) => ({
       target: address,
       is_on_mirror_disk: isOnMirrorDisk,
-      error: error === null ? null : { code: error.code, message: error.message, hint: error.hint ?? null },
+      error: errorDocument(error),
     })),
     problems,
   };
@@ -35,7 +36,7 @@ export function sourceDocument(reach: SourceReach): object {
     base_url: source.baseUrl.href,
     proxy: proxyOf(source),
     profile: source.profile,
-    error: fatal === null ? null : { code: fatal.code, message: fatal.message, hint: fatal.hint ?? null },
+    error: errorDocument(fatal),
     organizations: { looked_at: organizations, count: organizationCount, most: MOST_SCOPES },
     kinds: kinds.map((row) => kindDocument(row, reach)),
     clock: skew === null ? null : { ahead_ms: skew.aheadMs, doubt_ms: skew.doubtMs },
@@ -54,7 +55,7 @@ function kindDocument(row: KindReach, reach: SourceReach): object {
   const counted = probes.flatMap(({ records }) => (records === null ? [] : [records]));
   const error = probes.find((probe) => probe.error !== null)?.error ?? null;
   const looks = probes.flatMap(({ next }) => (next === null ? [] : [next]));
-  // As the problem of this kind has it: the hint of the request knows no configuration.
+  // The advice of this kind's problem, as the hint of a request does not know the configuration.
   const problem = reachProblems({ ...reach, fatal: null, kinds: [row] }).find(
     ({ gravity }) => gravity !== 'note',
   );
@@ -82,7 +83,7 @@ function kindDocument(row: KindReach, reach: SourceReach): object {
     error:
       error === null
         ? null
-        : { code: error.code, message: error.message, hint: problem?.next ?? error.hint ?? null },
+        : errorDocument({ code: error.code, message: error.message, hint: problem?.next ?? error.hint }),
   };
 }
 
@@ -94,7 +95,7 @@ function mirrorDocument(health: MirrorHealth, daemon: DaemonLockfile | null): ob
     is_sound: isThere ? isMirrorSound(health) : null,
     last_verification: verification,
     damage,
-    error: error === null ? null : { code: error.code, message: error.message, hint: error.hint ?? null },
+    error: errorDocument(error),
     bytes,
     free_bytes: space?.freeBytes ?? null,
     held_by: heldBy,

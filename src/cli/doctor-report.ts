@@ -1,4 +1,4 @@
-/** What `doctor` found as reports: what the key reaches, this machine, what to do. */
+/** What `doctor` found, as reports: what the key can read, this machine, what to do. */
 import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
 import type { Config } from '../config/config.ts';
@@ -48,8 +48,8 @@ const SHAPES: Readonly<Record<ListShape, string>> = {
 const WRITES_UNKNOWN = 'the service does not report what the key may write: only a restore shows it';
 
 /**
- * One source: how many kinds are readable and a table of those that are not; with `isVerbose` all of them, and facts about
- * the service from its answers.
+ * One source: how many kinds are readable, and a table of those that are not; with `isVerbose` a table of all, and facts about the
+ * service.
  */
 export function reachReport(
   reach: SourceReach,
@@ -62,7 +62,7 @@ export function reachReport(
   const total = new Set(kinds.map(({ kind }) => kind)).size;
   const parts = [
     `${counted('readable') + counted('empty')} of ${plural(total, 'kind')} readable`,
-    // Those that the mirror knows, where the service named none.
+    // If the service listed none, those that the mirror knows.
     ...(fatal === null ? [plural(organizationCount ?? organizations.length, 'organization')] : []),
     plural(requests, 'request'),
   ];
@@ -82,13 +82,13 @@ export function reachReport(
   };
 }
 
-/** With `isVerbose`, what the service reports is among the problems. */
+/** With `isVerbose`, what the service reports is listed with the problems. */
 function rightsNotes(reach: SourceReach, isVerbose: boolean): string[] {
   if (reach.permissions === null) return [WRITES_UNKNOWN];
   return isVerbose ? [] : rights(reach).map(({ message, next }) => `${message}; ${next}`);
 }
 
-/** Without its credentials; null for none. */
+/** The proxy without its credentials; null for none. */
 export function proxyOf({ baseUrl, proxies = NO_PROXIES }: SourceReach['source']): string | null {
   const proxy = proxyFor(baseUrl, proxies);
   return proxy === null ? null : shownProxy(proxy);
@@ -113,7 +113,7 @@ function organizationTables({ kinds, organizations, organizationCount }: SourceR
   ];
 }
 
-/** With a column for the organization where `organizations` are several. */
+/** With a column for the organization if there are several `organizations`. */
 function kindTable(rows: readonly KindReach[], organizations: SourceReach['organizations'] = []): TablePart {
   const named = organizations.length > 1;
   const nameOf = (id: string | null): string =>
@@ -148,7 +148,7 @@ function shape({ probes }: KindReach): string {
 
 function note(row: KindReach): string {
   const { probes, state, collections, definition } = row;
-  // No permission helps a key that is refused.
+  // Not a missing permission.
   if (probes.some(({ error }) => error?.code === 'unauthorized')) return 'the key was refused';
   if (state === 'denied') return `needs ${permissionOf(row)}`;
   if (state === 'failing') return probes.find(({ error }) => error !== null)?.error?.message ?? '';
@@ -207,29 +207,12 @@ export function healthReport(
     readonly daemon: DaemonLockfile | null;
     readonly targets: readonly TargetCheck[];
     readonly isVerbose: boolean;
-    /** True where there was a mirror, and nothing is in its place. */
+    /** True if there was a mirror, and now there is none. */
     readonly isMissing: boolean;
   },
 ): ReportDocument {
-  const { path, isThere, damage, error, bytes, space, schedules, notices, lastDrill, heldBy } = health;
+  const { path, isThere, bytes, space, schedules, notices, lastDrill, heldBy } = health;
   const size = isThere ? `, ${byteSize(bytes)}` : '';
-  const found = health.verification?.problems ?? 0;
-  const isSound = isMirrorSound(health);
-  const state = isMissing
-    ? movedAway(path) === null
-      ? 'MISSING'
-      : 'MOVED AWAY'
-    : !isThere
-      ? 'not there yet'
-      : damage.length > 0
-        ? 'DAMAGED'
-        : error !== null
-          ? 'CANNOT BE OPENED'
-          : found > 0
-            ? `DAMAGED (${plural(found, 'problem')} in the last verification)`
-            : health.contradictions.length > 0
-              ? 'ALTERED BY ANOTHER PROGRAM'
-              : 'sound (quick check)';
   const planned = schedules.map(({ schedule, dueAt, isOverdue, missed }) => {
     const when =
       dueAt === null ? 'not planned yet' : `${isOverdue ? 'OVERDUE since' : 'due'} ${localTime(dueAt)}`;
@@ -270,13 +253,25 @@ export function healthReport(
   return {
     title: 'mirror',
     textTitle: 'label',
-    summary: `${path}, ${state}${size}, ${space === null ? 'free space not known' : `${byteSize(space.freeBytes)} free`}`,
-    ...(isThere || isMissing ? { tone: isSound && !isMissing ? 'good' : 'bad' } : {}),
+    summary: `${path}, ${mirrorState(health, isMissing)}${size}, ${space === null ? 'free space not known' : `${byteSize(space.freeBytes)} free`}`,
+    ...(isThere || isMissing ? { tone: isMirrorSound(health) && !isMissing ? 'good' : 'bad' } : {}),
     facts: isVerbose ? all : targetFacts(targets),
     parts: [],
   };
 }
 
+function mirrorState(health: MirrorHealth, isMissing: boolean): string {
+  const { path, isThere, damage, error, verification, contradictions } = health;
+  const problems = verification?.problems ?? 0;
+  if (isMissing) return movedAway(path) === null ? 'MISSING' : 'MOVED AWAY';
+  if (!isThere) return 'not there yet';
+  if (damage.length > 0) return 'DAMAGED';
+  if (error !== null) return 'CANNOT BE OPENED';
+  if (problems > 0) return `DAMAGED (${plural(problems, 'problem')} in the last verification)`;
+  return contradictions.length > 0 ? 'ALTERED BY ANOTHER PROGRAM' : 'sound (quick check)';
+}
+
+/** True if neither a quick check, the last verification nor opening the mirror found a problem. */
 export function isMirrorSound({ damage, error, verification, contradictions }: MirrorHealth): boolean {
   return (
     [damage, contradictions].flat().length === 0 && error === null && (verification?.problems ?? 0) === 0
@@ -292,13 +287,12 @@ function targetFacts(targets: readonly TargetCheck[]): Fact[] {
 
 const TONES: Readonly<Record<Gravity, Notice['tone']>> = { error: 'bad', warning: 'warning', note: 'note' };
 
-/** What it does not look at. */
 const STATUS_LINE: Text = [
   { code: 'tidemark status' },
   ' shows whether the mirror is fresh, what drifted, and whether backups are made',
 ];
 
-/** Worst first, each with what to do. @param isThere whether there is a mirror */
+/** The problems, worst first, each with what to do. @param isThere whether there is a mirror */
 export function problemReport(
   problems: readonly Problem[],
   { isThere }: Pick<MirrorHealth, 'isThere'> = { isThere: false },
@@ -317,7 +311,7 @@ export function problemReport(
         : counted.join(', '),
     ...(tone === 'note' ? {} : { tone }),
     ...(isThere && worst?.gravity !== 'error' ? { next: [STATUS_LINE] } : {}),
-    // What several in a row advise is said once.
+    // The same advice of several in a row is printed once.
     parts: problems.map(({ gravity, message, next }, index) => ({
       ...noticePart(TONES[gravity], message, [], next === problems[index + 1]?.next ? undefined : next),
       isListed: true,
@@ -325,7 +319,7 @@ export function problemReport(
   };
 }
 
-/** The errors among them, each with what to do, for stderr. */
+/** The errors among the problems, each with what to do, for stderr. */
 export function problemReason(problems: readonly Problem[]): string[] {
   return problems
     .filter(({ gravity }) => gravity === 'error')
@@ -335,9 +329,7 @@ export function problemReason(problems: readonly Problem[]): string[] {
     ]);
 }
 
-// The mirror opened for the part about this machine.
-
-/** The mirror for reading; null if there is none, or with the reason if it was moved or cannot be opened. The caller closes it. */
+/** The mirror for reading, which the caller closes; null if there is none, and with the error if it was moved or cannot be opened. */
 export function openToInspect(
   context: CommandContext,
   config: Config,
@@ -351,10 +343,11 @@ export function openToInspect(
   }
 }
 
+/** What a quick check of the mirror finds. */
 export function inspectMirror(
   context: CommandContext,
   config: Config,
-  opened: { readonly mirror: Mirror | null; readonly error: TidemarkError | null },
+  opened: ReturnType<typeof openToInspect>,
 ): MirrorHealth {
   return mirrorHealth({
     config,

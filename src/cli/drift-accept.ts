@@ -1,4 +1,4 @@
-/** `tidemark drift accept KIND [ID]`: accepts the present drift of a record, or of a kind, by the fingerprints of its values. */
+/** `tidemark drift accept KIND [ID]`: accepts the current drift of a record, or of a kind, by the fingerprints of its values. */
 import { MemberNames } from '../catalog/masks.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { scopeKey, scopeText } from '../catalog/catalog.ts';
@@ -21,8 +21,8 @@ import { withRealIds } from './real-ids.ts';
 import { idsOfRecords } from './not-known.ts';
 import type { Located } from './command-row.ts';
 import { kindArgument, locateRecord, lookUpRecord } from './record.ts';
-import { print, printNote, type CommandContext } from './context.ts';
-import { knownTo, sourcesOf } from './diff.ts';
+import { print, printJson, printNote, type CommandContext } from './context.ts';
+import { filterOf, knownTo, sourcesOf } from './diff.ts';
 import { findDrift, requireBaseline, isAskedFor } from './drift-place.ts';
 import { snapshotNames, StateOpener } from './state-opener.ts';
 import { readConfigToShow } from './unmasked-keys.ts';
@@ -42,14 +42,14 @@ interface AcceptOptions {
   readonly as?: string;
 }
 
-/** One that names a record can be found in one of several mirrors. */
+/** Finds the mirror that has the record; undefined without an id. */
 export function locateAccepted({ id, ...asked }: AcceptOptions): Located | undefined {
   return id === undefined ? undefined : locateRecord({ ...asked, id });
 }
 
 /**
- * Exit 0 when something was accepted; 1 when nothing of the record, or of the kind, drifts now; 4 when there is no such record, it drifts in
- * other fields, or `--count` is not the number of open findings.
+ * Exit 0 if something was accepted; 1 if neither the record nor the kind drifts; 4 if there is no such record, it drifts in other fields,
+ * or `--count` is not the number of open findings.
  */
 export async function acceptDrift(context: CommandContext, asked: AcceptOptions): Promise<ExitCode> {
   const kind = kindArgument(asked.kind);
@@ -60,7 +60,7 @@ export async function acceptDrift(context: CommandContext, asked: AcceptOptions)
       hint: 'leave one of them out',
     });
   }
-  // Nothing is read from the service for what is not accepted.
+  // Before anything is read from the service.
   if (reason === '' && asked.live === true) throw reasonMissing();
   const until = untilTime(context, asked.until, now);
   const from = parseReference(asked.from ?? 'baseline', now, { snapshots: snapshotNames(context) });
@@ -77,28 +77,16 @@ export async function acceptDrift(context: CommandContext, asked: AcceptOptions)
       ...(organization === undefined ? {} : { organization }),
       ...(project === undefined ? {} : { project }),
     };
-    const { options: ids, sources } = await withRealIds(parents, config, {
-      ...knownTo(context, opener, all, [from, to]),
-    });
-    const options = { ...asked, ...ids };
+    const known = knownTo(context, opener, all, [from, to]);
+    const { options: parentIds, sources } = await withRealIds(parents, config, known);
+    const options = { ...asked, ...parentIds };
+    // Not by id, which may be masked as in reports.
+    const filter = filterOf({ kind: [kind], ...parentIds });
     const drifts: SourceDrift[] = [];
-    for (const source of sources) {
-      const drift = await findDrift(config, opener, {
-        source,
-        from,
-        to,
-        // By kind only: an id may be given as the reports mask it.
-        filter: {
-          kinds: [kind],
-          ...(options.organization === undefined ? {} : { organizations: options.organization }),
-          ...(options.project === undefined ? {} : { projects: options.project }),
-        },
-        mode: 'default',
-        fields: [],
-        now,
-      });
-      drifts.push(drift);
-    }
+    for (const source of sources)
+      drifts.push(
+        await findDrift(config, opener, { source, from, to, filter, mode: 'default', fields: [], now }),
+      );
     const { id } = options;
     const { drift, accepted } =
       id === undefined
@@ -137,13 +125,13 @@ function reasonMissing(): TidemarkError {
   });
 }
 
-/** What is to be accepted, of one source. */
+/** What is to be accepted in one source. */
 interface Accepted {
   readonly drift: SourceDrift;
   readonly accepted: readonly Finding[];
 }
 
-/** The open findings of a kind, where `--count` says how many there are: whoever gives it has looked at them. */
+/** The open findings of a kind. `--count` has to be their number, which shows that the user has looked at them. */
 function allOfKind(
   drifts: readonly SourceDrift[],
   { kind, field, count: expected }: AcceptOptions,
@@ -165,19 +153,19 @@ function allOfKind(
   }
   const open = only.accepted.length;
   if (expected === open) return only;
-  const are = open === 1 ? '1 finding' : `${count(open)} findings`;
+  const areOpen = `${plural(open, 'finding')} of ${kind} ${open === 1 ? 'is' : 'are'} open`;
   throw new TidemarkError(
     'usage',
     expected === undefined
-      ? `no id was given, and ${are} of ${kind} ${open === 1 ? 'is' : 'are'} open`
-      : `--count ${expected}, but ${are} of ${kind} ${open === 1 ? 'is' : 'are'} open: nothing was accepted`,
+      ? `no id was given, and ${areOpen}`
+      : `--count ${expected}, but ${areOpen}: nothing was accepted`,
     {
       hint: `look at what \`tidemark drift --kind ${kind}\` shows; name a record by its id, or accept all with --count ${open}`,
     },
   );
 }
 
-/** What drifts of the record that is meant, at the fields that were asked for. */
+/** The findings of one record, at the fields of `--field`. */
 function ofOneRecord(
   mirror: Mirror,
   drifts: readonly SourceDrift[],
@@ -195,14 +183,13 @@ function atFields(
   findings: readonly Finding[],
   field: readonly string[] | undefined,
 ): Finding[] {
-  // Masked names of members that are alike are numbered within a record.
+  // By record: equal masked names are numbered within one.
   const records = Map.groupBy(findings, ({ scope, id }) => `${scopeKey(scope)} ${id}`);
   return [...records.values()].flatMap((own) => {
     const [first] = own;
     if (first === undefined) return [];
     const definition = definitions(first.kind);
     const names = new MemberNames(definition);
-    // Under any name by which it is shown; a place includes everything below it.
     return own.filter(({ path, place = path }) =>
       isAskedFor([path, place, maskedPlace(place, definition, names)], field),
     );
@@ -212,15 +199,15 @@ function atFields(
 /** Options that name a record. */
 type OfRecord = AcceptOptions & { readonly id: string };
 
-/** Of one source. */
+/** The findings of a record in one source. */
 interface Found {
   readonly drift: SourceDrift;
   readonly findings: readonly Finding[];
 }
 
 /**
- * What drifts of the record that is meant: by its id first, then as `lookUp` finds it by name. A record that only the
- * live state or an export has is known to no mirror: its name is sought among the findings.
+ * The findings of the record with this id; otherwise of the one that `lookUp` finds by name. A record that only the live state or an
+ * export has is in no mirror: then its name is looked for among the findings.
  */
 function findingsOf(
   mirror: Mirror,
@@ -234,7 +221,7 @@ function findingsOf(
     ({ id }, { definitions }) => id === asked || maskedId(id, definitions(kind)) === asked,
   );
   if (byId.length > 0) return byId;
-  // By an id that it had, or got, when a restore created it again.
+  // By another id, from before or after a restore that created it again.
   const idsOf = idsOfRecords(mirror);
   const byOtherId = ofRecord(drifts, ({ id }, { source }) => idsOf(source, kind, id).includes(asked));
   if (byOtherId.length > 0) return byOtherId;
@@ -255,7 +242,7 @@ function findingsOf(
   }
 }
 
-/** What drifts, be it accepted already: accepting it again changes reason and date. */
+/** Includes accepted findings: accepting one again changes reason and date. */
 function ofRecord(
   drifts: readonly SourceDrift[],
   isMeant: (finding: Finding, drift: SourceDrift) => boolean,
@@ -270,13 +257,10 @@ function ofRecord(
 function onlyRecord(found: readonly Found[], { kind, id }: OfRecord): Found {
   const [only] = found;
   if (only === undefined) {
-    throw new TidemarkError(
-      'not_found',
-      `${kind} ${nameText(id)} does not drift: there is nothing to accept`,
-      {
-        hint: '`tidemark drift` shows what drifts, with its id; what the configuration ignores needs no accepting',
-      },
-    );
+    const message = `${kind} ${nameText(id)} does not drift: there is nothing to accept`;
+    throw new TidemarkError('not_found', message, {
+      hint: '`tidemark drift` shows what drifts, with its id; what the configuration ignores needs no accepting',
+    });
   }
   const records = found.flatMap(({ drift: { source, definitions }, findings }) =>
     findings.map((finding) => ({
@@ -333,22 +317,18 @@ async function printAccepted(
   { kind, open }: { readonly kind: Kind; readonly open: number },
 ): Promise<void> {
   if (context.options.json === true) {
-    const document = {
+    return printJson(context, {
       schema: 'tidemark.drift_accept/1',
       source,
       accepted: acceptances.map((acceptance) => {
         const { kind, scope, id, path } = acceptance;
         const definition = definitions(kind);
         return {
-          kind,
-          scope,
-          id: maskedId(id, definition),
-          path: maskedPlace(path, definition),
+          ...{ kind, scope, id: maskedId(id, definition), path: maskedPlace(path, definition) },
           ...acceptanceDocument(acceptance),
         };
       }),
-    };
-    return print(context, `${JSON.stringify(document)}\n`);
+    });
   }
   const lines = accepted.map((finding) => {
     const { kind, change } = finding;
@@ -359,8 +339,7 @@ async function printAccepted(
   const until = acceptances[0]?.until;
   const values = accepted.length === 1 ? 'this value, also if it comes' : 'these values, also if they come';
   const end = `${until === undefined ? '' : ` until ${localTime(until)}`} (${values} back)`;
-  return print(
-    context,
-    `${[...lines, `${plural(accepted.length, 'finding')} accepted${end}; ${open === 0 ? 'none' : count(open)} of ${definitions(kind).title.many} still open`].join('\n')}\n`,
-  );
+  const rest = `${open === 0 ? 'none' : count(open)} of ${definitions(kind).title.many} still open`;
+  lines.push(`${plural(accepted.length, 'finding')} accepted${end}; ${rest}`);
+  return print(context, `${lines.join('\n')}\n`);
 }

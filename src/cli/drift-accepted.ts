@@ -1,7 +1,8 @@
-/** `tidemark drift accepted` and `drift unaccept`: what was accepted, and its withdrawal. */
+/** `tidemark drift accepted` lists acceptances; `drift unaccept` withdraws them. */
 import { scopeKey, scopeText } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
@@ -32,14 +33,14 @@ import { withParentIds } from './named-parents.ts';
 import { idsOfRecords } from './not-known.ts';
 import { kindArgument, lookUpRecord, sourcesToRead } from './record.ts';
 import type { Located } from './command-row.ts';
-import { print, printNote, type CommandContext, terminalWidth } from './context.ts';
+import { print, printJson, printNote, type CommandContext, terminalWidth } from './context.ts';
 import { isAskedFor, placeByIndex } from './drift-place.ts';
 import { renderTable } from '../report/table.ts';
 import { alteredLogLines } from '../state/intact.ts';
 import { printAltered } from './verification-note.ts';
 import { readConfigToShow } from './unmasked-keys.ts';
 
-/** `tidemark.drift_accepted/1`: `{schema, accepted: [{source, kind, scope, id, path, fingerprint, reason, accepted_at, by, via, until, is_over, contradiction, measured}], warnings}`. Exit code 1 where one is not as the audit log has it, and where the log is not as it was written. */
+/** Exit code 1 if an acceptance contradicts the audit log, or if the log was altered. */
 export async function acceptedDrift(context: CommandContext): Promise<ExitCode> {
   const config = readConfigToShow(context);
   const mirror = openConfiguredMirror(config, 'read', 'drift accepted', context.pid);
@@ -53,18 +54,14 @@ export async function acceptedDrift(context: CommandContext): Promise<ExitCode> 
         const definition = definitionsFor(config, acceptance.source)(acceptance.kind);
         const isKnown = acceptance.contradiction === undefined || acceptance.isGone === true;
         const measured = isKnown ? mirror.acceptances.measured(acceptance) : null;
-        // One that is removed since has its name in the states that the acceptance was of.
+        // A record that was removed since has its name in the states that the acceptance was measured in.
         const runs = [latest.get(acceptance.source), measured?.state.run, measured?.baseline.run];
+        const known = runs.filter((run) => run !== undefined);
         return {
           ...acceptance,
           ...masked(acceptance, definition),
           measured: maskedMeasured(measured, acceptance.path, definition),
-          name: acceptedName(
-            mirror,
-            acceptance,
-            definition,
-            runs.filter((run) => run !== undefined),
-          ),
+          name: acceptedName(mirror, acceptance, definition, known),
           isOver: acceptance.until !== undefined && !(Date.parse(acceptance.until) > now),
         };
       });
@@ -74,12 +71,10 @@ export async function acceptedDrift(context: CommandContext): Promise<ExitCode> 
       ),
       ...sources.flatMap((source) => mirror.acceptances.unreadable(source)),
     ];
-    // What is gone with its entries is not listed.
     const log = alteredLogLines(mirror, uncounted);
-    const warnings = [...uncounted, ...log];
     const exit = printAltered(context, [...uncounted.map((line) => `does not count: ${line}`), ...log]);
     if (context.options.json === true) {
-      const document = {
+      await printJson(context, {
         schema: 'tidemark.drift_accepted/1',
         accepted: accepted.map((each) => ({
           ...recordOf(each),
@@ -88,9 +83,8 @@ export async function acceptedDrift(context: CommandContext): Promise<ExitCode> 
           contradiction: each.contradiction ?? null,
           measured: each.measured,
         })),
-        warnings,
-      };
-      await print(context, `${JSON.stringify(document)}\n`);
+        warnings: [...uncounted, ...log],
+      });
       return exit;
     }
     if (accepted.length === 0) {
@@ -143,32 +137,40 @@ interface UnacceptOptions {
   readonly as?: string;
 }
 
-/** The record that `drift unaccept` is about: of which something was accepted. */
+/** Finds the mirror with an acceptance of the record. */
 export function locateAcceptance(options: UnacceptOptions): Located {
-  const { kind: kindText, id: asked } = options;
-  const kind = kindArgument(kindText);
+  const kind = kindArgument(options.kind);
   return {
     isWritten: true,
-    what: `an acceptance of ${kind} ${nameText(asked)}`,
+    what: `an acceptance of ${kind} ${nameText(options.id)}`,
     isIn: (mirror, config) => {
-      // Also one that was deleted.
-      const own = sourcesToRead(config, mirror)
-        .flatMap((source) => mirror.acceptances.checked(source))
-        .filter((acceptance) => acceptance.kind === kind);
+      const own = acceptancesOf(mirror, sourcesToRead(config, mirror), kind);
       if (own.length === 0) return false;
+      if (own.some(hasId(mirror, config, options.id))) return true;
       const idsOf = idsOfRecords(mirror);
-      const isAsked = ({ source, id }: DriftAcceptance): boolean =>
-        idsOf(source, kind, id).some(
-          (each) => each === asked || maskedId(each, definitionsFor(config, source)(kind)) === asked,
-        );
-      if (own.some(isAsked)) return true;
       const { row } = lookUpRecord(mirror, config, options);
       return own.some(({ source, id }) => idsOf(source, kind, id).includes(row.id));
     },
   };
 }
 
-/** Exit 0 when something was withdrawn; 1 when nothing of the record was accepted; 4 when there is no such a record. */
+/** The acceptances of a kind, also those that another program deleted. */
+function acceptancesOf(mirror: Mirror, sources: readonly string[], kind: Kind) {
+  return sources
+    .flatMap((source) => mirror.acceptances.checked(source))
+    .filter((acceptance) => acceptance.kind === kind);
+}
+
+/** Whether an acceptance is of the record with this id, which may be masked, or from before or after a restore that created it again. */
+function hasId(mirror: Mirror, config: Config, text: string): (acceptance: DriftAcceptance) => boolean {
+  const idsOf = idsOfRecords(mirror);
+  return ({ source, kind, id }) => {
+    const definition = definitionsFor(config, source)(kind);
+    return idsOf(source, kind, id).some((each) => each === text || maskedId(each, definition) === text);
+  };
+}
+
+/** Exit 0 if something was withdrawn; 1 if nothing of the record was accepted; 4 if there is no such record. */
 export async function unacceptDrift(context: CommandContext, asked: UnacceptOptions): Promise<ExitCode> {
   const kind = kindArgument(asked.kind);
   const reason = asked.reason?.trim();
@@ -179,37 +181,33 @@ export async function unacceptDrift(context: CommandContext, asked: UnacceptOpti
   try {
     const { options, sources } = withParentIds(asked, config, mirror, {
       sources: sourcesToRead(config, mirror),
-      // What was accepted of the service alone has an id that the mirror does not know.
+      // The mirror does not know the id of a record that was accepted with --live.
       readsLive: true,
       note: (line) => printNote(context, [line]),
     });
-    const acceptances = sources
-      .flatMap((source) => mirror.acceptances.checked(source))
-      .filter((acceptance) => acceptance.kind === kind);
-    // A record that a restore created again goes by every id that it had.
+    const shown = (acceptance: DriftAcceptance): Pick<DriftAcceptance, 'id' | 'path'> =>
+      masked(acceptance, definitionsFor(config, acceptance.source)(kind));
+    const acceptances = acceptancesOf(mirror, sources, kind);
+    const isOfId = hasId(mirror, config, options.id);
     const idsOf = idsOfRecords(mirror);
-    const hasId = ({ source, id }: DriftAcceptance): boolean =>
-      idsOf(source, kind, id).some(
-        (each) => each === options.id || maskedId(each, definitionsFor(config, source)(kind)) === options.id,
-      );
-    // No id of what was accepted: a name, or a record of which nothing was.
-    const found = acceptances.some(hasId) ? null : lookUpRecord(mirror, config, options, { sources });
+    // If no acceptance has the id, it is a name, or nothing of the record was accepted.
+    const found = acceptances.some(isOfId) ? null : lookUpRecord(mirror, config, options, { sources });
     if (found?.note !== undefined) printNote(context, [found.note]);
     const isRecord = (acceptance: DriftAcceptance): boolean =>
       found === null
-        ? hasId(acceptance)
+        ? isOfId(acceptance)
         : acceptance.source === found.row.source &&
           idsOf(acceptance.source, kind, acceptance.id).includes(found.row.id) &&
           (acceptance.id !== found.row.id || scopeKey(acceptance.scope) === scopeKey(found.row.scope));
     const isMeant = (acceptance: DriftAcceptance): boolean =>
       isRecord(acceptance) && isWithin(acceptance) && isAskedFor(namesOf(acceptance), options.field);
-    /** As stored, as shown, under the ids of today, and by index as today's reports name it. */
+    /** The place as stored, as shown, with the current ids of recreated records, and by index. */
     const namesOf = (acceptance: DriftAcceptance): string[] => {
       const { source, path } = acceptance;
-      const shown = [path, maskedPlace(path, definitionsFor(config, source)(kind))];
-      if (options.field === undefined || !path.includes('/[id=')) return shown;
+      const names = [path, maskedPlace(path, definitionsFor(config, source)(kind))];
+      if (options.field === undefined || !path.includes('/[id=')) return names;
       return [
-        ...shown,
+        ...names,
         shownPlace(acceptance),
         ...[...acceptedBodies(mirror, acceptance)].flatMap((body) => placeByIndex(path, body) ?? []),
       ];
@@ -228,16 +226,15 @@ export async function unacceptDrift(context: CommandContext, asked: UnacceptOpti
       const { source, fingerprint, contradiction, isGone } = acceptance;
       if (isGone !== true) return [mirror.acceptances.withdraw(source, fingerprint, reason) ?? []].flat();
       if (!mirror.acceptances.withdrawGone(acceptance, reason)) return [];
-      const { path } = masked(acceptance, definitionsFor(config, source)(kind));
       printNote(context, [
-        `the acceptance of ${fieldText(path)} ${contradiction ?? ''}: the audit log has its withdrawal now`,
+        `the acceptance of ${fieldText(shown(acceptance).path)} ${contradiction ?? ''}: the audit log has its withdrawal now`,
       ]);
       return [acceptance];
     });
     if (withdrawn.length === 0) {
       const others = acceptances
         .filter((acceptance) => isRecord(acceptance) && isWithin(acceptance))
-        .map((each) => fieldText(masked(each, definitionsFor(config, each.source)(kind)).path));
+        .map((each) => fieldText(shown(each).path));
       throw new TidemarkError(
         'not_found',
         `nothing of ${kind} ${nameText(options.id)}${options.field === undefined ? '' : ` at ${options.field.join(' or ')}`} was accepted`,
@@ -249,24 +246,25 @@ export async function unacceptDrift(context: CommandContext, asked: UnacceptOpti
         },
       );
     }
-    const text =
-      context.options.json === true
-        ? JSON.stringify({
-            schema: 'tidemark.drift_unaccept/1',
-            withdrawn: withdrawn.map((each) => ({
-              ...recordOf({ ...each, ...masked(each, definitionsFor(config, each.source)(kind)) }),
-              ...acceptanceDocument(each),
-            })),
-          })
-        : `${plural(withdrawn.length, 'acceptance')} withdrawn: ${withdrawn.map((each) => fieldText(masked(each, definitionsFor(config, each.source)(kind)).path)).join(', ')}`;
-    await print(context, `${text}\n`);
+    if (context.options.json === true) {
+      await printJson(context, {
+        schema: 'tidemark.drift_unaccept/1',
+        withdrawn: withdrawn.map((each) => ({
+          ...recordOf({ ...each, ...shown(each) }),
+          ...acceptanceDocument(each),
+        })),
+      });
+    } else {
+      const fields = withdrawn.map((each) => fieldText(shown(each).path)).join(', ');
+      await print(context, `${plural(withdrawn.length, 'acceptance')} withdrawn: ${fields}\n`);
+    }
     return EXIT.done;
   } finally {
     mirror.close();
   }
 }
 
-/** Names records that restores created again by the ids that they have in the latest run, as drift does. */
+/** Names records that restores created again by their ids in the latest run, as drift does. */
 function namesToday(
   mirror: Mirror,
   source: string,

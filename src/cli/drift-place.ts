@@ -1,4 +1,4 @@
-/** `--field` of `drift accept` and `drift unaccept`: a pointer as reports show it, by index or by `[id=…]`, or one above. */
+/** What `drift`, `drift accept` and `drift unaccept` share: finding the drift of a source, and places that `--field` names. */
 import type { Severity } from '../catalog/definition.ts';
 import type { RecordKey } from '../catalog/order.ts';
 import type { Config } from '../config/config.ts';
@@ -21,17 +21,14 @@ import type { Reference } from '../state/reference.ts';
 import type { LoadedState } from '../state/state.ts';
 import { type StateOpener, isOfMirror } from './state-opener.ts';
 
-/** True for a place at or below one of the pointers, by any of the names that the place goes by. */
+/** True if one of the names of a place is one of the pointers, or below it; also without pointers. */
 export function isAskedFor(names: readonly string[], pointers: readonly string[] | undefined): boolean {
   return (
     pointers === undefined || pointers.some((pointer) => names.some((name) => isPointerWithin(name, pointer)))
   );
 }
 
-/**
- * The place by the indexes at which its elements are in a body, as `drift accept` takes them; null where one of them
- * is nowhere in it.
- */
+/** The place with indexes for its elements (`[id=…]`), as `drift accept` takes it; null if the body does not have one of them. */
 export function placeByIndex(place: string, body: JsonValue): string | null {
   const segments: string[] = [];
   for (const segment of splitPointer(place)) {
@@ -47,26 +44,23 @@ export function placeByIndex(place: string, body: JsonValue): string | null {
   return pointerTo(segments);
 }
 
-// Drift of one source, as `drift` and `drift accept` find it: the states that were named, opened.
-
 interface DriftQuestion extends DriftExtent {
   readonly from: Reference;
   readonly to: Reference;
 }
 
 export interface FoundDrift extends SourceDrift {
-  /** Of `missingWithin`. */
+  /** As `missingWithin`. */
   readonly missing: readonly RecordKey[];
-  /** What speaks against the question, a line each. */
+  /** As `pairWarnings`. */
   readonly warnings: readonly string[];
-  /** Acceptances of the source that are not as the audit log has them, a line each. */
+  /** A line for each acceptance that contradicts the audit log. */
   readonly contradictions: readonly string[];
 }
 
 /**
- * Compares and classifies. Activity kinds are left out unless the filter names them: a new recording is not
- * configuration drift.
- * @throws TidemarkError as `driftBetween`, and when a state cannot be opened
+ * The drift of one source. Activity kinds are left out unless the filter names them: a new recording is not configuration drift.
+ * @throws TidemarkError as `driftBetween`, and if a state cannot be opened
  */
 export async function findDrift(
   config: Config,
@@ -90,7 +84,6 @@ export async function findDrift(
   };
 }
 
-/** A line for each acceptance that is not as the audit log has it. */
 function contradictionsOf({ contradicted, source, definitions }: SourceDrift): string[] {
   const found = contradicted.flatMap(
     (acceptance) => contradictionText(acceptance, source, definitions) ?? [],
@@ -100,12 +93,12 @@ function contradictionsOf({ contradicted, source, definitions }: SourceDrift): s
     : [...found, '  → `tidemark verify` names everything that does not match the audit log'];
 }
 
-/** True for what matters at least as much as the threshold. */
+/** True if the severity is the threshold or higher. */
 export function isAtLeast(severity: Severity, threshold: Severity | undefined): boolean {
   return threshold === undefined || compareSeverities(severity, threshold) <= 0;
 }
 
-/** @throws TidemarkError `reference_unknown`, before anything is read, when drift would be measured from a baseline that is not set */
+/** @throws TidemarkError `reference_unknown` if drift is to be measured from the baseline and none is set */
 export function requireBaseline(mirror: Mirror, from: Reference): void {
   if (from.form !== 'baseline' || mirror.snapshots.baseline() !== undefined) return;
   throw new TidemarkError('reference_unknown', 'no baseline is set: there is nothing to measure drift from', {
@@ -113,15 +106,11 @@ export function requireBaseline(mirror: Mirror, from: Reference): void {
   });
 }
 
-// What speaks against the question of a comparison rather than for its answer: states of two places.
-
-interface Pair {
-  readonly from: LoadedState;
-  readonly to: LoadedState;
-}
-
-/** A line each. Ids of another deployment are other ids: matched by them, everything there has come, and everything here gone. */
-export function pairWarnings({ from, to }: Pair): string[] {
+/**
+ * Warns if the states seem to be of two deployments. These have different ids: matched by id, every record of one state would be added,
+ * and every record of the other removed.
+ */
+export function pairWarnings({ from, to }: Record<'from' | 'to', LoadedState>): string[] {
   const file = [from, to].find(({ reference }) => reference.ref.startsWith('file:'));
   if (file === undefined) return [];
   const [one, other] = [organizationsOf(from), organizationsOf(to)];

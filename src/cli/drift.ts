@@ -1,4 +1,4 @@
-/** `tidemark drift`: what drifted from the baseline, less what was accepted or is ignored; worst first. */
+/** `tidemark drift`: what drifted from the baseline, except accepted and ignored drift; worst first. */
 import { activityKinds, scopeKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Severity } from '../catalog/definition.ts';
@@ -44,6 +44,7 @@ import {
   formatOf,
   renderDocument,
   reportEach,
+  type ReportFormat,
   type SourceReport,
 } from './report-output.ts';
 import { isOfMirror, snapshotNames, StateOpener } from './state-opener.ts';
@@ -55,28 +56,29 @@ interface DriftOptions extends ComparisonOptions {
   readonly severity?: Severity;
 }
 
-/** Exit 0 no open drift, 2 drift, 3 something could not be compared, 1 nothing was, 4 no baseline is set, 5 all refused. */
+type FormattedOptions = DriftOptions & { readonly format: ReportFormat };
+
+/** Exit 0 no open drift, 2 drift, 3 something could not be compared, 1 nothing could, 4 no baseline is set, 5 every request was refused. */
 export async function drift(context: CommandContext, asked: DriftOptions): Promise<ExitCode> {
   const formats = ['text', 'json', 'markdown', 'html', 'junit', 'sarif'] as const;
   const options = { ...asked, format: formatOf(context, asked, formats) };
   const mode = comparisonMode(options);
-  const from = parseReference(options.from ?? 'baseline', systemClock.now(), {
-    snapshots: snapshotNames(context),
-  });
-  const to = parseReference(options.live === true ? 'live' : 'latest', systemClock.now());
+  const now = systemClock.now();
+  const from = parseReference(options.from ?? 'baseline', now, { snapshots: snapshotNames(context) });
+  const to = parseReference(options.live === true ? 'live' : 'latest', now);
   const keys = [from, to].some(({ form }) => form === 'live') ? 'required' : 'unused';
   const config = readConfigToShow(context, keys);
   const opener = new StateOpener(context, config, 'drift');
   try {
-    // An export against live needs no mirror: then nothing is accepted, and parents go by their ids.
+    // Comparing an export with live needs no mirror. Without one nothing is accepted, and parents are shown by their ids.
     if ([from, to].some(isOfMirror)) requireBaseline(opener.mirror(), from);
     const { signal } = context;
     const sources = sourcesOf(context, config, opener, [from, to]);
     const resolved = await withRealIds(options, config, knownTo(context, opener, sources, [from, to]));
     const filter = filterOf(resolved.options);
-    const named = sources
-      .filter((source) => source !== null)
-      .filter((each) => resolved.sources.includes(each));
+    const named = sources.flatMap((source) =>
+      source !== null && resolved.sources.includes(source) ? source : [],
+    );
     if (opener.mirrorIfAny() === null)
       printNote(context, [
         'without a mirror nothing counts as accepted, and fingerprints identify the place only',
@@ -95,9 +97,9 @@ export async function drift(context: CommandContext, asked: DriftOptions): Promi
         ...(options.id === undefined ? {} : { typedIds: options.id }),
       });
       const isOfLatest = to.form === 'latest';
-      // The live service, and an export, have no root hash of this mirror.
+      // The live state and exports have no root hash of this mirror.
       const ofMirror = isOfMirror(to) ? found.document.to : isOfMirror(from) ? found.document.from : null;
-      // Once for all sources of the mirror.
+      // `altered` is computed once for all sources.
       const head =
         ofMirror === null
           ? null
@@ -119,7 +121,7 @@ export async function drift(context: CommandContext, asked: DriftOptions): Promi
 
 function driftReport(
   context: CommandContext,
-  options: DriftOptions,
+  options: FormattedOptions,
   opener: StateOpener,
   all: FoundDrift,
   {
@@ -131,11 +133,11 @@ function driftReport(
     unmirrored,
   }: {
     readonly config: Config;
-    /** Of the newer of the compared states that is of the mirror. */
+    /** The run of the newer state that is of the mirror. */
     readonly head: Sealed | null;
     readonly isOfLatest: boolean;
     readonly isNamed: boolean;
-    /** True where stderr has the same of other sources. */
+    /** True if several sources are compared: notes name theirs. */
     readonly isOneOf: boolean;
     readonly unmirrored: ReadonlySet<Kind>;
   },
@@ -147,13 +149,14 @@ function driftReport(
   const placeOf = namedPlaces({ definitions, ...parents });
   const beside = comparisonNotes(document, definitions, placeOf);
   const leftOut = document.left_out ?? [];
-  const activity = new Set(context.options.verbose === true ? [] : kindsOutsideDrift(filterOf(options)));
+  const isVerbose = context.options.verbose === true;
+  const activity = new Set(isVerbose ? [] : kindsOutsideDrift(filterOf(options)));
   const isActivityLeftOut = leftOut.some(({ kind }) => activity.has(kind) && !unmirrored.has(kind));
-  // A line in each drift would be noise: without --verbose, a word after the counts stands for it.
+  // A line about activity in each drift would be noise: without --verbose it is a few words after the counts.
   const noted = { ...document, left_out: leftOut.filter(({ kind }) => !activity.has(kind)) };
   const besideHere = comparisonNotes(noted, definitions, placeOf);
-  const isForPeople = CHANGES_SHOWN.includes(formatOf(context, options));
-  const isHere = formatOf(context, options) === 'text' && options.output === undefined;
+  const isForPeople = CHANGES_SHOWN.includes(options.format);
+  const isHere = options.format === 'text' && options.output === undefined;
   const lack =
     isOfLatest && mirror !== null
       ? lackOfLatest(mirror, source, '`tidemark drift --live` reads the service now')
@@ -204,7 +207,6 @@ function driftReport(
     fingerprintOf,
     fileOf: opener.filesOfStates(),
     source,
-    // What is sent on without the command has to say whose it is.
     title: `Configuration drift${isNamed ? ` of ${source}` : ''}`,
     isGravestFirst: true,
     findings: found.open,
@@ -232,19 +234,16 @@ function driftReport(
         2,
       ),
     render: (format) => {
-      // In the terminal their number says enough, until somebody asks.
-      const isListed = format !== 'text' || context.options.verbose === true;
+      // As text, only the numbers of accepted and ignored findings, without --verbose.
+      const isListed = format !== 'text' || isVerbose;
       const sealed = format === 'html' || format === 'markdown' ? sealNotes(head) : [];
-      const sealedLast = format === 'text' && context.options.verbose === true ? sealNotes(head) : [];
+      const sealedLast = format === 'text' && isVerbose ? sealNotes(head) : [];
       return renderDocument(context, document, format, {
         ...shared,
         ...(format === 'text' ? { timeText: localTime } : {}),
         ...(isListed ? { accepted: found.accepted, ignored: found.ignored } : {}),
         notes: isHere
-          ? [
-              ...notes(false, isListed),
-              ...notesInText(noted, definitions, { placeOf, isVerbose: context.options.verbose === true }),
-            ]
+          ? [...notes(false, isListed), ...notesInText(noted, definitions, { placeOf, isVerbose })]
           : [...sealed, ...notes(true, isListed), ...forgottenNotes(document), ...beside],
         ...(sealedLast.length === 0 ? {} : { next: [...(held?.next ?? []), ...sealedLast] }),
       });
@@ -252,13 +251,13 @@ function driftReport(
   };
 }
 
-/** The options that select records beside their kinds, as the user gave them. */
+/** The options that select records, other than --kind, as given. */
 function narrowingOptions({ organization = [], project = [], id = [] }: DriftOptions): string {
   const all = Object.entries({ organization, project, id });
   return all.flatMap(([name, values]) => values.map((value) => ` --${name} ${shellWord(value)}`)).join('');
 }
 
-/** Activity data that the configuration excludes and the mirror never held: nobody takes it for compared. */
+/** Activity kinds that the configuration excludes and the mirror has no records of: nobody expects them to be compared. */
 function neverMirrored(config: Config, mirror: Mirror | null, source: string): ReadonlySet<Kind> {
   const configured = config.sources.find(({ name }) => name === source);
   const latest = mirror?.runs.latest(source);
@@ -275,7 +274,7 @@ function interruptedText(row: UnendedRestore): string {
   return `${unendedText(name, row)}, so some of this may be its own: \`tidemark restore --resume ${row.restore}\` continues it`;
 }
 
-/** The drift with what matters less left out, and how many findings that were. */
+/** The drift without findings below the threshold, and how many these are. */
 function aboveThreshold(
   all: SourceDrift,
   threshold: Severity | undefined,
@@ -291,14 +290,14 @@ function aboveThreshold(
   return { found: { ...all, open, document }, below: all.open.length - open.length };
 }
 
-/** How many records the findings are about, where a record has several: ` in 13 records`. */
+/** ` in 13 records`; empty if each record has only one finding. */
 function recordsText(findings: readonly Finding[]): string {
   const records = new Set(findings.map(({ kind, scope, id }) => JSON.stringify([kind, scopeKey(scope), id])))
     .size;
   return records === findings.length ? '' : ` in ${plural(records, 'record')}`;
 }
 
-/** Notes to the open drift, one line each. */
+/** Counts, and notes about findings and acceptances. */
 function driftNotes(
   { document, open, accepted, ignored, missed, stale, definitions }: SourceDrift,
   below: number,
@@ -309,7 +308,7 @@ function driftNotes(
     nameText(showSecrets === true ? finding.name : withMaskedId(finding, definitions(finding.kind)).name);
   const reopened = open.filter((finding) => finding.reopened !== undefined);
   const { at } = document.to;
-  // Accepted with --live, say: the newest run does not have it yet.
+  // For example accepted with --live: the newest run does not have the value yet.
   const early = stale.filter(({ acceptedAt }) => at !== undefined && acceptedAt > at);
   return [
     `${plural(open.length, 'finding')} open${recordsText(open)}, ${accepted.length} accepted, ${ignored.length} ignored by rule` +

@@ -2,16 +2,20 @@
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
+import { definitionsFor } from '../config/source.ts';
+import { isoTime, systemClock } from '../core/clock.ts';
 import { plural } from '../core/wording.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import { changesOnce } from '../diff/families.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
+import { readingsThatMayHideChanges } from '../report/notes.ts';
 import { shownPlan } from '../restore/plan/plan.ts';
 import { recordKey } from '../restore/records.ts';
 import type { StateFilter } from '../state/filter.ts';
 import { isPublished } from '../state/runs.ts';
+import { age } from './export-notes.ts';
 import { changesBetween } from './run-comparison.ts';
 
 /** The newest runs, as many as are searched for losses. */
@@ -88,6 +92,39 @@ function writtenByRestores(
       return (shownPlan({ plan })?.steps ?? []).flatMap(({ n, id }) => (applied.has(n) ? [id] : []));
     }),
   );
+}
+
+/** Age of a loss up to which a diff without changes names it. */
+const LOSS_NAMED_MS = 86_400_000; // a day
+
+/** For a diff that found latest and live equal: names the run that recorded a recent loss. */
+export function lossNotes(
+  mirror: Mirror,
+  config: Config,
+  {
+    document,
+    source,
+    filter,
+  }: { readonly document: DiffDocument; readonly source: string; readonly filter: StateFilter },
+): string[] {
+  const now = systemClock.now();
+  const unread = new Set(document.skipped.map(({ kind }) => kind));
+  const loss = latestLoss(mirror, {
+    ...{ config, source, filter, definitions: definitionsFor(config, source) },
+    since: isoTime(now - LOSS_NAMED_MS),
+    // What was compared is the same in the live state and in the mirror.
+    isLive: (kind, id) =>
+      unread.has(kind)
+        ? undefined
+        : mirror.records.find(kind, id, { sources: [source] }).some(({ isRemoved }) => !isRemoved),
+  });
+  if (loss === null || loss.removed === 0) return [];
+  const { run, before, text } = loss;
+  const isWhole = document.skipped.length === 0 && readingsThatMayHideChanges(document).length === 0;
+  return [
+    `the live state has not changed since the latest run${isWhole ? '' : ', in what could be compared'}; run ${run.run} (${age(run.finishedAt, now)}) recorded ${text}: ` +
+      `\`tidemark diff run:${before.run} live\` shows them`,
+  ];
 }
 
 /** What a run found removed or changed, except for records that a restore created again under another id. */

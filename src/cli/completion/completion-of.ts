@@ -194,7 +194,10 @@ function parseWord(parsed: ParsedWords, word: string): void {
   const { awaiting } = parsed;
   if (awaiting !== null) {
     parsed.awaiting = null;
-    if (isValueOf(awaiting, word)) return note(parsed, awaiting, word);
+    if (isValueOf(awaiting, word)) {
+      note(parsed, awaiting, word);
+      return;
+    }
   }
   if (!parsed.isPlain && word === '--') {
     parsed.isPlain = true;
