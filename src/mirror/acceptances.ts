@@ -13,7 +13,6 @@ import {
   type ContradictedRow,
   contradictedRows,
   isAsWritten,
-  keyText,
   latestEntry,
   madeVia,
   madeViaOf,
@@ -263,12 +262,12 @@ function placeProblem({
 
 function checkAcceptances(connection: Connection, source?: string): CheckedAcceptance[] {
   const contradicted = contradictedRows(connection, 'acceptances', source === undefined ? [] : [source]);
-  const says = new Map(contradicted.map((row) => [keyText(row.key), row.says]));
+  const says = new Map(contradicted.map((row) => [JSON.stringify(row.key), row.says]));
   const stored = readAcceptances(connection, source);
   const unproved = stored.length === 0 ? undefined : unprovedText(connection);
   return [
     ...stored.map((acceptance): CheckedAcceptance => {
-      const contradiction = says.get(keyText(keyOf(acceptance))) ?? unproved;
+      const contradiction = says.get(JSON.stringify(keyOf(acceptance))) ?? unproved;
       return contradiction === undefined ? acceptance : { ...acceptance, contradiction };
     }),
     ...contradicted.filter(({ isGone }) => isGone).flatMap((row) => goneAcceptance(connection, row)),

@@ -182,7 +182,7 @@ function addEntry(
   const added = ADD_ENTRY(writer).run({ ...facts, hash: entryHash(facts, before?.hash ?? null) });
   // A trigger of another program, for instance, can prevent it.
   if (added.changes !== 1)
-    throw new DamagedRow('no entry can be added to the audit log: another program keeps it from that');
+    throw new DamagedRow('no entry can be added to the audit log: another program prevents it');
 }
 
 const LAST_ENTRY = prepared((db) => {

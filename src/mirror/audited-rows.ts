@@ -128,7 +128,7 @@ const MADE_VIA = prepared((db) => {
 /** The same for a row by its key, even if it is gone. */
 export function madeViaOf(connection: Connection, about: keyof typeof MADE, key: RowKey): string | undefined {
   const until = Number.MAX_SAFE_INTEGER;
-  return MADE_VIA(connection).get({ about, member: keyText(key), until })?.via;
+  return MADE_VIA(connection).get({ about, member: JSON.stringify(key), until })?.via;
 }
 
 /** The same for the row of an entry, as of that entry; undefined also for other tables. */
@@ -416,11 +416,6 @@ export function contradictedRows(
 /** The smallest text that sorts after all texts with this prefix. */
 function afterAll(start: string): string {
   return start.slice(0, -1) + String.fromCharCode(start.charCodeAt(start.length - 1) + 1);
-}
-
-/** A row's key as one text. */
-export function keyText(key: RowKey): string {
-  return JSON.stringify(key);
 }
 
 /** What people recorded is not as the audit log has it; records and history may be intact. */

@@ -491,7 +491,7 @@ function comparePart(target: Connection, { part, runs }: Omit<Numbered, 'offsets
       was.return?.();
       is.return?.();
       throw new TidemarkError('mirror_corrupt', `${path} differs from ${part.path} in ${table.name}`, {
-        hint: 'nothing was moved; run the command again, and report it if it stays so',
+        hint: 'nothing was moved; run the command again, and report it if it happens again',
       });
     }
   }

@@ -24,6 +24,7 @@ import { TidemarkError } from '../core/errors.ts';
 import { resolvePointer } from '../core/json-pointer.ts';
 import { type JsonObject, type JsonValue, isJsonObject, parseLossless } from '../core/json.ts';
 import type { MirrorAccess } from './access.ts';
+import type { AuditAction } from './audit-actions.ts';
 import { recordAction } from './audit-log.ts';
 import { contradictedRows, madeVia, requireAsRecorded } from './audited-rows.ts';
 import { type Connection, transact } from './database.ts';
@@ -161,10 +162,10 @@ export class RestoreStore {
   contradictions(restore?: number): { readonly restore: number; readonly line: string }[] {
     const key = restore === undefined ? [] : [restore];
     return this.#access.read((connection) =>
-      contradictedRows(connection, 'restores', key).map((row) => ({
-        restore: Number(row.key[0]),
-        line: row.line,
-      })),
+      contradictedRows(connection, 'restores', key).map((row) => {
+        const [number] = row.key;
+        return { restore: Number(number), line: row.line };
+      }),
     );
   }
 
@@ -231,25 +232,21 @@ export class RestoreStore {
    * after that time. Null if none did.
    */
   backupSince(restore: number): string | null {
-    const row = this.#access.read((connection) =>
-      BACKUP_SINCE(connection).get({ member: JSON.stringify([restore]) }),
-    );
-    return row?.madeAt ?? null;
+    const member = JSON.stringify([restore]);
+    return this.#access.read((connection) => BACKUP_SINCE(connection).get({ member })?.madeAt ?? null);
   }
 
   /** The same, but also null if the restore was resumed in the mirror from the backup: the journal has what was done since then. */
   backupSinceResumed(restore: number): string | null {
-    const row = this.#access.read((connection) =>
-      BACKUP_SINCE_RESUMED(connection).get({ member: JSON.stringify([restore]) }),
-    );
+    const member = JSON.stringify([restore]);
+    const row = this.#access.read((connection) => BACKUP_SINCE_RESUMED(connection).get({ member }));
     return row?.madeAt ?? null;
   }
 
   /** Who abandoned a restore; null if nobody did, or it was resumed since. */
   abandonedBy(restore: number): Actor | null {
-    const last = this.#access.read((connection) =>
-      LAST_ACTION(connection).get({ member: JSON.stringify([restore]) }),
-    );
+    const member = JSON.stringify([restore]);
+    const last = this.#access.read((connection) => LAST_ACTION(connection).get({ member }));
     return last?.action === 'abandon' ? { by: last.by, via: last.via } : null;
   }
 
@@ -341,11 +338,8 @@ export class RestoreStore {
 
   /** Marks an ended restore as running again. @throws TidemarkError `reference_unknown`, `mirror_corrupt` if it is not as it was recorded */
   resume(restore: number): void {
-    this.#setOutcome('resume', isoTime(this.#access.clock.now()), {
-      restore,
-      outcome: 'running',
-      finishedAt: null,
-    });
+    const at = isoTime(this.#access.clock.now());
+    this.#setOutcome('resume', at, { restore, outcome: 'running', finishedAt: null });
   }
 
   /** Ends a running restore. @throws TidemarkError `reference_unknown`, `mirror_corrupt` if it is not as it was recorded */
@@ -376,14 +370,10 @@ export class RestoreStore {
     entries: readonly JournalEntry[],
   ): void {
     const at = isoTime(this.#access.clock.now());
-    this.#durably((writer) => {
-      const recorded = { action: 'look_up', at, about: 'restores', key: [restore] } as const;
-      recordAction(writer, this.#access.actor, recorded, () => {
-        writeEntries(writer, entries);
-        const finishedAt = outcome === 'interrupted' ? null : at;
-        if (SET_LOOKED_UP(writer).run({ restore, outcome, finishedAt }).changes !== 1)
-          throw unknownRestore(restore, 'restore');
-      });
+    this.#record('look_up', at, restore, (writer) => {
+      writeEntries(writer, entries);
+      const finishedAt = outcome === 'interrupted' ? null : at;
+      return SET_LOOKED_UP(writer).run({ restore, outcome, finishedAt });
     });
   }
 
@@ -418,10 +408,19 @@ export class RestoreStore {
     at: string,
     row: Pick<RestoreRow, 'restore' | 'outcome' | 'finishedAt'>,
   ): void {
+    this.#record(action, at, row.restore, (writer) => SET_OUTCOME(writer).run({ ...row }));
+  }
+
+  /** Changes the row of a restore, durably, with an entry of the audit log. @param change returns the result of updating the row */
+  #record(
+    action: AuditAction,
+    at: string,
+    restore: number,
+    change: (writer: Connection) => { readonly changes: number },
+  ): void {
     this.#durably((writer) => {
-      const recorded = { action, at, about: 'restores', key: [row.restore] } as const;
-      recordAction(writer, this.#access.actor, recorded, () => {
-        if (SET_OUTCOME(writer).run({ ...row }).changes !== 1) throw unknownRestore(row.restore, 'restore');
+      recordAction(writer, this.#access.actor, { action, at, about: 'restores', key: [restore] }, () => {
+        if (change(writer).changes !== 1) throw unknownRestore(restore, 'restore');
       });
     });
   }

@@ -157,7 +157,7 @@ function reasonsFor(
 export function checkPolicy(policy: RetentionPolicy): void {
   const counts = Object.values(policy) as number[];
   if (counts.some((value) => !Number.isSafeInteger(value) || value < 0)) {
-    throw new TidemarkError('usage', 'retention counts in whole numbers from 0 on', {
+    throw new TidemarkError('usage', 'retention rules take whole numbers, 0 or more', {
       hint: 'for example --keep-last 7 --keep-daily 30',
     });
   }
