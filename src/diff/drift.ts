@@ -164,7 +164,7 @@ export function assessDrift(input: DriftInput): Drift {
     placeKey(shownKey(acceptance), input.shownPlace?.(acceptance.kind, acceptance.path) ?? acceptance.path);
   const byPlace = Map.groupBy(input.acceptances, shownPlace);
   const opened = new Map<string, readonly [RecordChange, FieldChange | null]>();
-  const seen = new Set<string>();
+  const comparedPlaces = new Set<string>();
   const open: OpenFinding[] = [];
   const accepted: AcceptedFinding[] = [];
   const ignored: { finding: Finding; rule: IgnoreRule }[] = [];
@@ -180,7 +180,7 @@ export function assessDrift(input: DriftInput): Drift {
     for (const field of change.change === 'changed' ? change.fields : [null]) {
       const finding = findingOf(input, change, field);
       const place = placeKey(change, placeOf(finding));
-      seen.add(place);
+      comparedPlaces.add(place);
       const form = field === null ? undefined : explain?.(change, field);
       if (form !== undefined) {
         explained.add(form, change);
@@ -231,7 +231,7 @@ export function assessDrift(input: DriftInput): Drift {
       return (
         // It is not in the audit log as it is, so it cannot be withdrawn.
         acceptance.contradiction === undefined &&
-        !seen.has(shownPlace(acceptance)) &&
+        !comparedPlaces.has(shownPlace(acceptance)) &&
         !isSkipped(key) &&
         input.covers?.(key, acceptance.path) !== false
       );

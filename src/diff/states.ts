@@ -71,10 +71,10 @@ export function* stepsOverStates(from: State, to: State, options: CompareOptions
   const collections = [...(from.collections ?? []), ...(to.collections ?? [])];
   const { builder, isSkipped, changeOf } = begin(from.reference, to.reference, collections, options);
   let collection: RecordKey | undefined;
-  let seen = 0;
+  let count = 0;
   for (const pair of pairByKey(from.records, to.records)) {
-    seen += 1;
-    if (seen % RECORDS_PER_STEP === 0) yield undefined;
+    count += 1;
+    if (count % RECORDS_PER_STEP === 0) yield undefined;
     const key = pair.to ?? pair.from;
     if (isSkipped(key) || isUnknownPair(pair, options)) continue;
     if (
@@ -262,10 +262,10 @@ export function* stepsOverPairs(states: PairedStates, options: CompareOptions): 
   for (const size of states.sizes)
     if (!isSkipped({ ...size, id: '' })) compared.set(collectionKey(size), { ...size });
   let changes = 0;
-  let seen = 0;
+  let count = 0;
   for (const pair of states.pairs) {
-    seen += 1;
-    if (seen % PAIRS_PER_STEP === 0) yield undefined;
+    count += 1;
+    if (count % PAIRS_PER_STEP === 0) yield undefined;
     const key = pair.to ?? pair.from;
     if (isSkipped(key)) continue;
     const size = compared.get(collectionKey(key));

@@ -77,7 +77,7 @@ const ALWAYS_ASSUMED = [
 function assess(
   snapshot: DrillSnapshot,
   restored: Restored,
-  asked: readonly Kind[] | undefined,
+  requestedKinds: readonly Kind[] | undefined,
 ): Pick<DrillDocument, 'remaining' | 'tasks'> & { readonly records: readonly RecordVerdict[] } {
   const { definitions } = restored.input;
   const remaining = remainingChanges(snapshot, restored);
@@ -86,7 +86,7 @@ function assess(
   const all = [...own, ...foreignVerdicts(snapshot, verdicts)];
   const listed = all.map((each) => ({ ...each.record, change: 'changed' as const, verdict: each }));
   // A component is listed in its family and in the union of the families, but counts once.
-  const records = changesOnce(listed, asked).map(({ verdict }) => verdict);
+  const records = changesOnce(listed, requestedKinds).map(({ verdict }) => verdict);
   const lacking = records.flatMap(({ record: { kind, scope, id, body }, reason, isLacking }): DrillTask[] => {
     if (!isLacking) return [];
     const name = recordName(definitions(kind), body, id);
@@ -95,7 +95,7 @@ function assess(
   });
   return {
     records,
-    remaining: changesOnce(remaining.changes, asked),
+    remaining: changesOnce(remaining.changes, requestedKinds),
     tasks: [...tasksOf(snapshot, verdicts), ...lacking],
   };
 }

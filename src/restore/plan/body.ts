@@ -263,9 +263,9 @@ export function narrowedTo(
   const changes = changesTo(remap.body);
   if (changes.every(has)) return remap;
   if (!isJsonObject(remap.body)) return remap;
-  const asked = changes.filter(has);
+  const requested = changes.filter(has);
   let value = isJsonObject(live) ? getOwn(live, field.name) : undefined;
-  for (const change of asked) {
+  for (const change of requested) {
     const list = listMovedIn(change);
     const at = list ?? change.path;
     const to = list === null ? change.to : resolvePointer(remap.body, list);
@@ -275,15 +275,15 @@ export function narrowedTo(
   const set = new Map(changesTo(body).map((change) => [placeOf(change), change.to ?? null]));
   const isSet = (change: FieldChange): boolean =>
     equalValues(set.get(placeOf(change)) ?? null, change.to ?? null);
-  if (set.size !== asked.length || !asked.every(isSet)) {
-    const first = asked.find((change) => listMovedIn(change) !== null);
+  if (set.size !== requested.length || !requested.every(isSet)) {
+    const first = requested.find((change) => listMovedIn(change) !== null);
     const [list, place] = first === undefined ? [null, field.name] : [listMovedIn(first), placeOf(first)];
     return {
       reason: `${place} is in a list with other differences: ${more(list ?? memberPointer(field.name))}`,
     };
   }
   const isKept = ({ pointer }: { readonly pointer: string }): boolean =>
-    hasPointer(pointer) || asked.some(({ path }) => isPointerWithin(pointer, path));
+    hasPointer(pointer) || requested.some(({ path }) => isPointerWithin(pointer, path));
   return {
     body,
     fills: remap.fills.filter(isKept),

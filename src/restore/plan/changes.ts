@@ -190,32 +190,32 @@ function planDifferences(
       isOwnField(asLive, condition.pointer) &&
       isDue(condition, desired.body, live.body),
   );
-  const silent = unmanagedChanges(definition, live.body, remap.body).filter(
+  const allUnmanaged = unmanagedChanges(definition, live.body, remap.body).filter(
     (change) => !isHiddenLive(change, planning) && isFieldInScope(change.path),
   );
   const pointers = due.map(({ pointer: path }) => ({ path }));
-  const placed = unsendableReferences(definition);
-  const fixed = [...placed, ...createOnlyReferences(definition)];
-  const named =
-    fixed.length === 0
+  const parentPointers = unsendableReferences(definition);
+  const fixedPointers = [...parentPointers, ...createOnlyReferences(definition)];
+  const referenceChanges =
+    fixedPointers.length === 0
       ? []
       : compareBodies(definition, live.body, remap.body, 'default').filter(({ path }) =>
-          fixed.includes(path),
+          fixedPointers.includes(path),
         );
-  const moved = named.filter(({ path }) => placed.includes(path));
+  const parentChanges = referenceChanges.filter(({ path }) => parentPointers.includes(path));
   const kept = planning.accepted.leftChanges(definition, { desired, live }, [
     ...compared,
-    ...silent,
+    ...allUnmanaged,
     ...pointers,
-    ...named,
+    ...referenceChanges,
   ]);
   const all = compared.filter((change) => !kept.has(placeOf(change)));
   const persons = due.filter(({ pointer }) => !kept.has(pointer));
-  const unmanaged = silent.filter((change) => !kept.has(placeOf(change)));
+  const unmanaged = allUnmanaged.filter((change) => !kept.has(placeOf(change)));
   const asConfigured = all.filter((change) => isAsConfigured(planning.input, asDesired, change));
   const outdated = outdatedNames(planning.input, planning.references, definition, live.body, desired.scope);
   const place =
-    isOpen && moved.some((change) => !kept.has(placeOf(change))) && outdated.length === 0
+    isOpen && parentChanges.some((change) => !kept.has(placeOf(change))) && outdated.length === 0
       ? otherPlace(definition, desired.body, live.body, (kind, id) => {
           const found = planning.references.resolve(kind, id, desired.scope);
           return 'value' in found ? found.value : id;
@@ -237,7 +237,7 @@ function planDifferences(
         (change) =>
           isCompared(change) &&
           !kept.has(placeOf(change)) &&
-          !(place !== null && placed.includes(change.path)),
+          !(place !== null && parentPointers.includes(change.path)),
       )
     : null;
   const name = recordName(definition, desired.body, desired.id);
@@ -245,9 +245,11 @@ function planDifferences(
     if (reason !== null) planning.addUntouched(definition.kind, reason, name);
   };
   const dangling =
-    outdated.length === 0 ? [] : named.filter((each) => isCompared(each) && !kept.has(placeOf(each)));
+    outdated.length === 0
+      ? []
+      : referenceChanges.filter((each) => isCompared(each) && !kept.has(placeOf(each)));
   if (dangling.length === 0) leave(chosen);
-  const isMoved = place !== null && (held.length > 0 || moved.some(isCompared));
+  const isMoved = place !== null && (held.length > 0 || parentChanges.some(isCompared));
   if (all.length + persons.length + unmanaged.length + dangling.length === 0 && !isMoved)
     return kept.size > 0;
   const draft: Draft = {
@@ -269,7 +271,7 @@ function planDifferences(
   }
   if (isMoved) {
     const reason = `${held.length === 0 ? place : leftStoppedText(definition, place)}; no request moves it: create it there by hand, or accept the difference`;
-    const step = apart('place', hiddenFields(definition, [...moved, ...held]));
+    const step = apart('place', hiddenFields(definition, [...parentChanges, ...held]));
     planning.put(manual(step, 'needs_person', reason));
   }
   if (asConfigured.length > 0) leave(asConfiguredText(asConfigured.map(({ path }) => path)));

@@ -107,7 +107,7 @@ export function isRemovedWith(
  * @param removes true if records may be removed: then the kinds that are removed along with them are read too
  */
 export function kindsToRead(
-  asked: ReadonlySet<Kind>,
+  requested: ReadonlySet<Kind>,
   definitions: (kind: Kind) => ResourceDefinition,
   removes = false,
 ): Kind[] {
@@ -123,7 +123,7 @@ export function kindsToRead(
     if (restore.creation.by === 'invitation') add(restore.creation.kind);
     for (const other of familyKinds(kind)) add(other);
   };
-  for (const kind of asked) {
+  for (const kind of requested) {
     add(kind);
     if (removes) for (const other of dependentKinds(kind, definitions)) add(other.kind);
   }

@@ -60,40 +60,40 @@ export async function readPlanInput(given: GatherOptions): Promise<Gathered> {
   const { ids, ...filter } = everyName(request.filter, options.idMap);
   const idsOf = ids === undefined ? null : idChoice(ids, options.idMap);
   const isField = fieldChoice(request.fields);
-  const asked = askedKinds(options, idsOf);
+  const requestedKinds = askedKinds(options, idsOf);
   const chosen = askedKinds({ ...given, request: { ...given.request, withChildren: false } }, idsOf);
-  const kinds = kindsToRead(asked, definitions, request.prune !== null);
+  const kinds = kindsToRead(requestedKinds, definitions, request.prune !== null);
   // If one was deleted from the mirror, `--prune` would remove it from the service.
   desired.requireCounted?.(desired.collections().filter(({ kind }) => kinds.includes(kind)));
   const { live, within } = await readWithin(options, kinds);
   const parts = filterParts(filter, desired, live);
-  const [wanted, there] = parsedRecords(desired.records(within), live.records(within));
-  const kindsOf = shownKinds([...wanted, ...there], definitions);
+  const [desiredRecords, liveRecords] = parsedRecords(desired.records(within), live.records(within));
+  const kindsOf = shownKinds([...desiredRecords, ...liveRecords], definitions);
   const isWithin = ({ kind: own, scope, id }: RecordKey): boolean =>
     [...kindsOf({ kind: own, scope, id })].some(
-      (kind) => asked.has(kind) && parts.some((part) => selectsRecord(part, { kind, scope, id })),
+      (kind) => requestedKinds.has(kind) && parts.some((part) => selectsRecord(part, { kind, scope, id })),
     );
   const skipped = [
-    ...skippedCollections(options, live, asked, parts, (kind) =>
-      [...wanted, ...there].some((record) => record.kind === kind && isWithin(record)),
+    ...skippedCollections(options, live, requestedKinds, parts, (kind) =>
+      [...desiredRecords, ...liveRecords].some((record) => record.kind === kind && isWithin(record)),
     ),
-    ...doubtfulCollections(options, live, asked, parts, [wanted, there]),
+    ...doubtfulCollections(options, live, requestedKinds, parts, [desiredRecords, liveRecords]),
   ];
   if (idsOf === null && request.filter.kinds !== undefined)
-    skipped.push(...leadingLists(options, live, asked));
+    skipped.push(...leadingLists(options, live, requestedKinds));
   if (idsOf !== null && skipped.length === 0) {
-    const found = [...wanted, ...there].filter(isWithin).flatMap(idsOf);
+    const found = [...desiredRecords, ...liveRecords].filter(isWithin).flatMap(idsOf);
     requireFound(ids ?? [], new Set(found), request);
   }
-  requireFields(request.fields, asked, definitions, [...wanted, ...there]);
+  requireFields(request.fields, requestedKinds, definitions, [...desiredRecords, ...liveRecords]);
   const { accepted, contradicted } = await options.acceptedIn(live);
   const isNamed = (record: { readonly kind: Kind; readonly id: string }): boolean =>
     idsOf === null || idsOf(record).length > 0;
   const isBelow = belowChosen(
     options,
     (kind, id) => chosen.has(kind) && isNamed({ kind, id }),
-    wanted,
-    there,
+    desiredRecords,
+    liveRecords,
   );
   const isAsked = (record: RecordKey): boolean =>
     isWithin(record) &&
@@ -103,13 +103,13 @@ export async function readPlanInput(given: GatherOptions): Promise<Gathered> {
     .flatMap((each) => options.contradictionText(each) ?? []);
   if (request.keepAccepted && contradictions.length > 0)
     throw new AuditLogContradicted(contradictions.join('\n'), 'it has no effect without --keep-accepted');
-  const notes = [...unaskedNotes(desired, asked, parts), ...excludedNotes(options)];
-  const ownUserId = ownUserIn(source, definitions, [...there, ...wanted], notes);
+  const notes = [...unaskedNotes(desired, requestedKinds, parts), ...excludedNotes(options)];
+  const ownUserId = ownUserIn(source, definitions, [...liveRecords, ...desiredRecords], notes);
   return {
     input: {
-      desired: withinReach(stateSide(desired, within, wanted, hasAllRecords), live, notes),
+      desired: withinReach(stateSide(desired, within, desiredRecords, hasAllRecords), live, notes),
       live: {
-        ...stateSide(live, within, there, hasKnownRecords),
+        ...stateSide(live, within, liveRecords, hasKnownRecords),
         reference: { ...live.reference, source: source.name },
       },
       definitions,
@@ -146,11 +146,11 @@ export async function readPlanInput(given: GatherOptions): Promise<Gathered> {
 /** A line for each kind that the run of the desired state did not read: its records are those of an earlier run. */
 function unaskedNotes(
   desired: LoadedState,
-  asked: ReadonlySet<Kind>,
+  requestedKinds: ReadonlySet<Kind>,
   parts: readonly StateFilter[],
 ): string[] {
   const found = desired.collections().flatMap(({ kind, scope }) => {
-    if (!asked.has(kind) || !parts.some((part) => selectsCollection(part, kind, scope))) return [];
+    if (!requestedKinds.has(kind) || !parts.some((part) => selectsCollection(part, kind, scope))) return [];
     const coverage = desired.coverage(kind, scope);
     const isOlder = coverage.how === 'read' && coverage.unasked !== undefined;
     return isOlder ? [`older than ${desired.reference.ref}: ${kind}: ${coverage.stale ?? ''}`] : [];
@@ -230,15 +230,15 @@ function parsedRecords(
   desired: Iterable<RecordState>,
   live: Iterable<RecordState>,
 ): [ParsedRecord[], ParsedRecord[]] {
-  const wanted: ParsedRecord[] = [];
-  const there: ParsedRecord[] = [];
+  const desiredRecords: ParsedRecord[] = [];
+  const liveRecords: ParsedRecord[] = [];
   for (const { from, to } of pairByKey(desired, live)) {
     const held: BodyText | null = to === undefined ? null : { text: to.body };
-    if (to !== undefined && held !== null) there.push(textRecord(to, held));
+    if (to !== undefined && held !== null) liveRecords.push(textRecord(to, held));
     if (from === undefined) continue;
-    wanted.push(textRecord(from, held?.text === from.body ? held : { text: from.body }));
+    desiredRecords.push(textRecord(from, held?.text === from.body ? held : { text: from.body }));
   }
-  return [wanted, there];
+  return [desiredRecords, liveRecords];
 }
 
 /** One side of a plan: the state's records of these kinds, and its collections. */
@@ -324,12 +324,12 @@ const SELECTABLE: ReadonlySet<keyof Scope> = new Set(['organization_id', 'projec
 function belowChosen(
   { request, idMap }: GatherOptions,
   isChosen: (kind: Kind, id: string) => boolean,
-  wanted: readonly ParsedRecord[],
-  there: readonly ParsedRecord[],
+  desiredRecords: readonly ParsedRecord[],
+  liveRecords: readonly ParsedRecord[],
 ): (record: RecordKey) => boolean {
   if (request.withChildren !== true) return () => false;
-  const known = new Set(wanted.map(recordKey));
-  const alive = new Set(there.map(({ kind, id }) => `${kind} ${id}`));
+  const known = new Set(desiredRecords.map(recordKey));
+  const alive = new Set(liveRecords.map(({ kind, id }) => `${kind} ${id}`));
   const isLost = (kind: Kind, id: string): boolean =>
     !withMappedIds(kind, [id], idMap).some((each) => alive.has(`${kind} ${each}`));
   const isMeant = (key: keyof Scope, id: string): boolean =>
@@ -451,7 +451,7 @@ function requireFields(
 function skippedCollections(
   { desired, definitions, request }: GatherOptions,
   live: LoadedState,
-  asked: ReadonlySet<Kind>,
+  requestedKinds: ReadonlySet<Kind>,
   parts: readonly StateFilter[],
   hasAsked: (kind: Kind) => boolean,
 ): Skipped[] {
@@ -461,7 +461,7 @@ function skippedCollections(
   let compared = 0;
   for (const selected of selectedCollections(desired, live, parts)) {
     const { kind, scope, own, then, now, failed, isNeverOffered } = selected;
-    if (!asked.has(kind) || definitions(kind).restore.never !== null) continue;
+    if (!requestedKinds.has(kind) || definitions(kind).restore.never !== null) continue;
     const chosen = [then, now].find((each) => each.how === 'left_out');
     const reason = failed.at(-1)?.reason;
     if (chosen !== undefined) leftOut.push({ kind, scope, reason: chosen.reason });
@@ -477,9 +477,12 @@ function skippedCollections(
 }
 
 /** Keys of the collections in which live has a record that the desired state lacks. */
-function extraIn(wanted: readonly ParsedRecord[], there: readonly ParsedRecord[]): ReadonlySet<string> {
-  const known = new Set(wanted.map(recordKey));
-  const extra = there.filter((record) => !known.has(recordKey(record)));
+function extraIn(
+  desiredRecords: readonly ParsedRecord[],
+  liveRecords: readonly ParsedRecord[],
+): ReadonlySet<string> {
+  const known = new Set(desiredRecords.map(recordKey));
+  const extra = liveRecords.filter((record) => !known.has(recordKey(record)));
   return new Set(extra.map(collectionKey));
 }
 
@@ -487,14 +490,14 @@ function extraIn(wanted: readonly ParsedRecord[], there: readonly ParsedRecord[]
 function doubtfulCollections(
   { desired, definitions, request }: GatherOptions,
   live: LoadedState,
-  asked: ReadonlySet<Kind>,
+  requestedKinds: ReadonlySet<Kind>,
   parts: readonly StateFilter[],
-  [wanted, there]: readonly [readonly ParsedRecord[], readonly ParsedRecord[]],
+  [desiredRecords, liveRecords]: readonly [readonly ParsedRecord[], readonly ParsedRecord[]],
 ): Skipped[] {
   const doubtful: Skipped[] = [];
-  const extra = request.prune === null ? new Set<string>() : extraIn(wanted, there);
+  const extra = request.prune === null ? new Set<string>() : extraIn(desiredRecords, liveRecords);
   for (const { kind, scope, then, now } of selectedCollections(desired, live, parts)) {
-    if (!asked.has(kind) || then.how !== 'read' || now.how !== 'read') continue;
+    if (!requestedKinds.has(kind) || then.how !== 'read' || now.how !== 'read') continue;
     const name = definitions(kind).title.many;
     const unknown = live.unknownIn(kind, scope);
     if (now.stale !== undefined)
@@ -512,11 +515,11 @@ function doubtfulCollections(
 function leadingLists(
   { desired, definitions, request, idMap }: GatherOptions,
   live: LoadedState,
-  asked: ReadonlySet<Kind>,
+  requestedKinds: ReadonlySet<Kind>,
 ): Skipped[] {
-  const kinds = [...asked];
+  const kinds = [...requestedKinds];
   const leading = leadingFilter({ ...everyName(request.filter, idMap), kinds });
-  const above = leading?.kinds?.filter((kind) => !asked.has(kind)) ?? [];
+  const above = leading?.kinds?.filter((kind) => !requestedKinds.has(kind)) ?? [];
   const parts = above.length === 0 ? [] : filterParts({ ...leading, kinds: above }, desired, live);
   return [...selectedCollections(desired, live, parts)].flatMap((selected): Skipped[] => {
     const { kind, scope, then, now, failed, isNeverOffered } = selected;

@@ -140,8 +140,8 @@ function cycleIn(left: readonly Draft[]): Draft[] {
   const at = new Map<string, number>();
   let draft = left[0];
   while (draft !== undefined) {
-    const seen = at.get(draft.key);
-    if (seen !== undefined) return path.slice(seen).reverse();
+    const start = at.get(draft.key);
+    if (start !== undefined) return path.slice(start).reverse();
     at.set(draft.key, path.length);
     path.push(draft);
     const next = draft.after.find((need) => byKey.has(need));
