@@ -1,4 +1,4 @@
-/** What people recorded and another program altered since, as far as that is found in milliseconds: each health check asks. */
+/** What people recorded and another program altered since, as far as that is found in milliseconds: each health check looks for it. */
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
@@ -7,7 +7,7 @@ import { alteredLogLines } from '../../state/intact.ts';
 import { repairHintToName } from '../jobs/verify-result.ts';
 import type { HealthFacts } from './facts.ts';
 
-/** Acceptances and snapshots that are not as the audit log has them, and a log that is not as it was written. */
+/** Acceptances and snapshots that differ from the audit log, and an audit log that was altered. */
 export function contradictionsOf(config: Config, mirror: Mirror): HealthFacts['contradictions'] {
   const accepted = [
     ...mirror.acceptances
@@ -20,7 +20,7 @@ export function contradictionsOf(config: Config, mirror: Mirror): HealthFacts['c
   ];
   const pinned = mirror.snapshots.contradictions();
   const rows = [...accepted, ...pinned.map(({ line }) => line)];
-  // What rests on the log names it already.
+  // Empty if one of the rows above says it already.
   const log = alteredLogLines(mirror, rows);
   const tables = [
     ...log.map(() => ({})),

@@ -1,6 +1,6 @@
 /**
- * Drift of a source as of now, by the same comparison and rules as the command line, cached until the baseline, the
- * latest run, the acceptances or the configuration change.
+ * Drift of a source now, by the same comparison and rules as the command line, cached until the baseline, the latest run, the acceptances
+ * or the configuration change.
  */
 import type { Config } from '../../config/config.ts';
 import { maskedMessage } from '../../config/known-secrets.ts';
@@ -18,9 +18,9 @@ import { BASELINE, LATEST } from '../../state/reference.ts';
 import { ACTIVITY_KINDS } from '../http/changes.ts';
 import type { DriftProblem, FoundDrifts } from './status-answers.ts';
 
-/** Changed records that are laid out on a page or in an answer; beyond it the command line streams them. */
+/** The most changed records on a page or in a response; the command line streams any number. */
 const MOST_CHANGES = 5_000;
-/** Sources whose drift is kept. */
+/** The number of sources whose drift is cached. */
 const KEPT = 16;
 const WHY_LEFT_OUT = 'activity data; `tidemark drift --kind` compares it';
 
@@ -35,17 +35,17 @@ interface FoundDamage {
   readonly verify: number | undefined;
 }
 
-/** Rows of runs that are named where several were altered. */
+/** The most altered rows of runs that are named. */
 const ROWS_NAMED = 3;
 
 export class DriftNow {
   /** Least recently used first. */
   readonly #kept = new Map<string, KeptDrift>();
-  /** Of each mirror by source: why it is damaged, and the latest verification at that time. */
+  /** By mirror and source: why it is damaged, and the latest verification at that time. */
   readonly #damaged = new WeakMap<Mirror, Map<string, FoundDamage>>();
 
   /**
-   * Null where there is no baseline, or nothing of the source was published.
+   * The drift of a source; null without a baseline, or if nothing of the source was published.
    * @throws TooMuchChanged, and what a comparison throws
    */
   async of(mirror: Mirror, config: Config, source: string, now: number): Promise<SourceDrift | null> {
@@ -57,7 +57,7 @@ export class DriftNow {
       return drift;
     } catch (error) {
       const { code, message } = asTidemarkError(error);
-      // Records and history may be intact where only what people recorded was changed.
+      // If only what people recorded was changed, records and history may be intact.
       if (code === 'mirror_corrupt' && !(error instanceof AuditLogContradicted))
         damaged.set(source, {
           message: maskedMessage(message, config.knownSecrets),
@@ -79,7 +79,7 @@ export class DriftNow {
       baseline,
       latest.run,
       latest.root,
-      // Whether they are as the log has them, or gone, is found with the drift: that depends on these rows and on the log alone.
+      // Whether they differ from the audit log is found with the drift: it depends only on these rows and on the log.
       acceptances.map((acceptance) => [acceptance, ended(acceptance.until)]),
       mirror.lastEntry(),
       foundSince(mirror, source),
@@ -94,15 +94,15 @@ export class DriftNow {
     try {
       return await found.drift;
     } catch (error) {
-      // What was damaged, or could not be read, may be intact the next time.
+      // The damage, or another error, may be over the next time.
       if (this.#kept.get(source) === found && !(error instanceof TooMuchChanged)) this.#kept.delete(source);
       throw error;
     }
   }
 
   /**
-   * What the latest comparison of a source found damaged, until another one finds it intact or a verification has been made since; and
-   * a newest run that is hidden, and rows of runs that do not match their seals, also without a comparison.
+   * Why the mirror is damaged: a newest run is hidden, rows of runs do not match their seals, or the latest comparison of a source found
+   * damage, and neither another comparison nor a verification was made since. Null if it is not.
    */
   damage(mirror: Mirror): string | null {
     const [hidden] = mirror.runs.sources().flatMap((source) => hiddenNewest(mirror, source) ?? []);
@@ -118,7 +118,7 @@ export class DriftNow {
     return found.find((each) => each.verify === verify)?.message ?? null;
   }
 
-  /** As `ofAll`, of the configured sources. Nothing for a mirror that cannot be read: health says why. */
+  /** As `ofAll`, of the configured sources. Empty if the mirror cannot be read: health says why. */
   async ofView(view: Pick<DaemonView, 'mirror' | 'config'>, now: number): Promise<FoundDrifts> {
     const config = view.config();
     let mirror: Mirror;
@@ -131,7 +131,7 @@ export class DriftNow {
     return this.ofAll(mirror, config, names, now);
   }
 
-  /** Every source's drift, and why that of each of the others could not be found. */
+  /** The drift of each source, or why it could not be found. */
   async ofAll(mirror: Mirror, config: Config, sources: readonly string[], now: number): Promise<FoundDrifts> {
     const drifts: SourceDrift[] = [];
     const problems: DriftProblem[] = [];
@@ -152,7 +152,7 @@ export class DriftNow {
   }
 }
 
-/** More changed than is laid out on a page or at a scrape. */
+/** Too much changed to compare it for a page or a scrape. */
 class TooMuchChanged extends TidemarkError {
   constructor(source: string, changes: number) {
     super(
@@ -177,7 +177,7 @@ function lastVerification(mirror: Mirror): number | undefined {
   return mirror.daemon.jobs({ name: 'verify', limit: 1 })[0]?.job;
 }
 
-/** Another one where a job may have met damage that a comparison before it did not: what is kept would hide it. */
+/** Part of the cache's key: changes if a job may have met damage that an earlier comparison did not, and that the cache would hide. */
 function foundSince(mirror: Mirror, source: string): readonly unknown[] {
   const [verify] = mirror.daemon.jobs({ name: 'verify', limit: 1 });
   const [drift] = mirror.daemon.jobs({ name: 'drift', source, limit: 1 });

@@ -8,25 +8,25 @@ import { type HealthView, firstSyncOf, unreadSource } from './source-facts.ts';
 /** The age of a source's last complete run, and the allowed one. */
 export interface Freshness extends Pick<SourceFacts, 'behind' | 'isQueued' | 'limitHeldBy' | 'sync'> {
   readonly source: string;
-  /** When its last complete run ended, ISO 8601; null without one. */
+  /** When the last complete run ended, ISO 8601; null without one. */
   readonly completeAt: string | null;
-  /** When the last sync of all kinds ended that was published, complete or not, ISO 8601; null without one, or left out. */
+  /** When the last published run of all kinds ended, complete or not, ISO 8601; null without one, or left out. */
   readonly readAt?: string | null;
-  /** When the daemon first had the source: from then on a complete run is expected. */
+  /** From when on a complete run is expected, ISO 8601. */
   readonly expectedSince: string;
   /** The greatest allowed age of the last complete run, milliseconds. */
   readonly allowedMs: number;
 }
 
 interface FreshnessNow extends Freshness {
-  /** Then nothing is overdue, whatever its age. */
+  /** True while the first sync is running or waits: then nothing is overdue. */
   readonly isFirstSyncAtWork: boolean;
 }
 
 /**
  * The freshness of configured sources that a schedule syncs; null if the mirror cannot be read.
  * @param now milliseconds since the epoch
- * @param names the requested sources; all without
+ * @param names only of these sources; if left out, of all
  */
 export function readFreshness(
   view: HealthView,
@@ -70,6 +70,7 @@ export function readFreshness(
   }
 }
 
+/** Remembers the last complete run of a source for the time when the mirror cannot be read. */
 export function rememberComplete(
   { completeRuns }: Pick<HealthView, 'completeRuns'>,
   source: string,

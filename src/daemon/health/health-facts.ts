@@ -52,7 +52,7 @@ interface MirrorFacts {
   readonly restoring: readonly RunningRestore[];
 }
 
-/** All that health needs of the mirror. */
+/** Everything that health needs of the mirror. */
 interface HealthInputs
   extends MirrorFacts, SourceInputs, Pick<HealthFacts, 'contradictions' | 'damage' | 'planted'> {
   readonly recent: readonly Delivery[];
@@ -132,7 +132,7 @@ export function readHealthSnapshot(
   }
 }
 
-/** Reads all that health needs of the mirror, in one transaction. */
+/** Reads everything that health needs of the mirror, in one transaction. */
 export function readHealthInputs(
   view: HealthView,
   mirror: Mirror,

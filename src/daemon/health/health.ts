@@ -12,17 +12,17 @@ interface SourceHealth {
   readonly source: string;
   readonly state: HealthState;
   readonly reasons: readonly HealthReason[];
-  /** Of the latest complete run of all kinds; where the mirror cannot be read, of the last one that was known. */
+  /** When the latest complete run of all kinds ended, ISO 8601; if the mirror cannot be read, the last known one. */
   readonly lastCompleteAt: string | null;
-  /** From when on a complete run can be expected, where there never was one; ISO 8601. */
+  /** From when on a complete run is expected, if there never was one; ISO 8601. */
   readonly expectedSince: string;
-  /** How old the last complete run may be; null where no schedule syncs the source. */
+  /** How old the last complete run may be, milliseconds; null if no schedule syncs the source. */
   readonly allowedMs: number | null;
 }
 
 export interface Health {
   readonly state: HealthState;
-  /** What concerns the daemon as a whole. */
+  /** The reasons that concern the daemon as a whole. */
   readonly reasons: readonly HealthReason[];
   readonly sources: readonly SourceHealth[];
 }
@@ -33,12 +33,9 @@ export function assessHealth(facts: HealthFacts): Health {
   return { state: worst([...reasons, ...sources]), reasons, sources };
 }
 
-/**
- * The same of a mirror that one source has for itself: what concerns the mirror concerns that source, and nothing is left for the
- * daemon as a whole.
- */
+/** The health of a mirror that belongs to one source: its reasons become reasons of the source, and none is left for the daemon as a whole. */
 export function withOwnMirror({ reasons, sources }: Health): Health {
-  // The source says more of its first sync than that it makes the mirror.
+  // The source has a reason for its first sync itself.
   const ofMirror = reasons.filter(({ code }) => code !== 'first_sync');
   const own = sources.map((source) => {
     const all = [...source.reasons, ...ofMirror];
@@ -47,7 +44,7 @@ export function withOwnMirror({ reasons, sources }: Health): Health {
   return { state: worst(own), reasons: [], sources: own };
 }
 
-/** Of a source whose mirror the daemon has still to read. */
+/** The health of a source whose mirror was not read yet. */
 export function unreadHealth(facts: SourceFacts): SourceHealth {
   const { source, addedAt } = facts;
   return {
@@ -79,7 +76,7 @@ function sourceHealth(facts: SourceFacts, { now, mirrorProblem }: HealthFacts): 
   const reasons = isRead ? sourceReasons(facts, allowedMs, now) : [];
   return {
     source: facts.source,
-    // The reason is the mirror's, which may have other sources too.
+    // The reason is one of the mirror, which may have other sources too.
     state: isRead ? worst(reasons) : 'failing',
     reasons,
     lastCompleteAt: facts.lastComplete?.finishedAt ?? null,

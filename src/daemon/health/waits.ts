@@ -6,7 +6,7 @@ import type { RunningJob } from '../view.ts';
 import type { SourceFacts, EndedJob } from './facts.ts';
 import type { HealthCode, HealthReason } from './reason.ts';
 
-/** The job of the mirror that the next sync of a source waits for, as a mirror has one at a time; null if it waits for nothing. */
+/** What the next sync of a source waits for: a free slot, or the running job of its mirror or rate limit. Null if it waits for nothing. */
 export function behindText(
   facts: Pick<SourceFacts, 'source' | 'behind' | 'isQueued' | 'limitHeldBy'>,
   now: number,
@@ -17,7 +17,7 @@ export function behindText(
   if (behind === null) return null;
   const { name, source = null, startedAt, silentMs, pausedUntil, waitsFor = null } = behind;
   if (name === 'sync') {
-    // Of the source's own sync it is said that it runs.
+    // The text of a running sync already says that the source's own sync runs.
     if (source === facts.source) return null;
     const runs = syncText({ startedAt, silentMs: silentMs ?? 0, pausedUntil }, now);
     return source === null ? runs : `the next sync waits for that of ${source}: ${runs}`;
@@ -26,27 +26,27 @@ export function behindText(
   return `the next sync waits for the ${name} job, which has run for ${duration(now - Date.parse(startedAt))}${target}`;
 }
 
-/** What a sync waits for whose rate limit the sync of another mirror holds. */
+/** What a sync waits for if another one with the same rate limit is running. */
 export function limitHolderText(source: string): string {
   return `the sync of ${source}, which has the same rate limit`;
 }
 
-/** What to do about a wait for other mirrors; null without one. */
+/** What to do about a wait for other sources; null without one. */
 export function waitHint(facts: Pick<SourceFacts, 'behind' | 'isQueued' | 'limitHeldBy'>): string | null {
   if (facts.limitHeldBy !== null)
     return 'sources with one address and key are synced one at a time: sync them less often';
   return waitsForSlot(facts) ? SLOT_HINT : null;
 }
 
-/** As a person would call a service silent; most answers take less. */
+/** So long without a byte, a person would call a service silent; most responses take less. */
 const SILENT_MS = 30_000;
 
 type Kept = Pick<RunningJob, 'silentMs' | 'pausedUntil'> & {
-  /** As of the `progress` of `RunningJob`. */
+  /** As in the `progress` of `RunningJob`. */
   readonly waitingUntil?: number | null | undefined;
 };
 
-/** What shows how long the rate limit lets a first sync take, for one that waits for it; null for another. */
+/** The command that shows how long a first sync takes under its rate limit, if it waits for that; null otherwise. */
 export function limitHint({ source, sync = null }: Pick<SourceFacts, 'source' | 'sync'>): string | null {
   const isWaiting = (sync?.waitingUntil ?? null) !== null && sync?.pausedUntil === undefined;
   return isWaiting
@@ -54,15 +54,12 @@ export function limitHint({ source, sync = null }: Pick<SourceFacts, 'source' | 
     : null;
 }
 
-/** How long a running sync has run, and what keeps it. */
+/** How long a sync has been running, and what it waits for. */
 export function syncText(sync: NonNullable<SourceFacts['sync']>, now: number): string {
   return `a sync has run for ${duration(now - Date.parse(sync.startedAt))}${keptText(sync)}`;
 }
 
-/**
- * Until when a sync waits because the service asked for it, or for the rate limit, else for how long it has received nothing; empty
- * for none of these.
- */
+/** Until when a sync waits because the service asked for it, or for the rate limit, or how long it has received nothing; else empty. */
 export function keptText({ silentMs, pausedUntil, waitingUntil = null }: Kept): string {
   if (pausedUntil !== undefined)
     return `; it waits until ${localTime(isoTime(pausedUntil)).slice(11)}: the service asked for it (429 or 503)`;
@@ -73,7 +70,7 @@ export function keptText({ silentMs, pausedUntil, waitingUntil = null }: Kept): 
     : `; nothing received for ${duration(silentMs)}`;
 }
 
-/** What to do about a sync that receives nothing, whether it is the source's own or the next one waits for it; null for none. */
+/** What to do about a sync that receives nothing, the source's own or one that its next sync waits for; null if there is none. */
 export function hangingSyncHint({
   source,
   sync = null,
@@ -82,6 +79,7 @@ export function hangingSyncHint({
   return hangHint(sync === null ? behind : { name: 'sync', source, silentMs: sync.silentMs });
 }
 
+/** What to do about a sync that receives nothing; null for another job. */
 export function hangHint(
   job: Pick<NonNullable<SourceFacts['behind']>, 'name' | 'source' | 'silentMs'> | null,
 ): string | null {
@@ -90,7 +88,7 @@ export function hangHint(
   return `\`tidemark doctor${of}\` shows whether the service responds`;
 }
 
-/** What shows whether the service responds again, of a sync that failed since it did not; null for another. */
+/** The command that shows whether the service responds again, for a sync that failed because it did not; null for others. */
 export function unansweredHint(
   sync: Pick<EndedJob, 'outcome' | 'errorCode'> | null,
   source: string,
@@ -103,7 +101,7 @@ const UNANSWERED: ReadonlySet<string> = new Set<ErrorCode>(['unreachable', 'time
 
 export const SLOT_HINT = 'raise `daemon.slots`, or sync less often';
 
-/** With a mirror for each source, those of others take the slots. */
+/** True if its next sync waits for a slot: with a mirror per source, jobs of other mirrors take them. */
 export function waitsForSlot({
   behind,
   isQueued,
@@ -112,20 +110,20 @@ export function waitsForSlot({
   return isQueued && behind === null && limitHeldBy === null;
 }
 
-/** Of reasons that tell of the same wait for requests, the first of these counts. */
-const TELL_OF_WAITS: readonly HealthCode[] = ['stale', 'never_complete', 'run_failed', 'daemon_problem'];
+/** Of several reasons that mention the same wait for requests, the first of these is kept. */
+const BY_WAIT: readonly HealthCode[] = ['stale', 'never_complete', 'run_failed', 'daemon_problem'];
 
-/** Leaves out reasons that others tell of: held removals, or a wait for requests, that make a source late, or its last sync fail. */
+/** Without reasons that others mention: the same held removals, or a wait for requests that makes a source late or its last sync fail. */
 export function withoutRepeatedReasons<Reason extends HealthReason>(all: readonly Reason[]): Reason[] {
   const waits = all.flatMap(({ code, message }) => (code === 'daemon_problem' ? message : []));
-  const tellOf = ({ message, hint }: Reason, wait: string): boolean =>
+  const mentions = ({ message, hint }: Reason, wait: string): boolean =>
     `${message} ${hint ?? ''}`.includes(wait);
-  const rankOf = ({ code }: Reason): number => TELL_OF_WAITS.indexOf(code);
+  const rankOf = ({ code }: Reason): number => BY_WAIT.indexOf(code);
   return all.filter((reason, n) => {
     if (reason.code === 'removals_held') return all.findIndex(({ hint }) => hint === reason.hint) === n;
     const isWorse = (other: Reason): boolean => rankOf(other) !== -1 && rankOf(other) < rankOf(reason);
     return !waits.some(
-      (wait) => tellOf(reason, wait) && all.some((other) => isWorse(other) && tellOf(other, wait)),
+      (wait) => mentions(reason, wait) && all.some((other) => isWorse(other) && mentions(other, wait)),
     );
   });
 }
