@@ -117,7 +117,9 @@ export function contradictionText(
 }
 
 /** How many findings there are of each severity. */
-export function severityCounts(findings: readonly Finding[]): Record<Finding['severity'], number> {
+export function severityCounts(
+  findings: readonly Pick<Finding, 'severity'>[],
+): Record<Finding['severity'], number> {
   return Object.fromEntries(
     SEVERITIES.map((level) => [level, findings.filter(({ severity }) => severity === level).length]),
   ) as Record<Finding['severity'], number>;

@@ -28,7 +28,7 @@ import { incidentKey, leftOpen, messageOf, noticeId, sourceOf, subjectName } fro
 import { Outbox, type OutboxOptions } from './outbox.ts';
 import type { Send } from './sending.ts';
 
-/** How long after the event a notice is tried: after a day, it is no news any more. */
+/** How long after the event a notice is tried: after a day, it is not news any more. */
 const RETRY_FOR_MS = 24 * 3_600_000;
 const FIRST_WAIT_MS = 15_000;
 const LONGEST_WAIT_MS = 30 * 60_000;

@@ -1,4 +1,4 @@
-/** Drift of which several notices are sent as one message: new findings come first, and what is no longer open is counted. */
+/** Several notices of drift as one message: new findings come first, and those that are no longer open are counted. */
 import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
 import { formatInteger } from '../../core/wording.ts';
 import { compareSeverities } from '../../diff/severity.ts';
@@ -7,9 +7,10 @@ import { driftTitle, type Message } from './message.ts';
 
 type Counts = Record<Severity, number>;
 
+/** What such a message reports. */
 export interface DriftNews {
   readonly event: 'drift_new' | 'drift_changed';
-  /** Those of the event, the most severe first: not all of them, if they are many. */
+  /** Findings of the event, the most severe first; not all of them, if they are many. */
   readonly findings: readonly FindingSummary[];
   readonly severities: Readonly<Counts>;
   readonly count: number;
@@ -18,16 +19,15 @@ export interface DriftNews {
 }
 
 /**
- * What notices of drift say together, of one source or of several; null where nothing is new. What was new and ended
- * within them is neither.
+ * Merges notices of drift, of one source or several; null if nothing is new. A finding that began and ended within them is left out.
  * @param events oldest first
  */
 export function driftNews(events: readonly Message[]): DriftNews | null {
   const fresh = stillOpen(events, 'drift_new');
   const changed = stillOpen(events, 'drift_changed');
   const event = fresh.count > 0 ? 'drift_new' : 'drift_changed';
-  const told = fresh.count > 0 ? fresh : changed;
-  if (told.count === 0) return null;
+  const news = fresh.count > 0 ? fresh : changed;
+  if (news.count === 0) return null;
   const ended =
     events.filter(isEnd).reduce((sum, { count }) => sum + (count ?? 0), 0) - fresh.gone - changed.gone;
   const also = [
@@ -36,10 +36,10 @@ export function driftNews(events: readonly Message[]): DriftNews | null {
   ];
   return {
     event,
-    findings: told.findings.toSorted((a, b) => compareSeverities(a.severity, b.severity)),
-    severities: told.severities,
-    count: told.count,
-    title: [driftTitle(event, told.severities), ...also].join('; '),
+    findings: news.findings.toSorted((a, b) => compareSeverities(a.severity, b.severity)),
+    severities: news.severities,
+    count: news.count,
+    title: [driftTitle(event, news.severities), ...also].join('; '),
   };
 }
 
@@ -51,11 +51,11 @@ interface OpenFindings {
   readonly findings: readonly FindingSummary[];
   readonly severities: Counts;
   readonly count: number;
-  /** Those that ended later, which are not counted. */
+  /** The number of those that ended later, which are not counted. */
   readonly gone: number;
 }
 
-/** The findings of an event that no later notice of their source ends, as far as they are named. */
+/** The findings of an event, except those that a later notice of their source ends by name. */
 function stillOpen(events: readonly Message[], event: DriftNews['event']): OpenFindings {
   const severities: Counts = { critical: 0, high: 0, medium: 0, low: 0 };
   const findings: FindingSummary[] = [];

@@ -1,7 +1,4 @@
-/**
- * What is sent of a daemon that a problem of this machine keeps from starting, as a full disk does: nothing can be stored, and
- * no job fails that would be reported.
- */
+/** Notices of a daemon that cannot start because of a problem of this machine, such as a full disk: nothing can be stored, and no job runs. */
 import type { ChannelConfig } from '../../config/channels.ts';
 import { hasMirrorPerSource, type LoadedConfig, mirrorConfigs } from '../../config/mirrors.ts';
 import { isoTime } from '../../core/clock.ts';
@@ -15,30 +12,31 @@ import { failedStartOf } from './perhaps-open.ts';
 import { causeText, localHint } from './run-transitions.ts';
 import type { Send } from './sending.ts';
 
+/** A start that failed. */
 export interface FailedStart {
   readonly error: TidemarkError;
-  /** Of `daemon --once`, which is started again and again: what is not due is not missed. */
+  /** True for `daemon --once`, which is started again and again: only due jobs are missed. */
   readonly isOnce: boolean;
   readonly effects: Pick<DaemonEffects, 'clock' | 'log' | 'openMirror' | 'pid' | 'host'>;
   readonly signal: AbortSignal;
 }
 
-/** What keeps a daemon from starting that is reported. */
+/** The errors for which a failed start is reported. */
 export const START_CODES: readonly ErrorCode[] = ['disk_full', 'read_only', 'file_system'];
 
-/** The sources of syncs that are missed, and whether a notice is due; null where nothing is to be sent. */
-interface MissedWork {
-  readonly sources: readonly string[];
-  readonly isNoticeDue: boolean;
-}
-
-/** What a start that failed leaves undone. Null also where another daemon may be at work, which reports for itself. */
-export function missedWork(config: LoadedConfig, { error, isOnce, effects }: FailedStart): MissedWork | null {
+/**
+ * The sources of syncs that a failed start misses, and whether a notice is due. Null if nothing is to be sent, also because another daemon
+ * may be running, which reports for itself.
+ */
+export function missedWork(
+  config: LoadedConfig,
+  { error, isOnce, effects }: FailedStart,
+): { readonly sources: readonly string[]; readonly isNoticeDue: boolean } | null {
   if (!START_CODES.includes(error.code)) return null;
   const { clock, pid, host } = effects;
   const mirrors = mirrorConfigs(config);
   const looker = { pid, host, now: clock.now() };
-  // On a full disk a lock of another process still refuses; without access to it nobody knows.
+  // On a full disk, the lock can still be checked; without access to its file, it cannot.
   const isLockKnown = error.code === 'disk_full';
   if (mirrors.some(({ mirror }) => mayHaveDaemon(mirror, looker, isLockKnown))) return null;
   const now = isoTime(clock.now());
@@ -58,13 +56,13 @@ export function missedWork(config: LoadedConfig, { error, isOnce, effects }: Fai
   };
 }
 
-/** Null where the mirror cannot be read: what is due is not known. */
+/** Null if the mirror cannot be read: then it is not known what is due. */
 function storedSchedules(
   { openMirror }: FailedStart['effects'],
   config: Parameters<DaemonEffects['openMirror']>[0],
 ): readonly ScheduleRow[] | null {
   try {
-    // Not as the daemon, which would not read a full disk's mirror from a copy.
+    // Not as `daemon`: that would not read the mirror from a copy if the disk is full.
     const mirror = openMirror(config, 'read', 'failed start');
     try {
       return mirror.daemon.schedules();
@@ -72,15 +70,12 @@ function storedSchedules(
       mirror.close();
     }
   } catch {
-    // The start fails already, for a reason that is reported.
+    // The error of the start is reported.
     return null;
   }
 }
 
-/**
- * Sends one notice through each channel that has its event, once until a daemon starts again. Never throws: what a receiver
- * refuses is logged.
- */
+/** Sends one notice through each channel that has its event, once until a daemon starts again. Errors of receivers are logged, not thrown. */
 export async function notifyFailedStart(
   config: LoadedConfig,
   { error, isOnce, effects, signal }: FailedStart,
@@ -102,13 +97,13 @@ export async function notifyFailedStart(
       error: { code: error.code, message: error.message },
     },
   );
-  // It concerns all sources, whichever of them its incident is named after.
+  // It concerns all sources, although its incident is named after one of them.
   const named = channelsFor({ ...notice, source: '' }, config.notices, null);
   const channels = config.notices.filter(({ name }) => named.includes(name));
   const [first] = mirrorConfigs(config);
   if (channels.length === 0 || first === undefined) return;
   const mark = markFailedStart(first.mirror);
-  // What restarts a daemon every few seconds would notify as often, where nothing can be remembered.
+  // If the mark cannot be written, a daemon that is restarted every few seconds would send as many notices.
   if (mark === 'marked before' || (mark === 'unknown' && !isOnce)) return;
   const attempt = async (channel: ChannelConfig): Promise<boolean> => {
     try {

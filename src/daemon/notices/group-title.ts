@@ -1,4 +1,4 @@
-/** The first line of a message about several sources, and what each of them says. */
+/** The title of a message about several sources, and the reason of each source. */
 import type { Severity } from '../../catalog/definition.ts';
 import type { NoticeEvent } from '../../config/notice-events.ts';
 import { plural } from '../../core/wording.ts';
@@ -7,7 +7,7 @@ import type { DriftNews } from './drift-news.ts';
 import { type Message, subjectName } from './message.ts';
 import { CHAIN_SUBJECT } from './run-transitions.ts';
 
-/** What several sources have in common, by event. */
+/** Titles for several sources, by event. */
 const SHARED_TITLES = {
   run_failed: 'the sync failed',
   run_partial: 'the sync was incomplete',
@@ -39,7 +39,7 @@ const SHARED_TITLES = {
   test: 'a test notice',
 } as const satisfies Record<NoticeEvent, string>;
 
-/** What of a group its title says; `failing`: those that are not as they should be. */
+/** The parts of a `NoticeGroup` that its title depends on. */
 interface TitledGroup {
   readonly cause: string;
   readonly subject: string;
@@ -54,18 +54,19 @@ interface TitleFacts {
   readonly configured: number;
   readonly isResolved: boolean;
   readonly news: DriftNews | null;
-  /** Of ends of what nobody may have reported; null for others. */
+  /** `assumedText` of ends of problems that were perhaps never reported; null for others. */
   readonly assumed: string | null;
 }
 
-/** What is said of each source, with why nobody knows whether something was reported; of several reasons, only that. */
+/** Titles ends of problems that were perhaps never reported: their common reason, or a general one. */
 export function assumedText(ends: readonly Message[]): string {
   const [reason = '', ...others] = new Set(ends.map(reasonOf));
-  // Of a source it says `it is in its place`.
-  const said = reason.replace(/^it /, 'the mirror ');
-  return others.length === 0 ? said : 'all is well; it is not known whether anything else was reported';
+  if (others.length > 0) return 'all is well; it is not known whether anything else was reported';
+  // For a source, `it` is the mirror: `it is in its place`.
+  return reason.replace(/^it /, 'the mirror ');
 }
 
+/** The title of a message about a group. */
 export function groupTitle(
   group: TitledGroup,
   { lead, worse, better, configured, isResolved, news, assumed }: TitleFacts,
@@ -76,7 +77,7 @@ export function groupTitle(
   const failing = Object.values(group.failing);
   if (isResolved && assumed !== null) return `${plural(group.sources.length, 'source')}${at}: ${assumed}`;
   if (isResolved) {
-    // The others were as they should be again before.
+    // The problems of the others were over before.
     const isRest = lead.event === 'source_removed' && better < group.sources.length;
     const over = isRest ? 'over: the rest is no longer configured' : sharedTitle(group, lead.event);
     return `${plural(group.sources.length, 'source')}${at}: ${over}`;
@@ -87,7 +88,7 @@ export function groupTitle(
   }
   if (news !== null)
     return `${worse.length} of ${plural(Math.max(configured, worse.length), 'source')}${at}: ${news.title}`;
-  // Of one that nothing ends, only what is new is known.
+  // If no event ends the group, only the new events are known.
   const byEvent = Map.groupBy(failing.length > 0 ? failing : worse, ({ event }) => event);
   const [first, ...others] = [...byEvent].sort(
     ([, a], [, b]) =>
@@ -114,8 +115,9 @@ function sharedTitle({ subject }: Pick<TitledGroup, 'subject'>, event: string): 
   return SHARED_TITLES[event as NoticeEvent];
 }
 
+/** What a message says of its source, without the name of the source. */
 export function reasonOf({ source, event, title, error, lines }: Message): string {
-  // All targets: those that failed, and those that took the backup.
+  // All lines: the targets that failed, and those that have the backup.
   if (event === 'backup_failed' && lines.length > 0) return lines.join('; ');
   const own = `${subjectName(source)}: `;
   const what = title.startsWith(own) ? title.slice(own.length) : title;

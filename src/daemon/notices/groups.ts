@@ -1,7 +1,7 @@
 /**
- * Which pending notices are sent as one message, and when: events of several sources with one cause are a group. Pure:
- * `deliveries.ts` keeps the groups. As Alertmanager does, the first message waits a moment for further sources, later ones
- * keep an interval, and the end is reported once.
+ * Which pending notices are sent as one message, and when: events of several sources with one cause are a group. Pure: `deliveries.ts`
+ * keeps the groups. As in Alertmanager, the first message waits a moment for further sources, later ones keep an interval, and the end is
+ * reported once.
  */
 import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
 import type { ChannelConfig } from '../../config/channels.ts';
@@ -32,42 +32,42 @@ export interface GroupTimes {
   readonly intervalMs: number;
 }
 
-/** A notice on its way through one channel. */
+/** A notice that is pending in one channel. */
 export interface PendingEvent {
-  /** The mirror that it is stored in: the name of its only source, or empty for a mirror of all. */
+  /** The mirror in which it is stored: the name of its only source, or empty for a mirror of all. */
   readonly mirror: string;
-  /** Its number there. */
+  /** Its number in that mirror. */
   readonly notice: number;
-  /** As of its message. */
+  /** Of its message. */
   readonly id: string;
-  /** What it is about; empty for a mirror of several sources. */
+  /** Its source; empty for a mirror of several sources as a whole. */
   readonly source: string;
-  /** Events of one cause are reported together: the address of the service, or `this machine`. */
+  /** Events with one cause are reported together: the address of the service, or `this machine`. */
   readonly cause: string;
   readonly about: Notice;
 }
 
-/** Sources that are reported together. As it was when the last message about it was made. */
+/** Sources that are reported together, as of the last message about them. */
 export interface NoticeGroup {
-  /** Of the first event: further sources join with the same one and the same cause. */
+  /** The first event: further sources join with the same event and cause. */
   readonly event: string;
   readonly cause: string;
-  /** Of all its events. */
+  /** The subject of all its events. */
   readonly subject: string;
   /** The key of its incident. */
   readonly key: string;
-  /** False where nothing ends it, or the channel does not get what does. */
+  /** False if no event ends it, or if the channel does not get that event. */
   readonly isLasting: boolean;
   /** When the last source joined, epoch milliseconds. */
   readonly joinedAt: number;
   /** When the last message was made, epoch milliseconds; null before the first. */
   readonly sentAt: number | null;
   readonly messages: number;
-  /** Every member that it ever had, in the order in which they joined. */
+  /** All sources that ever joined, in that order. */
   readonly sources: readonly string[];
-  /** Those that are not as they should be, with the event that was reported last of each. */
+  /** The sources whose problem is open, with the last reported event of each. */
   readonly failing: Readonly<Record<string, FailingSource>>;
-  /** The worst that was reported, where it is not known what is still failing. */
+  /** The worst reported severity, if it is not known which problems are still open. */
   readonly worst: Severity | null;
 }
 
@@ -76,7 +76,7 @@ interface FailingSource {
   readonly severity: Severity;
 }
 
-/** What the next message about a group would hold. */
+/** The content of the next message about a group. */
 export interface Draft {
   /** Null for a new group. */
   readonly before: NoticeGroup | null;
@@ -84,13 +84,13 @@ export interface Draft {
   readonly after: NoticeGroup;
 }
 
-/** Sources whose schedule is spread fail one after the other, over an hour at most. */
+/** So long can sources join: if their schedule is spread, they fail one after the other over an hour at most. */
 const JOIN_MS = 60 * 60_000;
 const LONGEST_INTERVAL_MS = 60 * 60_000;
-/** Then nothing ends it any more: its sources may be gone from the configuration. */
+/** After this, a group is dropped although no end came: its sources may be gone from the configuration. */
 const FORGOTTEN_MS = 30 * 24 * 60 * 60_000;
 
-/** @param origin of the source's service */
+/** The cause of an event, as in `PendingEvent`. @param origin of the source's service */
 export function causeOf(about: Notice, origin: string): string {
   const { error, job } = contentOf(about);
   if (error?.code !== undefined && error.code !== null && isLocalError(error.code as ErrorCode))
@@ -98,12 +98,12 @@ export function causeOf(about: Notice, origin: string): string {
   return job === 'sync' || job === 'drift' || job === 'drill' ? origin : 'this machine';
 }
 
-/** What a channel gets. */
+/** What a channel is to get. */
 type Filter = Pick<ChannelConfig, 'on' | 'severity'>;
 
 /**
- * Events of what ended before it was reported, up to its end: neither is news.
- * @param events of one channel, oldest first, of which nothing was sent
+ * The events of problems that ended before they were reported, with their ends: none of them is news.
+ * @param events of one channel that were not sent, oldest first
  */
 export function overBeforeSent(
   groups: readonly NoticeGroup[],
@@ -125,8 +125,9 @@ export function overBeforeSent(
 }
 
 /**
- * Puts each event into one group: that of the source's event before it, else that in which its source fails, else one with the same event and cause that a source
- * joined within the last hour, else one whose incident has the key of its source and is open for others, else a new one.
+ * Puts each event into one group: the group of the source's event before it, else the one in which the source has an open problem, else
+ * one with the same event and cause that a source joined within the last hour, else one whose incident has the key of the source and is
+ * open for others, else a new one.
  * @param events of one channel, oldest first
  */
 export function draftsOf(
@@ -147,10 +148,10 @@ export function draftsOf(
       // The events of a source are reported in their order.
       ofSubject.find((each) => each === before) ??
       ofSubject.find((each) => each.failing.has(name)) ??
-      // Its end alone would end what has failed of others.
+      // On its own, this end would also end the problems of other sources under the same key.
       ofSubject.find((each) => isOver && each.failing.size > 0 && each.group.key === key) ??
       ofSubject.find((each) => each.isJoinable(event)) ??
-      // A group of its own would have the same key, and the end of one would close the incident of both.
+      // A new group would have the same key, and the end of one would close the incident of both.
       ofSubject.find((each) => each.failing.size > 0 && each.group.key === key);
     if (chosen === undefined) {
       chosen = new OpenGroup(null, newGroup(event, channel), channel);
@@ -187,7 +188,7 @@ class OpenGroup {
     const { before, group } = this;
     if (group.event !== about.event || group.cause !== cause) return false;
     if (Math.abs(Date.parse(about.at) - this.#joinedAt) > JOIN_MS) return false;
-    // One that was reported as over is over.
+    // A group that was reported as over stays over.
     return before === null || !group.isLasting || Object.keys(before.failing).length > 0;
   }
 
@@ -218,13 +219,13 @@ class OpenGroup {
     });
   }
 
-  /** Null if no event was added to it. */
+  /** The next message; null if no event was added. */
   draft(): Draft | null {
     const { before, group, failing } = this;
     const [first, ...others] = this.#events;
     if (first === undefined) return null;
     if (this.#sources.size === 1 && others.length > 0) {
-      // As if there were no groups: one after the other.
+      // One source is reported as if there were no groups: one event after the other.
       const alone = new OpenGroup(before, group, this.#channel);
       alone.add(first);
       return alone.draft();
@@ -254,7 +255,7 @@ function newGroup({ about, cause, source }: PendingEvent, { on, severity }: Filt
   };
 }
 
-/** What opens that of which this event says that something is open. */
+/** The event that opens a problem of which this event, an improvement, leaves something open. */
 function openingOf(event: string): string {
   if (!IMPROVEMENTS.has(event)) return event;
   return Object.keys(ENDED_BY).find((each) => ENDED_BY[each] === event) ?? event;
@@ -265,7 +266,7 @@ export function draftDueAt({ before, events, after }: Draft, { waitMs, intervalM
   const times = events.map(({ about }) => Date.parse(about.at));
   const first = Math.min(...times);
   if (before?.sentAt === undefined || before.sentAt === null) return first + waitMs;
-  // The end is waited for by nobody else.
+  // The end need not wait for other sources: none is left.
   if (isOver(after)) return Math.max(...times);
   // One source is reported as if there were no groups.
   if (after.sources.length === 1 || isWorse(before, events)) return first + waitMs;
@@ -276,7 +277,7 @@ export function draftDueAt({ before, events, after }: Draft, { waitMs, intervalM
   );
 }
 
-/** True where something new is worse than what was reported and is still open. */
+/** True if a new event is worse than what was reported and is still open. */
 function isWorse({ failing, worst: reported }: NoticeGroup, events: readonly PendingEvent[]): boolean {
   const fresh = events.filter(({ about }) => !IMPROVEMENTS.has(about.event));
   if (fresh.length === 0) return false;
@@ -289,7 +290,7 @@ function isWorse({ failing, worst: reported }: NoticeGroup, events: readonly Pen
   return known.length === 0 || compareSeverities(newest, worst(known)) < 0;
 }
 
-/** The severities of the findings of a source that stay open and are not of these events; null where they do not say it. */
+/** The severities of findings of a source that were open before these events and still are; null if the events do not show that. */
 function openBefore(events: readonly PendingEvent[]): Severity[] | null {
   const contents = events.map(({ about }) => contentOf(about));
   const left = contents.findLast(({ stillOpen }) => stillOpen !== null)?.stillOpen ?? null;
@@ -301,34 +302,34 @@ function openBefore(events: readonly PendingEvent[]): Severity[] | null {
   });
 }
 
-/** True where all of it is as it should be. */
+/** True if no problem of the group is open. */
 function isOver(group: NoticeGroup): boolean {
   return isOfEnds(group) || (group.isLasting && Object.keys(group.failing).length === 0);
 }
 
-/** True for ends of what was opened without this group, or perhaps never. */
+/** True for a group of ends, of problems that were reported without this group, or perhaps never. */
 function isOfEnds({ event }: NoticeGroup): boolean {
   return IMPROVEMENTS.has(event);
 }
 
-/** False for a group that gets no further event. */
+/** False for a group that gets no more events. */
 export function isKept(group: NoticeGroup, now: number): boolean {
   if (isOver(group)) return false;
-  // Also after the clock was set back.
+  // `abs`, because the clock may have been set back.
   return Math.abs(now - group.joinedAt) <= (group.isLasting ? FORGOTTEN_MS : JOIN_MS);
 }
 
-/** A message about events, from the moment on at which it was made: it stays the same over all attempts and restarts. */
+/** A message that was begun: it stays the same over all attempts and restarts. */
 export interface Batch {
   readonly id: string;
   readonly events: readonly PendingEvent[];
-  /** The group after it, as it was made; null where events are not grouped. */
+  /** The group after this message; null if events are not grouped. */
   readonly group: NoticeGroup | null;
   /** Keys of incidents. */
   readonly incidents: readonly string[];
 }
 
-/** @param now epoch milliseconds */
+/** The message of a draft. @param now epoch milliseconds */
 export function batchOf({ events, after }: Draft, now: number): Batch {
   const ids = events.map(({ id }) => id);
   const [first = ''] = ids;
@@ -337,20 +338,20 @@ export function batchOf({ events, after }: Draft, now: number): Batch {
     id: ids.length === 1 ? first : shortHash(ids),
     events,
     group: { ...after, sentAt: now, messages: after.messages + 1 },
-    // What was opened without this group has the keys of its sources.
+    // Problems that were reported without this group have the keys of their sources.
     incidents: isOfEnds(after) ? [...new Set(own)] : [after.key],
   };
 }
 
 // The message of a group.
 
-/** Lines that say why. */
+/** The most lines of reasons. */
 const REASONS = 8;
 
 /**
- * The message of a batch: that of its event, where the group is of one source and has one event.
+ * The message of a batch: with one source and one event, the message of that event.
  * @param events the messages of its events
- * @param configured sources in all
+ * @param configured the number of configured sources
  */
 export function batchMessage(
   { id, group, incidents }: Pick<Batch, 'id' | 'group' | 'incidents'>,
@@ -377,8 +378,8 @@ export function batchMessage(
   const news = group.subject === 'drift' && only === null && worse.length > 0 ? driftNews(events) : null;
   const isAssumed = events.every((each) => each.isAssumed);
   const assumed = isAssumed ? assumedText(latest) : null;
-  const told = new Set([...bySource.keys()].map((source) => subjectName(source)));
-  const before = failing.filter((name) => !told.has(name));
+  const named = new Set([...bySource.keys()].map((source) => subjectName(source)));
+  const before = failing.filter((name) => !named.has(name));
   const hints = new Set(worse.map(({ hint }) => hint));
   return {
     ...lead,
@@ -414,7 +415,7 @@ export function batchMessage(
   };
 }
 
-/** What the events of a source say together. @param events oldest first */
+/** The events of a source as one. @param events oldest first */
 function mergedEvent(events: readonly Message[]): Message {
   const last = events.at(-1);
   if (last === undefined) throw new Error('a source without an event');
@@ -445,7 +446,7 @@ function namedFindings(events: readonly Message[]): string[] {
     .map(({ source, finding }) => `${subjectName(source)}: ${findingLine(finding)}`);
 }
 
-/** What the sources have in common, with their names: sources with the same reason are one line. */
+/** One line for each reason, with the names of its sources. */
 function reasonLines(events: readonly Message[]): string[] {
   const byReason = Map.groupBy(events, reasonOf);
   const lines = [...byReason].map(

@@ -1,6 +1,6 @@
 /**
- * The file of `deliveries.ts`: the groups of each channel and the messages of several events that were begun, so that a process that
- * is killed sends each of them again under the same id, or not at all.
+ * The file of `deliveries.ts`: the groups of each channel, and the messages of several events that were begun. After a kill, each of these
+ * messages is sent again under the same id, or not at all.
  */
 import { hash } from 'node:crypto';
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
@@ -8,23 +8,23 @@ import { systemCodeOf } from '../../core/errors.ts';
 import { asFileError } from '../../core/file-errors.ts';
 import type { Batch, NoticeGroup } from './groups.ts';
 
-/** A message on its way. */
+/** A message that is being sent. */
 export interface Sending extends Batch {
   attempts: number;
   /** Epoch milliseconds. */
   nextAttemptAt: number;
-  /** True where it was delivered, and not all mirrors know. */
+  /** True if it was delivered, and not all mirrors know. */
   isSent: boolean;
 }
 
-/** What is kept of a channel over restarts. */
+/** The state of a channel that is kept over restarts. */
 export interface KeptState {
   groups: readonly NoticeGroup[];
-  /** Those of several sources that were begun. */
+  /** Messages of groups that were begun. */
   sending: readonly Sending[];
 }
 
-/** With a hash, so that a damaged file is not believed. @throws where it cannot be read, or is another kind of file */
+/** The content of the file, by channel; empty without a file. @throws if it cannot be read, or its hash is wrong */
 export function readKept(path: string): Readonly<Record<string, KeptState>> {
   let text: string;
   try {
@@ -38,7 +38,7 @@ export function readKept(path: string): Readonly<Record<string, KeptState>> {
   return JSON.parse(body) as Record<string, KeptState>;
 }
 
-/** All of it or nothing, on disk when this returns. @throws TidemarkError */
+/** Writes the file, atomically and synced to disk. @throws TidemarkError */
 export function writeKept(path: string, kept: Readonly<Record<string, KeptState>>): void {
   const body = JSON.stringify(kept);
   const temporary = `${path}.new`;
@@ -56,7 +56,7 @@ export function writeKept(path: string, kept: Readonly<Record<string, KeptState>
   }
 }
 
-/** Of this form of the file: another one has another digest. */
+/** The hash of the content. It includes the version of the format. */
 function digestOf(body: string): string {
   return hash('sha256', `tidemark notices 1\n${body}`, 'hex');
 }

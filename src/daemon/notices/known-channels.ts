@@ -1,6 +1,6 @@
 /**
- * Through which channels and pings nothing is sent, since a secret of theirs is missing. What counts is the environment of
- * the process that sends: the daemon, or the last call of `daemon --once`, writes it down for the others.
+ * Channels and pings through which nothing is sent because a secret is missing. What counts is the environment of the process that sends:
+ * the daemon, or the last call of `daemon --once`, stores for the others which channels can send.
  */
 import { compareTexts } from '../../catalog/order.ts';
 import type { Config } from '../../config/config.ts';
@@ -8,19 +8,19 @@ import { localTime, plural } from '../../core/wording.ts';
 import type { ChannelRow } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 
-/** A channel or the pings (`name`), why nothing is sent, and what to do about it if that is not plain. */
+/** A channel or the pings (`name`), why nothing is sent, and what to do about it if `why` does not show that. */
 export interface SilentChannel {
   readonly name: string;
   readonly why: string;
   readonly hint?: string;
 }
 
-/** After so long, notices that could not be delivered are a reason of the health. */
+/** After this, notices that could not be delivered are a reason in the health. */
 export const PENDING_LONG_MS = 15 * 60_000;
 
 type Channels = Pick<Config, 'notices' | 'pings' | 'fileHash'>;
 
-/** For the other processes: each channel, and the pings, as this one has read them. */
+/** Each channel, and the pings, as this process has read them: stored for the other processes. */
 export function channelRows(config: Channels, readBy: ChannelRow['readBy']): ChannelRow[] {
   const ofPings = config.pings.flatMap(({ problem }) => problem ?? []);
   return [
@@ -31,7 +31,7 @@ export function channelRows(config: Channels, readBy: ChannelRow['readBy']): Cha
     .sort((a, b) => compareTexts(a.channel, b.channel));
 }
 
-/** By the environment of this process. */
+/** The silent channels by the environment of this process. */
 export function silentChannels(config: Channels): SilentChannel[] {
   return channelRows(config, 'daemon').flatMap(({ channel, problem }) =>
     problem === null ? [] : [{ name: channel, why: problem }],
@@ -41,7 +41,10 @@ export function silentChannels(config: Channels): SilentChannel[] {
 const READERS = { daemon: 'the daemon', once: 'the last call of `daemon --once`' } as const;
 const ENVIRONMENT = 'in the environment';
 
-/** For a process that sends nothing: as the one that sends read this configuration; by its own environment if none did. */
+/**
+ * The silent channels for a process that sends nothing: as stored by the one that sends, if that has read this configuration; otherwise
+ * by the own environment.
+ */
 export function recordedSilentChannels(config: Channels, rows: readonly ChannelRow[]): SilentChannel[] {
   const recorded = rows.filter(({ fileHash }) => fileHash === config.fileHash);
   if (recorded.length === 0)
@@ -64,7 +67,7 @@ export function recordedSilentChannels(config: Channels, rows: readonly ChannelR
   );
 }
 
-/** What to do about a channel that this process cannot use while the one that sends has what it lacks; null for another one. */
+/** What to do about a channel that this process cannot use, although the sending process can; null for another channel. */
 export function ownLack(
   { notices, fileHash }: Channels,
   rows: readonly ChannelRow[],
@@ -79,7 +82,7 @@ export function ownLack(
   };
 }
 
-/** Of each channel that has just failed to deliver, in one line: not yet a reason of the health, and not one that is known to send nothing. */
+/** A line for each channel that has just failed to deliver: it is not yet a reason in the health, and not known to be silent. */
 export function retryingChannels(
   config: Channels,
   { daemon }: Pick<Mirror, 'daemon'>,

@@ -102,7 +102,7 @@ function pageOf({ run, restore, job }: NoticeContent): string {
   return job === 'drift' ? '/drift' : '/';
 }
 
-/** The source of a notice; for a notice about a whole mirror that belongs to one source, that source. */
+/** The source of a notice; for a notice about a mirror that belongs to one source, that source. */
 export function sourceOf({ source }: Pick<Notice, 'source'>, owner: string | null): string {
   return source === '' ? (owner ?? '') : source;
 }
@@ -158,7 +158,7 @@ function shownOf(about: Notice, content: NoticeContent, threshold: Severity, sou
       : `; ${formatInteger(left.reduce((sum, severity) => sum + open[severity], 0))} still open (${countsText(open, left)})`;
   return {
     severity: worst(left.length > 0 ? left : reported),
-    // Everything that this channel is told of has ended, whatever else is open.
+    // Everything that is reported to this channel has ended, whatever else is open.
     isResolved: content.isResolved || (open !== null && left.length === 0),
     severities,
     count,

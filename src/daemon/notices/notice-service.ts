@@ -1,4 +1,4 @@
-/** Notices and pings as the daemon's observers, over real sockets, mail servers and processes. */
+/** The daemon's observers that send notices and pings, over real sockets, mail servers and processes. */
 import { openPoster, type Poster } from '../../api/post.ts';
 import { type LoadedConfig, rateLogBesideOf } from '../../config/mirrors.ts';
 import type { PingConfig } from '../../config/channels.ts';
@@ -23,22 +23,23 @@ interface NoticingOptions {
   readonly random: () => number;
   readonly log: Logger;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Absolute path of the configuration file, where the command line named one. */
+  /** Absolute path of the configuration file, if the command line named one. */
   readonly configFile?: string | undefined;
 }
 
 interface NoticeService {
-  /** Those of the jobs of one mirror. */
+  /** The observers of the jobs of one mirror. */
   readonly observersOf: (mirror: ObservedMirror) => readonly JobObserver[];
-  /** The daemon could not start: sends what can be said of it without a mirror. */
+  /** Reports that the daemon could not start. */
   startFailed(failed: FailedStart): Promise<void>;
-  /** After the daemon's end: leaves no socket open. */
+  /** To be called after the daemon's end: closes all sockets. */
   close(): Promise<void>;
 }
 
-/** A ping says one word, and the next run's comes soon. */
+/** Short, because the next run pings again soon. */
 const PING_TIMEOUTS = { connectMs: 3_000, headersMs: 5_000, bodyMs: 2_000, totalMs: 8_000 };
 
+/** Notices and pings, as configured. */
 export function openNoticeService(options: NoticingOptions): NoticeService {
   const { config, clock, log, env, configFile } = options;
   const proxies = (): ProxySettings => config().proxies;
@@ -86,11 +87,10 @@ export function openNoticeService(options: NoticingOptions): NoticeService {
   };
 }
 
-// Pings the dead man's switch after syncs of all kinds: a narrowed one says nothing about the others.
-
 /**
+ * Pings after syncs of all kinds: one of some kinds says nothing about the others.
  * @param sources names of the configured ones
- * @param owner the only source of the mirror, where each source has its own
+ * @param owner with a mirror per source, the source of the mirror
  * @internal
  */
 export function createPingObserver(
@@ -105,7 +105,7 @@ export function createPingObserver(
   return {
     name: 'pings',
     loaded: ({ mirrorAccess }) => {
-      // What the mirror of each says, before the success of another one is reported.
+      // Before the success of another source is reported, each mirror says whether its source is incomplete.
       if (owner === null || !mirrorAccess.isThere()) return;
       if (isKnownIncomplete(mirrorAccess.reader(), owner)) pinger.knownFailing(owner);
     },
@@ -117,7 +117,7 @@ export function createPingObserver(
     ended: async ({ row, kinds, report }, { mirrorAccess, signal }) => {
       if (row.name !== 'sync' || row.source === null || kinds !== null) return;
       const { source, outcome, error } = row;
-      // The daemon was stopped, which is not a failure of the service. If it is not started again, there is no success ping.
+      // The daemon was stopped, which is not a failure. If it is not started again, the success pings stop.
       if (outcome === 'interrupted') return;
       if (outcome === 'done' && report?.outcome === 'complete') {
         succeeded(source, mirrorAccess.reader());
@@ -133,10 +133,10 @@ export function createPingObserver(
   };
 }
 
-/** Runs and jobs looked through for one that was not cut short. */
+/** The number of latest runs and jobs that are searched for one that was not interrupted. */
 const LATEST_READ = 10;
 
-/** Kept by the mirror, so that a restart does not forget it. False for a source of which nothing is known yet. */
+/** True if, by the mirror, the last sync of the source was not complete. False if nothing is known of it yet. */
 function isKnownIncomplete(mirror: Mirror, source: string): boolean {
   const run = mirror.runs
     .list({ source, isOfAllKinds: true, limit: LATEST_READ })
@@ -144,18 +144,18 @@ function isKnownIncomplete(mirror: Mirror, source: string): boolean {
   const [job] = mirror.daemon
     .jobs({ name: 'sync', source, limit: LATEST_READ })
     .filter(({ outcome }) => outcome !== 'running' && outcome !== 'interrupted');
-  // It failed before a run came about.
+  // The job failed before it had a run.
   const isJobNewer =
     job?.run === null && (run === undefined || job.startedAt > (run.finishedAt ?? run.startedAt));
   return isJobNewer || (run !== undefined && run.outcome !== 'complete');
 }
 
-// A dead man's switch: URLs that are called when a sync begins and ends, so that a monitor notices when none does. The
-// calls run beside the sync, which never waits for them.
+// A dead man's switch: URLs that are called when a sync begins and ends, so that a monitor notices if none does. A sync never waits for
+// these calls.
 
 /**
- * Waits before the second and later attempts. The second one follows at once, because a ping must arrive soon. The
- * others are for short network outages: a lost success would be a false alarm, with one sync a day for a whole day.
+ * Waits before the second and later attempts. The second one follows at once, because a ping must arrive soon. The others are for short
+ * network outages: if a success is lost, the monitor raises a false alarm, with one sync a day for a whole day.
  */
 const WAITS_MS = [0, 10_000, 60_000];
 
@@ -172,28 +172,28 @@ interface PingerOptions {
 interface Pinger {
   /** A sync of all kinds of a source begins. */
   started(source: string): void;
-  /** Its run was complete. `others` finds the sources of which that is not so, as far as the mirror knows. */
+  /** Its run was complete. @param others finds the sources whose last sync was not complete, as far as the mirror knows */
   succeeded(source: string, others: () => readonly string[]): void;
-  /** Its latest sync, of an earlier process, was not complete: nothing is called for it. */
+  /** Its last sync, by an earlier process, was not complete: nothing is called. */
   knownFailing(source: string): void;
-  /** It ended in any other way. `why`: one line without secrets. */
+  /** Its sync failed or was not complete. @param why one line without secrets */
   failed(source: string, why: string): void;
-  /** No sync of these sources can begin: one call each. `why`: as of `failed`. */
+  /** No sync of these sources can begin. @param why as in `failed` */
   notBegun(missed: readonly string[], why: string): void;
   /**
    * Resolves when all calls so far have been made.
    * @param stop aborted when the daemon stops: what still waits for another attempt is given up then
    */
   settled(stop: AbortSignal): Promise<void>;
-  /** Ends what is under way. */
+  /** Aborts all calls. */
   close(): Promise<void>;
 }
 
 interface Line {
   readonly ping: PingConfig;
-  /** Calls in their order: a success must not overtake its start. */
+  /** The last call. Calls are made in their order: a success must not overtake its start. */
   last: Promise<void>;
-  /** Aborted by the next call: what it says is newer than what still waits for another attempt. */
+  /** Aborted by the next call: a call that waits for another attempt is outdated then. */
   newer: AbortController;
 }
 
@@ -202,9 +202,9 @@ export function createPinger({ pings, sources, poster, clock, log }: PingerOptio
   const closing = new AbortController();
   const stopping = new AbortController();
   let lines = new Map<PingConfig, Line>();
-  /** Lines of pings that are no longer configured stay as long as they are at work. */
+  /** All calls under way, also of pings that are no longer configured. */
   const underWay = new Set<Promise<void>>();
-  /** Sources whose last sync was not complete: the mirror may not know of it, where the disk is full. */
+  /** Sources whose last sync was not complete: if the disk is full, the mirror does not know of it. */
   const failing = new Set<string>();
   const current = (): readonly Line[] => {
     // A reloaded configuration has new objects.
@@ -301,7 +301,7 @@ export function createPinger({ pings, sources, poster, clock, log }: PingerOptio
   };
 }
 
-/** False where the signal came first. */
+/** False if the signal came first. */
 async function waited(clock: Clock, ms: number, signal: AbortSignal): Promise<boolean> {
   if (signal.aborted) return false;
   return clock.sleep(ms, signal).then(

@@ -64,7 +64,7 @@ export interface Notifier {
   recordJob(mirror: Mirror, job: JobRow, details?: JobDetails, assumed?: readonly NoticeState[]): number;
   /**
    * Checks whether a sync is overdue, or no longer; writes only changes. To be called regularly. If the mirror cannot be written, an
-   * overdue sync is reported all the same and remembered until it can be: the late sync may hold the mirror for hours.
+   * overdue sync is reported anyway, and remembered until it can be stored: the late sync may hold the mirror for hours.
    * @param mayWait false to leave an end that cannot be written now to the next check
    */
   checkFreshness(sources: readonly Freshness[], mayWait?: boolean): Promise<number>;
@@ -255,7 +255,7 @@ export function createNotifier(options: NotifierOptions): Notifier {
     const before = reportedCause(reported);
     const cause = overdue?.follows;
     const follows = cause !== undefined && openCauses(allStates(mirror), cause).length > 0 ? cause : null;
-    // A channel that got only the cause is told of the backup once it is overdue for another reason.
+    // A channel that got only the cause gets this once the backup is overdue for another reason.
     const isNew = reported === undefined || (before !== null && follows !== before);
     const isOnTime = overdue === null && reported !== undefined;
     const late = overdue !== null && isNew ? backupTransition(overdue, follows, at, reported) : NO_TRANSITION;

@@ -1,6 +1,6 @@
 /**
- * Pending deliveries of one mirror. The result of a delivery is recorded after it was sent; if that cannot be recorded,
- * it is remembered and recorded later. A notice that could not be stored in the mirror is kept here alone.
+ * Pending deliveries of one mirror. The result of a delivery is stored after it was sent; if that fails, it is remembered and stored
+ * later. A notice that could not be stored in the mirror is only kept here.
  */
 import type { Clock } from '../../core/clock.ts';
 import { asTidemarkError } from '../../core/errors.ts';
@@ -8,32 +8,32 @@ import type { Logger } from '../../core/logger.ts';
 import type { Delivery, DeliveryResult, Notice } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 
-/** Until marks that could not be written are tried again. */
+/** After this, results that could not be stored are tried again. */
 const UNWRITTEN_WAIT_MS = 60_000;
 
 export interface OutboxOptions {
-  /** Name of the only source, where each source has a mirror of its own. */
+  /** With a mirror per source, the source of this mirror. */
   readonly owner: string | null;
   /** The mirror open for reading. @throws TidemarkError */
   readonly mirror: () => Mirror;
-  /** Runs work that awaits nothing on the mirror open for writing, as soon as that is possible. */
+  /** Does work that awaits nothing on the mirror open for writing, as soon as that is possible. */
   readonly openWriter: <T>(work: (mirror: Mirror) => T) => Promise<T>;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Called when something else is pending than before. */
+  /** Called when the pending deliveries have changed. */
   readonly onChange: () => void;
 }
 
 export class Outbox {
   readonly owner: string | null;
   readonly #options: OutboxOptions;
-  /** Pending deliveries as the mirror had them when it was read last; null where it must be read again. */
+  /** Pending deliveries as last read from the mirror; null if it must be read again. */
   #stored: readonly Delivery[] | null = null;
   #isUnreadable = false;
   /** Notices that could not be stored. Their numbers are negative. */
   #unstored: Delivery[] = [];
   #unstoredCount = 0;
-  /** Marks that are not written yet, by delivery. */
+  /** Results that are not stored yet, by delivery. */
   readonly #unwritten = new Map<string, DeliveryResult>();
   #writing: Promise<void> | null = null;
   #writeAgainAt = 0;
@@ -43,7 +43,7 @@ export class Outbox {
     this.#options = options;
   }
 
-  /** The mirror may have other pending deliveries than it had: it is read again. */
+  /** The pending deliveries in the mirror may have changed: they are read again. */
   changed(): void {
     this.#stored = null;
     this.#options.onChange();
@@ -63,7 +63,7 @@ export class Outbox {
     return this.#unstored.length > 0;
   }
 
-  /** What is neither delivered nor given up, oldest first. Without the mirror's own where that cannot be read. */
+  /** Deliveries that are neither done nor given up, oldest first; without those in the mirror if it cannot be read. */
   pending(): Delivery[] {
     this.#stored ??= this.#read();
     return [...this.#stored, ...this.#unstored]
@@ -77,18 +77,18 @@ export class Outbox {
       this.#isUnreadable = false;
       return stored;
     } catch {
-      // Health and the jobs report an unreadable mirror: here it only means that nothing of it can be sent yet.
+      // Health and the jobs report that: here it only means that nothing of the mirror can be sent yet.
       this.#isUnreadable = true;
       return [];
     }
   }
 
-  /** False while the mirror cannot be read: what it has pending is not known. */
+  /** False while the mirror cannot be read: then its pending deliveries are not known. */
   isReadable(): boolean {
     return !this.#isUnreadable;
   }
 
-  /** True where something of that source is to be sent, or will be: its end was not reported yet, as far as the mirror is known. */
+  /** True if a notice of the source is pending or will follow, since a problem of it is still open. */
   awaits(source: string): boolean {
     if (this.owner !== null) return this.owner === source;
     if (this.pending().some(({ about }) => about.source === source)) return true;
@@ -100,7 +100,7 @@ export class Outbox {
     }
   }
 
-  /** The result of a delivery. It is written soon (`write`). */
+  /** Notes the result of a delivery, which `write` stores. */
   mark(delivery: Delivery, news: Partial<DeliveryResult>): void {
     const { notice, channel, attempts, nextAttemptAt, deliveredAt, givenUpAt, error } = delivery;
     const result = { notice, channel, attempts, nextAttemptAt, deliveredAt, givenUpAt, error, ...news };
@@ -109,17 +109,17 @@ export class Outbox {
     else this.#unstored = withResult(this.#unstored, result);
   }
 
-  /** True while the mirror does not know of a delivery's end yet. */
+  /** True while a result is not stored. */
   hasUnwritten(): boolean {
     return this.#unwritten.size > 0;
   }
 
-  /** When marks are to be written, epoch milliseconds; null for none. */
+  /** When results are to be stored, epoch milliseconds; null if there are none. */
   writeAt(now: number): number | null {
     return this.#unwritten.size > 0 && this.#writing === null ? Math.max(now, this.#writeAgainAt) : null;
   }
 
-  /** Writes down what is not written yet. What fails is logged and kept for the next time. */
+  /** Stores the results. A failure is logged, and they are kept for the next time. */
   async write(): Promise<void> {
     this.#writing ??= this.#writeAll().finally(() => (this.#writing = null));
     await this.#writing;
@@ -159,7 +159,7 @@ function isPending({ deliveredAt, givenUpAt }: DeliveryResult): boolean {
   return deliveredAt === null && givenUpAt === null;
 }
 
-/** With the result of one of them; without it, if that was its end. */
+/** The deliveries with the result of one of them; without that one if it is done or given up. */
 function withResult(deliveries: readonly Delivery[], result: DeliveryResult): Delivery[] {
   const key = keyOf(result);
   return deliveries.map((each) => (keyOf(each) === key ? { ...each, ...result } : each)).filter(isPending);

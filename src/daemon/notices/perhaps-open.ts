@@ -312,7 +312,7 @@ const GOOD: Readonly<Record<string, string>> = {
 };
 
 /**
- * After a restore from a backup, people are told once of each source that it works, and of the mirror that its contents match: most
+ * After a restore from a backup, people get one notice that each source works, and one that the contents of the mirror match: most
  * backups are restored because of damage. Other problems may never have been reported.
  */
 function isForPeople(subject: string): boolean {

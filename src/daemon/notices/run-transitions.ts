@@ -496,7 +496,7 @@ export interface JobObservation {
   readonly held: readonly NamedRemovals[];
   /** Of a sync: whether a list belongs to a record whose removal is held, or is below one. */
   readonly isBelowHeld?: (scope: Scope) => boolean;
-  /** Of a sync after which no removal is held: what became of those that were. */
+  /** Of a sync after which no removal is held: how those that were held ended. */
   readonly settled?: SettledRemovals | undefined;
   /** Of a sync: changes of the form of records that its run found. */
   readonly schemaChanges?: readonly SchemaChange[];

@@ -8,6 +8,7 @@ import type { ErrorCode } from '../../core/errors.ts';
 import { duration, formatInteger, percent, plural } from '../../core/wording.ts';
 import { compareSeverities, worst } from '../../diff/severity.ts';
 import type { NoticeState, Notice } from '../../mirror/daemon-store.ts';
+import { severityCounts } from '../../report/drift-document.ts';
 import { backupHint, EMPTIED_HINT, NEW_BASELINE_HINT, RESTORE_OR_NEW_HINT } from '../../core/hints.ts';
 import { hasDrillFallen } from '../last-jobs.ts';
 import {
@@ -36,7 +37,7 @@ import {
 import { perhapsOpenTransition } from './perhaps-open.ts';
 import { type AcceptedFindings, namedNotice, noticeOf, NAMED_IN_NOTICE } from './message.ts';
 
-/** All that an ended job changes. @param states those of the job's source and of the mirror as a whole */
+/** Everything that an ended job changes. @param states those of the job's source and of the mirror as a whole */
 export function transitionsOf(states: readonly NoticeState[], observed: JobObservation): Transition {
   // Of a verification, `jobTransitions` reports it.
   const damage = observed.job.name === 'verify' ? NO_TRANSITION : contentTransitions(states, observed);
@@ -143,7 +144,7 @@ function workTransition(states: readonly NoticeState[], { job, at }: JobObservat
   return {
     states: [{ source, subject, state: 'failed', since: before?.since ?? at, detail }],
     cleared: [],
-    // The failure was reported when it was one of the whole job: its targets are known only now.
+    // The job failed before it could name its targets: that was reported, and they are not news.
     notices: before !== undefined && known.length === 0 && !isEmptiedNow ? [] : [failed],
   };
 }
@@ -439,8 +440,8 @@ function followedTransitions(
       ...driftNotice(observed, 'drift_resolved', resolved, {
         since: resolved.flatMap(({ fingerprint }) => sinceOf.get(fingerprint) ?? []).sort()[0] ?? null,
         isResolved: open.size === 0,
-        stillOpen: countsOf([...open.values()]),
-        accepted: { severities: countsOf(accepted), areOthersGone: ignored === 0 },
+        stillOpen: severityCounts([...open.values()]),
+        accepted: { severities: severityCounts(accepted), areOthersGone: ignored === 0 },
       }),
     ],
   };
@@ -504,7 +505,7 @@ function driftNotice(
   event: DriftEvent,
   findings: readonly FindingSummary[],
   {
-    severities = countsOf(findings),
+    severities = severityCounts(findings),
     lines = [],
     isResolved = false,
     stillOpen = null,
@@ -557,12 +558,6 @@ interface DriftNoticeFacts {
 function openSinceLine(since: string, at: string, count: number): string {
   const which = count === 1 ? 'it was open' : 'the oldest was open';
   return `${which} since ${since}, for ${duration(Date.parse(at) - Date.parse(since))}`;
-}
-
-function countsOf(findings: readonly FindingSummary[]): Record<Severity, number> {
-  const counts: Record<Severity, number> = { critical: 0, high: 0, medium: 0, low: 0 };
-  for (const { severity } of findings) counts[severity] += 1;
-  return counts;
 }
 
 function recordText({ kind, scope, id }: Pick<FindingSummary, 'kind' | 'scope' | 'id'>): string {

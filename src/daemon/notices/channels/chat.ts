@@ -1,7 +1,4 @@
-/**
- * Webhooks of chats: Slack (and compatible ones, such as Rocket.Chat), Mattermost, Discord, and Microsoft Teams
- * (workflows).
- */
+/** Webhooks of chats: Slack (and compatible ones, such as Rocket.Chat), Mattermost, Discord, and Microsoft Teams (workflows). */
 import type { PostRequest } from '../../../api/post.ts';
 import type { ChannelOf } from '../../../config/channels.ts';
 import { type Message, linesOf } from '../message.ts';
@@ -11,6 +8,7 @@ import {
   cut,
   factsLine,
   heading,
+  hintLines,
   jsonRequest,
   markdownText,
   post,
@@ -33,10 +31,10 @@ export function slackRequest({ url, template }: ChannelOf<'slack'>, message: Mes
 }
 
 function slackBlocks(message: Message): object {
-  const { hint, link } = message;
+  const { link } = message;
   const lines = linesOf(message);
   const title = withoutMentions(heading(message));
-  const hints = hint === null ? [] : [`→ ${hint}`];
+  const hints = hintLines(message);
   const sections = [...(lines.length === 0 ? [] : [lines.join('\n')]), ...hints].map((text) =>
     slackMarkup(text),
   );
@@ -51,17 +49,17 @@ function slackBlocks(message: Message): object {
   };
 }
 
-/** `verbatim`: names and links that a record holds are not made to work. */
+/** `verbatim`: Slack does not turn names and links of records into mentions and links. */
 function slackMarkup(text: string): object {
   return { type: 'mrkdwn', text: cut(escapedForSlack(text), SLACK_SECTION), verbatim: true };
 }
 
-/** Without mentions, and without the three characters by which Slack knows links and markup. */
+/** The text without mentions, and with the three characters of Slack's links and markup escaped. */
 function escapedForSlack(text: string): string {
   return withoutMentions(text).replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }
 
-/** Mattermost would cut a longer post, or refuse it where its limit is set lower than by default. */
+/** Mattermost cuts a longer post, or refuses it if its limit is lower than the default. */
 const MATTERMOST_TEXT = 4000;
 
 export const sendMattermost: Sender<'mattermost'> = (channel, message, signal, effects) => {
@@ -90,21 +88,21 @@ function markdownForm({ template }: ChannelOf<'mattermost' | 'discord'>, message
   return byTemplate(template, message, markdownText) ?? own.join('\n');
 }
 
-/** Teams takes 28 KB, in UTF-16 twice as much as the characters. */
+/** Teams accepts 28 KB; in UTF-16, a character has two bytes. */
 const TEAMS_TEXT = 6000;
 
 export const sendTeams: Sender<'teams'> = (channel, message, signal, effects) =>
   post(effects, channel, jsonRequest(channel.url, message, teamsMessage(channel, message)), signal);
 
 function teamsMessage({ template }: ChannelOf<'teams'>, message: Message): object {
-  const { hint, link } = message;
+  const { link } = message;
   const own = byTemplate(template, message, withoutMentions);
   const body =
     own !== null
       ? [textBlock(own)]
       : [
           textBlock(heading(message), { weight: 'Bolder', size: 'Medium' }),
-          ...[...linesOf(message), ...(hint === null ? [] : [`→ ${hint}`])].map((line) => textBlock(line)),
+          ...[...linesOf(message), ...hintLines(message)].map((line) => textBlock(line)),
           textBlock(factsLine(message), { isSubtle: true, size: 'Small' }),
         ];
   const content = {
@@ -120,7 +118,7 @@ function teamsMessage({ template }: ChannelOf<'teams'>, message: Message): objec
   };
 }
 
-/** Rich text knows no Markdown: what a record holds stays text. */
+/** Rich text without Markdown, so that text of records has no markup. */
 function textBlock(text: string, style: Readonly<Record<string, string | boolean>> = {}): object {
   const run = { type: 'TextRun', text: cut(withoutMentions(text), TEAMS_TEXT), ...style };
   return { type: 'RichTextBlock', inlines: [run] };

@@ -11,11 +11,11 @@ export const sendByCommand: Sender<'command'> = (channel, message, signal, { env
     if (output !== '') log.debug({ channel: channel.name, output }, 'the command said');
   });
 
-/** What it gets of this process's own environment: not the keys that are in there. */
+/** The variables that it gets of this process's environment, which also has keys. */
 const HANDED_ON = ['PATH', 'HOME', 'USER', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR'];
-/** Of what it says; the rest is not kept. */
+/** The most bytes of the output that are kept. */
 const OUTPUT_BYTES = 4096;
-/** Between asking it to end and ending it. */
+/** Time between SIGTERM and SIGKILL. */
 const END_GRACE_MS = 2000;
 
 interface CommandInput {
@@ -23,7 +23,7 @@ interface CommandInput {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** The input of the program: the JSON document, or the template's text, and a few variables. */
+/** The input (the JSON document, or the template's text) and the environment of the program. */
 function commandInput(
   { template, env }: ChannelOf<'command'>,
   message: Message,
@@ -48,9 +48,9 @@ function commandInput(
 }
 
 /**
- * Runs the program; after its time limit, kills it with all processes that it started.
- * @returns the beginning of what it said
- * @throws TidemarkError when it could not be started, or did not end with 0; the abort reason when the signal is aborted
+ * Runs the program; at its time limit, kills it with all processes that it started.
+ * @param onOutput gets the beginning of its output
+ * @throws TidemarkError if it could not be started, or did not end with 0; the abort reason if the signal is aborted
  */
 async function runCommand(
   { command, timeout: timeoutMs, directory }: ChannelOf<'command'>,
@@ -59,7 +59,7 @@ async function runCommand(
   onOutput: (text: string) => void,
 ): Promise<void> {
   const [first = '', ...args] = command.map((part) => part.reveal());
-  // A bare name is looked up in PATH; a path starts where every path of the configuration does.
+  // A bare name is looked up in PATH; a relative path starts in the directory of the configuration.
   const program = first.includes('/') ? resolve(directory, first) : first;
   const output = new FirstBytes();
   const end = await runProgram(program, args, {
@@ -77,7 +77,7 @@ async function runCommand(
     throw failed('timeout', `the command took longer than ${timeoutMs / 1000} s and was ended`);
   onOutput(output.text());
   if (end.error !== null) {
-    // Its message may hold the arguments, and they secrets.
+    // The message of the error may have the arguments, and these may be secrets.
     const why = startError(end.error, end.error.code ?? 'no reason given');
     throw failed('file_system', `the command could not be started: ${why}`);
   }

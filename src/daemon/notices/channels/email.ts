@@ -1,4 +1,4 @@
-/** The only user of nodemailer: sends a notice as plain text and simple HTML. */
+/** Sends a notice as plain text and simple HTML. The only file that uses nodemailer. */
 import type { ChannelOf } from '../../../config/channels.ts';
 import { isLoopback } from '../../../core/local-url.ts';
 import { abortReason } from '../../../core/clock.ts';
@@ -21,7 +21,7 @@ interface Address {
   readonly address: string;
 }
 
-/** A message as nodemailer takes it; addresses as objects, so that no text of ours is parsed for more of them. */
+/** A message for nodemailer. Addresses are objects, so that nodemailer does not look for more of them in a text. */
 interface Mail {
   readonly from: Address;
   readonly to: readonly Address[];
@@ -33,10 +33,10 @@ interface Mail {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** Longer ones are cut by every reader. */
+/** Mail programs cut longer subjects. */
 const SUBJECT_LENGTH = 200;
 
-/** The same message every time: a repeated attempt is recognized by its Message-ID. @internal */
+/** The mail, the same for every attempt: a repeated one is recognized by its Message-ID. @internal */
 export function mailOf({ from, to, subject, template, name }: EmailChannel, message: Message): Mail {
   const sender = addressOf(from);
   const { title, hint, link, event, at, run, source } = message;
@@ -61,7 +61,7 @@ export function mailOf({ from, to, subject, template, name }: EmailChannel, mess
     messageId: `<${message.id}.${name}@${sender.address.slice(sender.address.lastIndexOf('@') + 1)}>`,
     date: new Date(at),
     headers: {
-      // RFC 3834: no vacation notices in answer, please.
+      // RFC 3834: prevents automatic replies.
       'Auto-Submitted': 'auto-generated',
       'X-Tidemark-Event': event,
       'X-Tidemark-Notice': message.id,
@@ -96,10 +96,10 @@ interface Refusals {
 const LIMITS = { connectionMs: 10_000, greetingMs: 10_000, socketMs: 20_000, totalMs: 45_000 };
 
 /**
- * Sends one message through the channel's server. Credentials go over an encrypted connection only, unless the server is
- * this machine.
- * @returns the recipients that the server refused, each with its answer
- * @throws TidemarkError without the credentials; the abort reason when the signal is aborted
+ * Sends one message through the channel's server. Credentials are sent only over an encrypted connection, unless the server is this
+ * machine.
+ * @returns the recipients that the server refused, each with its response
+ * @throws TidemarkError without the credentials; the abort reason if the signal is aborted
  */
 async function sendMail(channel: EmailChannel, mail: Mail, signal: AbortSignal): Promise<readonly string[]> {
   signal.throwIfAborted();
@@ -123,7 +123,7 @@ async function sendMail(channel: EmailChannel, mail: Mail, signal: AbortSignal):
     disableFileAccess: true,
     disableUrlAccess: true,
   });
-  // Not the Clock's: it guards a real socket.
+  // Not the Clock's time: this is a limit for a real socket.
   const limit = AbortSignal.any([signal, AbortSignal.timeout(LIMITS.totalMs)]);
   const over = new AbortController();
   try {

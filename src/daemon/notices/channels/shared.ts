@@ -1,6 +1,4 @@
-/**
- * Shared by the channels: sending a POST, describing a refusal, and keeping text of records from mentioning anybody.
- */
+/** Shared by the channels: sending a POST, describing a refusal, and preventing mentions in text of records. */
 import { neutralText } from '../../../api/neutral-text.ts';
 import type { PostAnswer, Poster, PostRequest } from '../../../api/post.ts';
 import { parseRetryAfter } from '../../../api/retry.ts';
@@ -18,9 +16,9 @@ export interface SendingEffects {
   readonly log: Logger;
   /** Of this process; commands get only a few harmless variables. */
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Absolute path of the configuration file, where the command line named one: the commands in a message need it too. */
+  /** Absolute path of the configuration file, if the command line named one: the commands in a message need it too. */
   readonly configFile?: string | undefined;
-  /** Called for a message that only some recipients get, with each of the others and what the server said. It is logged too. */
+  /** Called if only some recipients get a message, with each of the others and what the server said. It is logged too. */
   readonly onRefused?: (channel: string, recipients: readonly string[]) => void;
 }
 
@@ -32,7 +30,7 @@ export type Sender<T extends ChannelType> = (
   effects: SendingEffects,
 ) => Promise<void>;
 
-/** Posts once. @throws TidemarkError for any answer but 2xx; the abort reason when the signal is aborted */
+/** Posts once. @throws TidemarkError for any response but 2xx; the abort reason if the signal is aborted */
 export async function post(
   { poster, clock }: SendingEffects,
   channel: ChannelConfig,
@@ -43,13 +41,13 @@ export async function post(
   requireAccepted(answer, secretsOf(channel), clock.now());
 }
 
-/** A JSON body for a URL. The id lets a receiver recognize a repeated attempt. */
+/** A request with a JSON body. The id lets a receiver recognize a repeated attempt. */
 export function jsonRequest(url: Secret, message: Message, body: object): PostRequest {
   const headers = { 'content-type': 'application/json', 'idempotency-key': message.id };
   return { method: 'POST', url, body: JSON.stringify(body), headers };
 }
 
-/** The template with the message's values, or null where the channel has none. */
+/** The template with the message's values; null if the channel has no template. */
 export function byTemplate(
   template: string | null,
   message: Message,
@@ -57,17 +55,22 @@ export function byTemplate(
 ): string | null {
   if (template === null) return null;
   const values = templateValues(message);
-  // What is written in the template may be the receiver's markup; what is put in may not.
+  // The template itself may contain the receiver's markup; the values must not.
   return renderTemplate(template, (name) => escape(values[name]));
 }
 
-/** What people read below the title: lines, hint and the link to the dashboard. */
-export function bodyLines(message: Message): string[] {
-  const { hint, link } = message;
-  return [...linesOf(message), ...(hint === null ? [] : [`→ ${hint}`]), ...(link === null ? [] : [link])];
+/** The hint as a line; none without a hint. */
+export function hintLines({ hint }: Message): string[] {
+  return hint === null ? [] : [`→ ${hint}`];
 }
 
-/** The facts of a message on one line. */
+/** The text below the title: lines, hint and the link to the dashboard. */
+export function bodyLines(message: Message): string[] {
+  const { link } = message;
+  return [...linesOf(message), ...hintLines(message), ...(link === null ? [] : [link])];
+}
+
+/** Event, time and run on one line. */
 export function factsLine({ event, at, run }: Message): string {
   return [event, at, ...(run === null ? [] : [`run ${run}`])].join(' · ');
 }
@@ -75,23 +78,23 @@ export function factsLine({ event, at, run }: Message): string {
 const COLOURS = { critical: '🔴', high: '🟠', medium: '🟡', low: '🔵' } as const;
 const IMPROVED = '🟢';
 
-/** The title behind a colour: green for what got better, however grave it was, unless some of it is open still. */
+/** The title after a colour: green for an improvement, whatever its severity, unless a part of the problem is still open. */
 export function heading({ event, severity, title, isResolved }: Message): string {
   return `${isResolved && IMPROVEMENTS.has(event) ? IMPROVED : COLOURS[severity]} ${title}`;
 }
 
-/** Without mentions, and with the characters escaped by which Markdown knows its markup. */
+/** The text without mentions, and with the characters of Markdown's markup escaped. */
 export function markdownText(text: string): string {
   return withoutMentions(text).replace(/[\\`*_~|>#[\]()]/g, '\\$&');
 }
 
-/** What an incident service is to do. A test shows both. */
+/** What an incident service is to do. A test does both. */
 export function actionsOf({ event, isResolved }: Message): readonly ('trigger' | 'resolve')[] {
   if (event === 'test') return ['trigger', 'resolve'];
   return [isResolved ? 'resolve' : 'trigger'];
 }
 
-/** Cuts to a number of UTF-16 units, never inside a character or an escape. */
+/** Cuts the text to this number of UTF-16 units, never inside a character or an escape. */
 export function cut(text: string, length: number): string {
   if (text.length <= length) return text;
   return `${text
@@ -108,10 +111,7 @@ const CODES: Readonly<Record<number, ErrorCode>> = {
   429: 'throttled',
 };
 
-/**
- * Returns for 2xx.
- * @throws TidemarkError with the status and what the receiver said, for any other answer
- */
+/** @throws TidemarkError with the status and what the receiver said, for any response but 2xx */
 export function requireAccepted(answer: PostAnswer, secrets: readonly Secret[], nowMs: number): void {
   const { status, text, retryAfter, date } = answer;
   if (status >= 200 && status < 300) return;
@@ -129,38 +129,36 @@ export function requireAccepted(answer: PostAnswer, secrets: readonly Secret[], 
   });
 }
 
-// Mentions in values of records: a chat shows them, but must not notify anybody.
+// Values of records may contain mentions: a chat shows them, but must not notify anybody.
 
-/** U+2060 is invisible and part of no name, so that `@\u2060channel` looks the same and notifies nobody. */
+/** U+2060 is invisible and not part of any name, so that `@\u2060channel` looks the same and notifies nobody. */
 const WORD_JOINER = '\u2060';
 
-/**
- * An address such as `ann@example.com` is left unchanged, to be copied; Discord finds its own words within one too.
- */
+/** An address such as `ann@example.com` is left unchanged, so that it can be copied; but Discord finds its own words within one too. */
 const MENTION = /@(?!\u2060)(?:(?=everyone|here|all\b|channel)|(?<![\w.+-]@)|(?![\w-]+\.\w))/giu;
 
 /** Slack's and Discord's markup of mentions and channels: `<!here>`, `<@U123>`, `<#C123>`. */
 const MARKUP = /<(?=[!@#])/gu;
 
 /**
- * The text with a word joiner after every `@` that a chat (Slack, Mattermost, Discord, Rocket.Chat) may take for a
- * mention, and after every `<` that starts one. Applying it again changes nothing.
+ * The text with a word joiner after every `@` that a chat (Slack, Mattermost, Discord, Rocket.Chat) may take for a mention, and after
+ * every `<` that starts one. Applying it again changes nothing.
  */
 export function withoutMentions(text: string): string {
   return text.replace(MENTION, `@${WORD_JOINER}`).replace(MARKUP, `<${WORD_JOINER}`);
 }
 
-// Keeps the secrets of a channel out of what receivers and libraries say about it.
+// Removes the secrets of a channel from what receivers and libraries say about it.
 
 /** Shorter parts of a URL are not secrets, and hiding them would hide words. */
 const SHORTEST = 6;
-/** A user's name. The password beside it is hidden however short it is. */
+/** The same of a user's name. A password is hidden however short it is. */
 const SHORTEST_NAME = 4;
 
-/** One short line without control characters, secrets, and parts of a URL that could be secret. */
+/** The text as one short line without control characters, secrets, and parts of a URL that could be secret. */
 export function scrubbed(text: string, secrets: readonly Secret[]): string {
   const parts = secrets.flatMap((secret) => partsOf(secret.reveal()));
-  // Longest first: a part of what was already hidden is no longer there.
+  // Longest first: then shorter parts of it are gone too.
   return [...new Set(parts)]
     .sort((a, b) => b.length - a.length)
     .reduce((line, part) => neutralText(new Secret(part))(line), neutralText(new Secret(''))(text));
@@ -185,7 +183,7 @@ function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    // Not percent-encoded after all: the text is taken literally.
+    // Not percent-encoded: the text is taken literally.
     return text;
   }
 }
