@@ -1,6 +1,6 @@
 /**
- * Whether the failure of the latest backup is over. That follows from what the configured targets hold now: a backup may have been
- * made by hand since, and a target may have left the configuration.
+ * Whether the failure of the latest backup is over. That depends on what the configured targets hold now: a backup may have been made by
+ * hand since, and a target may have been removed from the configuration.
  */
 import type { TargetShown } from '../backup/known-backups.ts';
 import { addressOf } from '../backup/targets/target.ts';
@@ -9,18 +9,18 @@ import type { JobRow } from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { storedSummary, summaryOf } from './jobs/summaries.ts';
 
-/** Latest jobs that are searched for one that made a backup, or could not. */
+/** The number of latest jobs that are searched for one that made a backup, or failed to. */
 const JOBS_READ = 50;
 
-/** True for a backup job that failed, or was not completed everywhere: the target that lacks it may be the only one off this machine. */
+/** True for a backup job that failed, also in some targets only: a target that lacks the backup may be the only one off this machine. */
 export function hasBackupFailed({ outcome }: Pick<JobRow, 'outcome'>): boolean {
   return outcome === 'failed' || outcome === 'refused' || outcome === 'partial';
 }
 
 /**
- * What is left of a failed backup job: its row, with the errors of the targets that still lack a backup; null if no target does. A target
+ * What is left of a failed backup job: its row, with the errors of the targets that still lack a backup; null if none does. A target
  * whose contents are not known lacks one.
- * @param backup null where no backups are made
+ * @param backup null if no backups are made
  * @param shown what is known of the targets
  */
 export function unresolvedFailure(
@@ -49,17 +49,17 @@ export function unresolvedFailure(
     };
     if (first === failed[0] && left.length === 1) return narrowed;
     if (first !== undefined) {
-      // The job has the code of the first that failed.
+      // The error code of the job is that of the first target that failed.
       const errorCode = first === failed[0] ? row.errorCode : null;
       return { ...narrowed, errorCode, error: errorsText(left) };
     }
-    // What a target holds does not say whether the command after the backup would succeed now.
+    // That the targets hold a backup does not show that the command after it would succeed.
     const isOver = summary?.command === undefined || summary.command === null || summary.command === 'done';
     return isOver ? null : { ...narrowed, errorCode: null, error: 'the command after the backup failed' };
   }
-  // The targets have it: an old backup could not be removed, or the command after the backup failed.
+  // The targets have the backup: an old one could not be removed, or the command after the backup failed.
   if (row.outcome === 'partial' && summary?.targets !== undefined) return row;
-  // Which targets it was for is not recorded: those in which a backup was due then.
+  // The job did not record its targets: they were those in which a backup was due.
   const readable = new Set(shown.flatMap(({ address, problem }) => (problem === null ? [address] : [])));
   const isLacking = configured.some((address) => {
     const newest = newestMs.get(address);
@@ -70,7 +70,7 @@ export function unresolvedFailure(
   return isLacking ? row : null;
 }
 
-/** Of each target; with several, each has its address. */
+/** The errors of the targets; with several, each with the address. */
 function errorsText(failed: readonly { readonly address: string; readonly error: string | null }[]): string {
   const errors = failed.map(({ address, error }) => {
     const text = error ?? '';
@@ -80,7 +80,7 @@ function errorsText(failed: readonly { readonly address: string; readonly error:
 }
 
 /**
- * True if what was reported of a failed backup is over: a backup was made since, or none is lacking any more.
+ * True if the reported failure of a backup is over: a backup was made since, or no target lacks one any more.
  * @param since when it was reported, ISO 8601
  */
 export function isBackupFailureOver(
@@ -90,7 +90,7 @@ export function isBackupFailureOver(
   since: string,
 ): boolean {
   if (backup === null) return true;
-  // A job that had no backup to make proves nothing.
+  // A job that was not due, and made no backup, does not count.
   const last = mirror.daemon
     .jobs({ name: 'backup', limit: JOBS_READ })
     .find(

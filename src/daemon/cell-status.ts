@@ -1,13 +1,19 @@
 /**
- * What is known of one mirror of many, kept in memory: an overview, health and metrics over hundreds of mirrors open no
- * file. It is read again after each job, after each change by a person, and when another process wrote to the file.
+ * What is known of one mirror of many, kept in memory, so that overview, health and metrics of hundreds of mirrors open no file. It is
+ * read again after each job, after each change by a person, and when another process wrote to the file.
  */
 import { asTidemarkError, type TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { mirrorFileState } from '../mirror/real-path.ts';
 import { DriftNow } from './health/drift-now.ts';
-import { type DriftCounts, driftCounts, driftStatus, fiveAnswers } from './health/status-answers.ts';
-import type { HealthReason } from './health/reason.ts';
+import {
+  type Answer,
+  type DriftCounts,
+  driftCounts,
+  driftStatus,
+  fiveAnswers,
+} from './health/status-answers.ts';
+import type { HealthReason, HealthState } from './health/reason.ts';
 import {
   type HealthSnapshot,
   isFirstSyncDue,
@@ -21,37 +27,34 @@ import type { DaemonView, JobIdentity } from './view.ts';
 /** A question that the dashboard answers for each mirror. */
 type CellQuestion = 'fresh' | 'complete' | 'verified' | 'restorable' | 'drift';
 
-interface CellAnswer {
-  readonly tone: 'good' | 'warn' | 'bad' | 'plain';
-  /** Two or three words; no time in it. */
-  readonly word: string;
-}
+/** `word` has two or three words and no time. */
+type CellAnswer = Pick<Answer, 'tone' | 'word'>;
 
 /** One mirror in an overview of many, from memory: no file is opened for it. */
 export interface CellSummary {
   /** Of its source; with one mirror for all sources, `mirror`. */
   readonly name: string;
-  /** Label of what belongs together: the origin of the source's service, such as `https://eu.example.com`. */
+  /** The origin of the source's service, such as `https://eu.example.com`, by which the overview groups. */
   readonly group: string;
-  /** As of now; null until the mirror was looked at for the first time. */
-  readonly state: 'ok' | 'degraded' | 'starting' | 'failing' | null;
-  /** Of the worst reason behind `state`: one line, and since when; null if there is none. */
-  readonly reason: { readonly message: string; readonly since: string | null } | null;
-  /** Null until the mirror was looked at for the first time. */
+  /** As of now; null until the mirror was first read. */
+  readonly state: HealthState | null;
+  /** The worst reason for `state`; null if there is none. */
+  readonly reason: Pick<HealthReason, 'message' | 'since'> | null;
+  /** Null until the mirror was first read. */
   readonly answers: Readonly<Record<CellQuestion, CellAnswer>> | null;
   /**
-   * When the last complete run of all kinds ended, ISO 8601; with several sources, of the oldest. Of a mirror that cannot be read, as
-   * it was known last.
+   * When the last complete run of all kinds ended, ISO 8601; with several sources, the oldest of these times. If the mirror cannot be
+   * read, as last known.
    */
   readonly lastCompleteAt: string | null;
   readonly isUnreadable: boolean;
-  /** When its next sync starts, ISO 8601; null where no schedule syncs it. */
+  /** When its next sync starts, ISO 8601; null if no schedule syncs it. */
   readonly nextDueAt: string | null;
-  /** What it does now. */
+  /** The running job. */
   readonly running: JobIdentity | null;
-  /** Open findings of drift; null without a baseline, and where it is not known. */
+  /** The number of open findings of drift; null without a baseline, and if it is not known. */
   readonly openFindings: number | null;
-  /** Of the last sync; null where it had none. */
+  /** Of the last sync; null if it had no error. */
   readonly lastErrorCode: string | null;
 }
 
@@ -60,7 +63,7 @@ interface CellStatusOptions {
   /** Of the daemon, ISO 8601. */
   readonly startedAt: string;
   readonly view: () => DaemonView;
-  /** Opens the mirror for this one look. @throws TidemarkError */
+  /** Opens the mirror to read it once. @throws TidemarkError */
   readonly openReader: () => Mirror;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
@@ -90,14 +93,15 @@ export class CellStatus {
     this.#runs = new RunCounter(options.startedAt);
   }
 
-  /** The mirror may be another than it was when it was read: `refresh` reads it again. */
+  /** The mirror may have changed since it was read: `refresh` reads it again. */
   markOld(): void {
     this.#isOld = true;
   }
 
   /**
-   * True where the mirror was never read, or may be another by now; a look at the times of its files is included. The process
-   * that applies a restore may die without a change of the files, and at the start the mirrors do not wait for their targets.
+   * True if the mirror was never read, or may have changed since: the times of its files are checked too. It is always true while a
+   * restore is applied, since its process may die without a change of the files, and once more is known of the backup targets, for which
+   * a start does not wait.
    */
   isOld(): boolean {
     const known = this.#known;
@@ -113,7 +117,7 @@ export class CellStatus {
     );
   }
 
-  /** Reads the mirror where it is not known as it is now. */
+  /** Reads the mirror if it `isOld`. */
   async refresh(): Promise<void> {
     while (this.#reading !== null) await this.#reading;
     if (!this.isOld()) return;
@@ -121,7 +125,7 @@ export class CellStatus {
     await this.#reading.finally(() => (this.#reading = null));
   }
 
-  /** The state as of now; null until the mirror was read for the first time. Its `mirror` is null: no file is open. */
+  /** The state now; null until the mirror was first read. Its `mirror` is null: no file is open. */
   snapshot(): HealthSnapshot | null {
     const [known, now, view] = [this.#known, this.#options.now(), this.#options.view()];
     if (known === null) return null;
@@ -129,23 +133,23 @@ export class CellStatus {
     return snapshotOf(view, known.inputs, now, null);
   }
 
-  /** Open findings as of the last look, or why they are not known; null without a baseline. */
+  /** The open findings as last read, or why they are not known; null without a baseline. */
   drift(): DriftCounts | null {
     return this.#known === null || 'error' in this.#known ? null : this.#known.drift;
   }
 
-  /** The same as `tidemark.status/1` has it. */
+  /** `drift` of `tidemark.status/1`, as last read. */
   driftStatus(): object | null {
     return this.#known === null || 'error' in this.#known ? null : this.#known.driftShown;
   }
 
-  /** True where the mirror could not be read at the last look, though no first sync is to make it. */
+  /** True if the mirror could not be read, unless the first sync is to create it. */
   isUnreadable(): boolean {
     if (this.#known === null || !('error' in this.#known)) return false;
     return this.#known.error.code !== 'mirror_missing' || !isFirstSyncDue(this.#options.view());
   }
 
-  /** Runs that ended and changes that they published since the daemon started, as of the last look. */
+  /** The ended runs and their changes since the daemon started, as last read. */
   totals(): RunTotals {
     return this.#runs.totals();
   }
@@ -186,12 +190,12 @@ export class CellStatus {
         const drift = new DriftNow();
         const config = living.config();
         const names = config.sources.map((source) => source.name);
-        // What is read now is kept until the mirror changes again. At the start, the mirrors do not wait for their targets.
+        // What is read now is kept until the mirror changes. Only at the start, it is not worth waiting for the targets.
         if (this.#known !== null) await living.backups.look(config.backup?.targets ?? [], mirror);
         const found = await drift.ofAll(mirror, config, names, at);
         this.#targets = targetsState(living);
         const inputs = readHealthInputs(living, mirror, at, { finder: drift });
-        // `finished` reads the mirror when it is called first.
+        // The first call of `finished` reads the mirror: later it is closed.
         inputs.lastJobs.finished('drift');
         this.#runs.read(mirror);
         this.#known = {
@@ -212,7 +216,7 @@ export class CellStatus {
   }
 }
 
-/** What is known of the targets of backups, without what changes all the time. */
+/** What is known of the backup targets, without the free space, which changes all the time. */
 function targetsState(view: DaemonView): string {
   const known = view.backups.remembered(view.config().backup?.targets ?? []);
   return JSON.stringify(known.map(({ volume: _volume, ...each }) => each));
@@ -225,10 +229,10 @@ function worstReason({ health }: HealthSnapshot): CellSummary['reason'] {
     ...reasons.filter(({ state }) => state !== health.state),
   ] as (HealthReason | undefined)[];
   if (worst === undefined) return null;
-  // Until when requests wait says more than since when the source is late, or that its sync failed.
-  const tells = (each: HealthReason): boolean =>
-    [worst.message, worst.hint].some((text) => text?.endsWith(`; ${each.message}`));
-  const { message } = reasons.find(tells) ?? worst;
+  // Until when requests wait is more useful than since when the source is late, or that its sync failed.
+  const isInWorst = (reason: HealthReason): boolean =>
+    [worst.message, worst.hint].some((text) => text?.endsWith(`; ${reason.message}`));
+  const { message } = reasons.find(isInWorst) ?? worst;
   return { message, since: worst.since };
 }
 

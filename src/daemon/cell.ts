@@ -1,6 +1,6 @@
 /**
- * What the daemon does for one mirror: its schedules, its queue, its jobs (one at a time), its observers, and its
- * problems. Configuration, HTTP, main loop and shutdown are in the process around it (`daemon.ts`).
+ * What the daemon does for one mirror: schedules, queue, jobs (one at a time), observers and problems. Configuration, HTTP, main loop
+ * and shutdown are in the process around it (`daemon.ts`).
  */
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -21,7 +21,7 @@ import { jobKey } from './jobs/job-log.ts';
 import { manualSyncs } from './jobs/manual-sync.ts';
 import { JobRunner } from './jobs/runner.ts';
 import type { Slots } from './jobs/slots.ts';
-import type { JobWork, QueuedJob } from './jobs/work.ts';
+import { type JobWork, ownJob, type QueuedJob } from './jobs/work.ts';
 import { registerDaemon, type DaemonRegistration } from './lockfile.ts';
 import { removeLeftPlan } from './plan-directory.ts';
 import { MirrorConnections, type ReaderPool } from './mirror-access.ts';
@@ -46,11 +46,11 @@ export interface CellSurroundings {
   readonly isOnce: boolean;
   readonly isOfFleet?: boolean | undefined;
   readonly startedAt: string;
-  /** Reads the configuration again where it may have changed; cells are then given theirs by `adopt`. */
+  /** Reads the configuration again if it may have changed; `adopt` of each cell is called with the new one. */
   readonly refreshConfig: () => void;
-  /** Why the newest configuration is not in force; null where it is. */
+  /** Why the newest configuration is not in force; null if it is. */
   readonly configProblem: () => TidemarkError | null;
-  /** Of the process: with one mirror, its view has them too. */
+  /** Of the process. With one mirror, its view shows them too. */
   readonly problems: ActiveProblems;
   readonly works: ReadonlyMap<JobName, JobWork>;
   readonly observers: (mirror: ObservedMirror) => readonly JobObserver[];
@@ -58,7 +58,7 @@ export interface CellSurroundings {
   readonly readers: ReaderPool;
   /** Aborted when the daemon has no more time. */
   readonly signal: AbortSignal;
-  /** Wakes the daemon's loop: something may be due earlier than it knows. */
+  /** Wakes the daemon's loop: something may be due before the time for which it sleeps. */
   readonly wake: () => void;
   /** Called after each job, with its exit code. */
   readonly onEnd: (job: JobName, code: ExitCode) => void;
@@ -78,26 +78,26 @@ export class Cell {
   readonly #mirrorAccess: MirrorConnections;
   readonly #scheduleStore: ScheduleStore;
   #config: Config;
-  /** When each of its sources came into the configuration, ISO 8601. */
+  /** When each source was added to the configuration, ISO 8601. */
   #addedAt: ReadonlyMap<string, string>;
-  /** When a reload first added each source to the schedule of syncs, ISO 8601; null for those of the start. */
+  /** When a reload first added each source to the schedule of syncs, ISO 8601; null if it was there at the start. */
   #scheduledAt: ReadonlyMap<string, string | null>;
-  /** By source; see `keyFingerprint`. */
+  /** The `keyFingerprint` of each source. */
   #rateGroups: ReadonlyMap<string, string> = new Map();
   #registration: DaemonRegistration | null = null;
   #isLoaded = false;
-  /** Of the mirror's files, when it was last looked for what another process wrote. */
+  /** The stamp of the mirror's files when they were last checked for what another process wrote. */
   #lookedAt = '';
-  /** By source: the last run of another process that is known; null before the first look. */
+  /** By source, the last known run of another process; null before the first check. */
   #manualRuns: Map<string, number> | null = null;
-  /** By source: the restores for which a sync was begun last. */
+  /** By source, the restores for which a sync was last begun. */
   readonly #syncedAfter = new Map<string | null, string>();
-  /** By source: since when its syncs failed that were made up for last, as the mirror is back. */
+  /** By source, since when the syncs had failed that were last made up for after the mirror was back. */
   readonly #syncedSince = new Map<string, string>();
-  /** By source: when its failed sync is tried again, epoch milliseconds. */
+  /** By source, when its failed sync is tried again, epoch milliseconds. */
   #retries = new Map<string, number>();
 
-  /** @param source whose mirror it is, of many; null for one mirror of all sources */
+  /** @param source with a mirror per source, that of this mirror; null for one mirror of all sources */
   constructor(config: Config, source: string | null, surroundings: CellSurroundings) {
     this.name = source ?? 'mirror';
     this.#surroundings = surroundings;
@@ -122,7 +122,7 @@ export class Cell {
       {
         timetable: this.#timetable,
         intervals: this.#intervals,
-        // Of many mirrors, none has what is of the process.
+        // With a mirror per source, the channels belong to none of them.
         channels: () => (source === null ? channelRows(this.#config, isOnce ? 'once' : 'daemon') : []),
       },
       this.#problems,
@@ -140,8 +140,8 @@ export class Cell {
       problems: this.#problems,
       observers: this.observers,
       slots,
-      groupOf: ({ name, source: of }) =>
-        works.get(name)?.sendsRequests === true && of !== null ? (this.#rateGroups.get(of) ?? null) : null,
+      groupOf: (job) =>
+        works.get(job.name)?.sendsRequests === true ? (this.#rateGroups.get(job.source ?? '') ?? null) : null,
       freshConfig: () => {
         surroundings.refreshConfig();
         return this.#config;
@@ -157,8 +157,8 @@ export class Cell {
     });
     this.view = createView({
       startedAt: surroundings.startedAt,
-      addedAt: (of) => this.#addedAt.get(of) ?? surroundings.startedAt,
-      scheduledAt: (of) => this.#scheduledAt.get(of) ?? null,
+      addedAt: (name) => this.#addedAt.get(name) ?? surroundings.startedAt,
+      scheduledAt: (name) => this.#scheduledAt.get(name) ?? null,
       clock,
       config: () => this.#config,
       configProblem: () => (source === null ? surroundings.configProblem() : null),
@@ -166,10 +166,10 @@ export class Cell {
       schedules: () =>
         withPutOff(
           withRetries(
-            this.#timetable.viewsWithPauses((of) => this.runner.restsUntil(of)),
+            this.#timetable.viewsWithPauses((name) => this.runner.restsUntil(name)),
             this.#retries.values(),
           ),
-          (of) => this.runner.rateWaits.until(of),
+          (name) => this.runner.rateWaits.until(name),
         ),
       intervalChange: (name) => this.#intervals.changeOf(name),
       runner: this.runner,
@@ -208,14 +208,14 @@ export class Cell {
     return this.#scheduleStore.unsetBefore();
   }
 
-  /** How the command line finds the daemon by this mirror; null before it is announced, and after the end. */
+  /** The registration of this mirror; null before `register` and after the end. */
   registration(): DaemonRegistration | null {
     return this.#registration;
   }
 
   /**
    * Takes the schedules of its configuration, and what an earlier daemon left.
-   * @returns what starts its jobs, those that are due now and those that were left undone
+   * @returns starts the jobs that are due now or were left undone
    * @throws TidemarkError `config_invalid`
    */
   load(): () => void {
@@ -231,7 +231,7 @@ export class Cell {
     this.#scheduleStore.keepChannels();
     return () => {
       this.startDue(!isOnce);
-      // After what is due, which may be the sync itself; drift of the source waits for it.
+      // After the due jobs, which may include the sync; drift of the source waits for that.
       this.#readWritten();
       this.runner.addAll(pending.filter((job) => !this.runner.holds(job)));
       logUnfinished(before.dead, { runner: this.runner, timetable: this.#timetable, log });
@@ -250,7 +250,7 @@ export class Cell {
     this.#config = config;
     this.runner.rateWaits.recheck(config);
     this.#addedAt = addedAt(config, isoTime(now), this.#addedAt);
-    // Those that left it stay: a source that comes and goes is not given the time again.
+    // Sources that were removed stay: one that comes and goes does not get the time again.
     const added = (config.schedules.sync?.sources ?? []).filter((each) => !this.#scheduledAt.has(each));
     this.#scheduledAt = new Map([
       ...this.#scheduledAt,
@@ -261,7 +261,7 @@ export class Cell {
     if (this.#isLoaded) this.#scheduleStore.keepChannels();
   }
 
-  /** Starts what is due. `isFirst`: it came while no daemon ran. */
+  /** Starts the jobs that are due. @param isFirst true at the start: they became due while no daemon ran */
   startDue(isFirst: boolean): void {
     const { works } = this.#surroundings;
     const { clock, log } = this.#effects;
@@ -279,8 +279,8 @@ export class Cell {
       if (at > now) continue;
       this.#retries.delete(source);
       if (this.#config.schedules.sync?.sources.includes(source) !== true) continue;
-      const job = { name: 'sync', source, trigger: 'overdue', schedule: 'sync' } as const;
-      if (!this.runner.holds(job)) this.runner.add({ ...job, full: false, kinds: null });
+      const job = ownJob('sync', source, 'overdue', 'sync');
+      if (!this.runner.holds(job)) this.runner.add(job);
     }
   }
 
@@ -301,7 +301,7 @@ export class Cell {
     return groups.length === 1 ? (groups[0] ?? null) : null;
   }
 
-  /** Epoch milliseconds of the next due time; null where nothing is scheduled. */
+  /** The next due time, epoch milliseconds; null if nothing is scheduled. */
   nextDueAt(): number | null {
     const times = [
       this.#timetable.nextDueAt(),
@@ -312,12 +312,12 @@ export class Cell {
   }
 
   /**
-   * Notices that its file went or came, that a restore changed a source, that another process synced one, and that the command
-   * line cannot find the daemon.
+   * Checks whether the mirror's file is gone or back, a restore changed a source, another process synced one, and the command line can
+   * find the daemon.
    */
   checkFiles(): void {
     this.#mirrorAccess.isThere();
-    // Its directory is on a volume that is away: made here, it would be in the way of what comes back.
+    // Its volume is not mounted: a directory created here would be in the way of the mount.
     if (this.#mirrorAccess.isGone() && !existsSync(dirname(this.#config.mirror))) return;
     try {
       this.#registration?.ensure();
@@ -329,7 +329,7 @@ export class Cell {
     this.#readWritten();
   }
 
-  /** Syncs where syncs failed while the mirror was away, as a start of the daemon would: once each time. */
+  /** After the mirror was gone and is back: syncs the sources whose syncs failed meanwhile, as a start of the daemon would, once each time. */
   #syncMissed(): void {
     const problems = new Map(this.#problems.all().map((each) => [each.about, each]));
     const missed = (this.#config.schedules.sync?.sources ?? []).flatMap((source) => {
@@ -349,12 +349,12 @@ export class Cell {
     this.startDue(true);
   }
 
-  /** Syncs what a restore of another process changed, and reports what its sync found. Looked for only where something was written. */
+  /** If another process wrote to the mirror: syncs the sources that its restore changed, and reports what its sync found. */
   #readWritten(): void {
     const files = fileStamp(this.#config.mirror);
     if (files === this.#lookedAt) return;
     try {
-      // Looked at again once it has ended: one that is killed writes nothing more.
+      // Checked again once the restore has ended, also if it is killed and writes nothing more.
       if (isApplied(this.#config.mirror)) return;
       const syncs = syncsAfterRestores(this.#mirrorAccess.reader(), this.#config).filter(
         ({ job, restores }) => !this.runner.holds(job) && this.#syncedAfter.get(job.source) !== restores,
@@ -365,14 +365,14 @@ export class Cell {
       this.#lookedAt = files;
     } catch (error) {
       const { code } = asTidemarkError(error);
-      // One that is begun later has nothing that was there at the start.
+      // If the mirror is created later, it has no runs from before the start.
       if (code === 'mirror_missing') this.#manualRuns ??= new Map();
       // Whoever needs the mirror next reports why it cannot be read.
       this.#effects.log.debug({ code }, 'what other processes wrote could not be looked for');
     }
   }
 
-  /** What follows a sync of the daemon's own follows one of another process too: notices, drift, git and backup, once. */
+  /** After a sync of another process, as after one of the daemon: notices, drift, git and backup, once. */
   #followManualSyncs(): void {
     const mirror = this.#mirrorAccess.reader();
     const known = this.#manualRuns;
@@ -385,7 +385,7 @@ export class Cell {
       ...(known ?? []),
       ...found.map(({ source, last }) => [source, last.run] as const),
     ]);
-    // What was there at the start is for the first sync of the daemon.
+    // The first sync of the daemon follows up on what was there at the start.
     if (known === null) return;
     for (const { source, before, last } of found) {
       this.observers.syncedByHand(source, before);
@@ -393,20 +393,20 @@ export class Cell {
     }
   }
 
-  /** Shows the command line where HTTP answers; null for nowhere. @throws TidemarkError */
+  /** Sets the address of HTTP, for the command line; null for none. @throws TidemarkError */
   setUrl(url: string | null): void {
     this.#registration?.setUrl(url);
   }
 
-  /** Writes down what is due when, where the mirror can be had at once. */
+  /** Stores due times, if nobody holds the mirror. */
   keepSchedule(): void {
     this.#scheduleStore.keepNow();
   }
 
   /**
-   * Ends where the source is configured no longer: what runs may end, nothing else starts, and what was reported of it is
-   * closed. Resolves when that was sent, which may take a day.
-   * @param signal ends the wait: what was not sent is with the next daemon that works on the mirror
+   * The source is no longer configured: the running job may end, nothing else starts, and the reported problems are ended. Resolves when
+   * that was sent, which may take a day.
+   * @param signal ends the wait: the rest is left to the next daemon that works on the mirror
    */
   async retire(signal: AbortSignal): Promise<void> {
     this.#config = { ...this.#config, sources: [] };
@@ -418,22 +418,22 @@ export class Cell {
     this.close();
   }
 
-  /** Releases the mirror. No job is running any more, or none that can be waited for. */
+  /** Releases the mirror. To be called when no job is running, or none that can be waited for. */
   close(): void {
     this.observers.close();
     // Before the last writer closes, so that it can remove the write-ahead log.
     this.#mirrorAccess.closeReader();
-    // The next daemon does not know what waits.
+    // The next daemon does not know of waiting jobs.
     const putOff = this.runner.rateWaits.next();
     if (putOff !== null) this.#timetable.bringForward('sync', putOff);
     if (this.#isLoaded) this.#scheduleStore.keepNow();
     this.leave();
   }
 
-  /** Gives up the mirror without a word: the start failed. */
+  /** Releases the mirror without storing anything: the start failed. */
   leave(): void {
     this.#mirrorAccess.closeReader();
-    // What stays shows the next daemon that the end has to be sent.
+    // If the file stays, the next daemon knows that ends have to be sent.
     try {
       this.#registration?.leave(this.observers.hasUnwritten());
     } catch (error) {

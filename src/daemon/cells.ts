@@ -1,4 +1,4 @@
-/** The living daemon over all its mirrors: what HTTP, metrics, API and pages are given. With one mirror it adds nothing to the view of that one. */
+/** The running daemon with all its mirrors. With one mirror, it adds nothing to the view of that one. */
 import type { Severity } from '../catalog/definition.ts';
 import { hasMirrorPerSource, type LoadedConfig } from '../config/mirrors.ts';
 import type { TidemarkError } from '../core/errors.ts';
@@ -18,53 +18,52 @@ import type { RunTotals } from './http/run-counter.ts';
 import type { DrillScores, LastJobs } from './last-jobs.ts';
 import type { DaemonProblem, DaemonView, JobRequest, RequestedJob, RequestStatus } from './view.ts';
 
-/** The living daemon over all its mirrors: what HTTP, metrics, API and pages are given. */
+/** The running daemon with all its mirrors, for HTTP, metrics, API and pages. */
 export interface DaemonCells {
   /** ISO 8601. */
   readonly startedAt: string;
-  /** The complete current configuration. */
+  /** The complete configuration in force. */
   config(): LoadedConfig;
-  /** Why the newest configuration is not in force; null where it is. */
+  /** Why the newest configuration is not in force; null if it is. */
   configProblem(): TidemarkError | null;
   /** All mirrors, in the order of the configuration. */
   cells(): readonly DaemonView[];
   /** The mirror of a source; null for a source that is not configured. */
   of(source: string): DaemonView | null;
-  /** What is wrong with the process itself, oldest first. */
+  /** The problems of the process itself, oldest first. */
   problems(): readonly DaemonProblem[];
-  /** True where each source has a mirror of its own. */
+  /** True if each source has a mirror of its own. */
   isPerSource(): boolean;
   /**
-   * The state of all mirrors: with one mirror read from it, with what `finder` has found, with many as they were read last. Its
-   * `mirror` is null with many.
+   * The state of all mirrors: a single mirror is read, and asked of `finder`; of many, as they were last read, and with `mirror` null.
    */
   snapshot(now: number, finder?: DamageFinder): HealthSnapshot;
-  /** With many mirrors: waits a moment for those to be read that another process wrote to, such as a backup by hand. */
+  /** With many mirrors: waits a moment until those are read that another process wrote to, such as for a backup by hand. */
   refreshed(): Promise<void>;
-  /** With many mirrors: open findings by source where they are known, counts of runs and more, as they were read last. */
+  /** With many mirrors: open findings by source as far as they are known, counts of runs and more, as they were last read. */
   known(): {
     readonly openDrift: ReadonlyMap<string, Readonly<Record<Severity, number>>>;
     readonly totals: RunTotals;
-    /** Mirrors that could not be read. */
+    /** The number of mirrors that could not be read. */
     readonly unreadable: number;
   };
-  /** With many mirrors: of `driftStatus`, as it was read last. */
+  /** With many mirrors: the `driftStatus` of a source, as it was last read. */
   driftOf(source: string): object | null;
   /** Of all mirrors, in the order of the configuration. */
   summaries(): readonly CellSummary[];
-  /** As of `DaemonView`, for the mirrors of these sources, or of all. With many mirrors, each job carries the name of its source. */
+  /** As in `DaemonView`, for the mirrors of these sources, or of all. With many mirrors, each job has the name of its source. */
   request(name: JobName, sources: readonly string[] | null, how?: JobRequest): readonly RequestedJob[];
-  /** As of `DaemonView`, of whichever mirror. */
+  /** As in `DaemonView`, of any mirror. */
   requested(request: number): RequestStatus | null;
-  /** What is running and waiting, of all mirrors: a job of a mirror as a whole carries the name of its source. */
+  /** The running and waiting jobs of all mirrors. With many mirrors, a job of a mirror as a whole has the name of its source. */
   activity(): Pick<DaemonView, 'running' | 'queued'>;
-  /** Jobs that may run at the same time, and those that do. */
+  /** The number of jobs that may run at the same time, and of those that run. */
   slots(): { readonly count: number; readonly used: number };
-  /** With many mirrors: the sources that are worked on one at a time, since they have one address and key. */
+  /** With many mirrors: the sources that are worked on one at a time because they have one address and key. */
   rateGroups(): readonly RateGroup[];
-  /** Until the returned function is called, no mirror is closed that somebody reads. */
+  /** No mirror that somebody reads is closed before the returned function is called. */
   hold(): () => void;
-  /** Looks at once for what another process wrote to the mirrors; the daemon does so once a minute. */
+  /** Checks at once whether another process wrote to the mirrors; the daemon does so once a minute. */
   look(): void;
 }
 
@@ -84,7 +83,7 @@ interface CellsParts {
   readonly slots: DaemonCells['slots'];
   readonly hold: () => () => void;
   readonly look: () => void;
-  /** As of `DaemonCells`; left out where the mirror is read by whoever looks. */
+  /** As in `DaemonCells`; left out with one mirror. */
   readonly refreshed?: () => Promise<void>;
 }
 
@@ -184,12 +183,12 @@ export function createCells(parts: CellsParts): DaemonCells {
   };
 }
 
-/** A job of a mirror as a whole carries the name of its source. */
+/** The job; of a mirror as a whole, with the name of its source. */
 function named<Job extends { readonly source: string | null }>(job: Job, source: string): Job {
   return { ...job, source: job.source ?? source };
 }
 
-/** All mirrors as one: what belongs to a mirror as a whole carries the name of its source. */
+/** All mirrors as one: what concerns a mirror as a whole gets the name of its source. */
 function mergedSnapshot(
   { startedAt, cells, problems, configProblem, config }: CellsParts,
   now: number,

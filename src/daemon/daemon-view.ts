@@ -1,4 +1,4 @@
-/** What the parts that answer questions see of the living daemon. */
+/** Makes the view of the running daemon for one mirror. */
 import { compareTexts } from '../catalog/order.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
 import type { Clock } from '../core/clock.ts';
@@ -30,6 +30,7 @@ interface DaemonParts {
   readonly onChange: () => void;
 }
 
+/** The view of one mirror. */
 export function createView(parts: DaemonParts): DaemonView {
   const { startedAt, addedAt, clock, config, configProblem, mirrorAccess, schedules, runner, works } = parts;
   return {
@@ -60,7 +61,7 @@ export function createView(parts: DaemonParts): DaemonView {
       runner.stats.all().map((stats) => {
         const { sources, rateLogBeside } = config();
         const source = sources.find(({ name }) => name === stats.source);
-        // Its own client does not know what others sent with the key since.
+        // Other processes may have sent requests with the key, which the client does not know of.
         const left = source === undefined ? null : leftOfHour(source, { beside: rateLogBeside, clock });
         return left === null ? stats : { ...stats, leftThisHour: left };
       }),
@@ -81,7 +82,7 @@ export function createView(parts: DaemonParts): DaemonView {
   };
 }
 
-/** Longest wait of a change that a person asked for: they wait for the page. */
+/** The longest wait of a change by a person, who waits for the page. */
 const CHANGE_WAIT_MS = 12_000;
 
 async function changeSoon<T>(clock: Clock, change: (signal: AbortSignal) => Promise<T>): Promise<T> {
@@ -101,7 +102,7 @@ async function changeSoon<T>(clock: Clock, change: (signal: AbortSignal) => Prom
   }
 }
 
-// Jobs that somebody asks for: checked, and put into the queue.
+// Requested jobs are checked and queued.
 
 interface Asked {
   readonly name: JobName;
@@ -110,9 +111,10 @@ interface Asked {
   readonly how: JobRequest;
 }
 
-/** Names in the hint of an error. */
+/** The most names in the hint of an error. */
 const NAMED = 20;
 
+/** The error for a source that does not exist. */
 export function unknownSource(asked: string, configured: readonly string[]): TidemarkError {
   const near = suggest(asked, configured);
   const guess = near === undefined ? '' : `; did you mean ${near}?`;
@@ -122,10 +124,10 @@ export function unknownSource(asked: string, configured: readonly string[]): Tid
   });
 }
 
-/** Requested jobs that may wait in addition to one for each source: requests in a loop are refused. */
+/** The most requested jobs that may wait, besides one for each source: requests in a loop are refused. */
 const MOST_WAITING = 100;
 
-/** @throws TidemarkError `usage` for a job that is not set up, and a source that does not exist; `throttled` where too many wait, `interrupted` while the daemon stops */
+/** @throws TidemarkError `usage` for a job that is not set up or an unknown source, `throttled` if too many wait, `interrupted` while the daemon stops */
 function requestJobs(
   runner: JobRunner,
   work: JobWork | undefined,
@@ -156,7 +158,7 @@ function requestJobs(
       isRetryable: true,
     });
   }
-  // The pause ends when the sync starts; at once only for a job before it that would wait until then.
+  // The sync ends the pause when it starts; if it would wait for a job that waits for the pause, the pause is ended now.
   const paused = jobs.filter((job) => ignoresPause && runner.isBehindPause(job)).map(({ source }) => source);
   for (const source of all) if (paused.includes(source.name)) endPause(source, place);
   return jobs.map((job) => {

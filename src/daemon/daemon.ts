@@ -1,6 +1,6 @@
 /**
- * The daemon as a process: configuration, HTTP, the main loop and the end, around what is done for each mirror
- * (`cell.ts`). It sleeps until the next due time, a minute at most.
+ * The daemon as a process: configuration, HTTP, main loop and shutdown, around what is done for each mirror (`cell.ts`). It sleeps until
+ * the next due time, a minute at most.
  */
 import type { Config } from '../config/config.ts';
 import {
@@ -40,11 +40,11 @@ interface DaemonOptions {
   readonly isOnce: boolean;
   /** True for a worker of a fleet. */
   readonly isOfFleet?: boolean;
-  /** Of the configuration, says only its mistakes and which channels send nothing: cron would mail the rest at each call. */
+  /** Logs of the configuration only its mistakes and which channels send nothing: cron would mail the rest at each call. */
   readonly isQuiet?: boolean;
   /** Null for a daemon without HTTP. */
   readonly startHttp: StartHttp | null;
-  /** Makes what is notified of a mirror's jobs: notices, pings. */
+  /** Makes the observers of a mirror's jobs: notices, pings. */
   readonly observers: (mirror: ObservedMirror) => readonly JobObserver[];
   /** Backs up the mirror after complete syncs; null without backups. */
   readonly backup: JobWork | null;
@@ -58,18 +58,18 @@ export interface Daemon {
   stop(): Promise<void>;
   /** True if a job did not end in time: it may keep the process alive. */
   hasLeftWork(): boolean;
-  /** Settles when the daemon has ended, in whatever way; with `isOnce`, with the worst exit code of the jobs. */
+  /** Resolves when the daemon has ended, for whatever reason; with `isOnce`, with the worst exit code of the jobs. */
   readonly done: Promise<ExitCode>;
 }
 
-/** Longest sleep: after it, a changed configuration, a removed file and a changed clock are noticed. */
+/** Longest sleep: so often the configuration, the mirror's files and the clock are checked. */
 const LONGEST_SLEEP_MS = 60_000;
-/** How long an answer about many mirrors waits for those that were written to. */
+/** How long an answer about many mirrors waits until those are read that were written to. */
 const REFRESH_WAIT_MS = 250;
 
 /**
  * Starts the daemon of a configuration.
- * @throws TidemarkError for a wrong configuration, and `mirror_locked` if another daemon runs
+ * @throws TidemarkError for an invalid configuration, and `mirror_locked` if another daemon runs
  */
 export async function startDaemon(effects: DaemonEffects, options: DaemonOptions): Promise<Daemon> {
   const daemon = new RunningDaemon(effects, options);
@@ -77,11 +77,11 @@ export async function startDaemon(effects: DaemonEffects, options: DaemonOptions
   return daemon;
 }
 
-/** Mirrors that are opened without a pause at the start: other work, such as an answer over HTTP, continues in between. */
+/** The number of mirrors that are opened without a pause at the start: during a pause, HTTP is answered. */
 const OPENED_AT_ONCE = 10;
-/** Time that looking at the files of one mirror may take on average: with many, each is looked at less often. */
+/** The average time for checking the files of one mirror: with many mirrors, each is checked less often. */
 const LOOK_SHARE_MS = 10;
-/** Between two attempts to begin with a mirror that was added to the configuration. */
+/** Time between two attempts to begin with a mirror that was added to the configuration. */
 const BEGIN_CELL_MS = 60_000;
 
 class RunningDaemon implements Daemon {
@@ -96,12 +96,12 @@ class RunningDaemon implements Daemon {
   readonly #surroundings: CellSurroundings;
   /** By the path of the mirror, in the order of the configuration. */
   #cells = new Map<string, Cell>();
-  /** Cells of sources that were removed, until their jobs have ended and what is to be reported of them was sent. */
+  /** Cells of removed sources, until their jobs have ended and their last notices were sent. */
   readonly #retiring = new Map<
     string,
     { readonly cell: Cell; readonly over: Promise<void>; readonly abort: AbortController }
   >();
-  /** Cells of sources that were added, until they have begun: monotonic times of the next attempt. */
+  /** Cells of added sources, until they have begun; `tryAt` is a monotonic time. */
   readonly #beginning = new Map<string, { readonly cell: Cell; tryAt: number; isBusy: boolean }>();
   /** Of the first mirror: its lock counts for all. */
   #registration: DaemonRegistration | null = null;
@@ -167,14 +167,11 @@ class RunningDaemon implements Daemon {
           await settlesWithin(this.#refreshing, REFRESH_WAIT_MS, ownTime(this.#effects.clock));
       },
     });
-    let finish: (code: ExitCode) => void = () => undefined;
-    this.done = new Promise((resolve) => {
-      finish = resolve;
-    });
-    this.#finish = finish;
+    const { promise, resolve } = Promise.withResolvers<ExitCode>();
+    [this.done, this.#finish] = [promise, resolve];
   }
 
-  /** A cell for each mirror of the configuration; those that are there already are taken over as they are. */
+  /** A cell for each mirror of the configuration; existing ones are kept. */
   #newCells(loaded: LoadedConfig): Map<string, Cell> {
     const isPerSource = hasMirrorPerSource(loaded);
     return new Map(
@@ -190,7 +187,7 @@ class RunningDaemon implements Daemon {
 
   async start(): Promise<void> {
     try {
-      // Before jobs without an end are reported as interrupted: they may be another daemon's.
+      // Before jobs without an end are reported as interrupted: another daemon may be running them.
       for (const cell of this.#cells.values()) this.#registration = await this.#register(cell);
       this.#settings.sayNew([...this.#cells.values()].flatMap((cell) => cell.unsetBefore()));
       await this.#begin();
@@ -241,7 +238,7 @@ class RunningDaemon implements Daemon {
     this.#loop.catch((error: unknown) => this.#failed(error));
   }
 
-  /** Writes beside each mirror where HTTP answers, for the command line. */
+  /** Writes the address of HTTP to the file beside each mirror, for the command line. */
   #setUrl(url: string | null): void {
     this.#url = url;
     for (const cell of this.#cells.values()) cell.setUrl(url);
@@ -276,7 +273,7 @@ class RunningDaemon implements Daemon {
     for (const [path, cell] of this.#cells) {
       if (before.has(path)) continue;
       this.#beginning.set(path, { cell, tryAt: 0, isBusy: false });
-      // What is still to be sent of it is sent by the new cell.
+      // The new cell sends what is still to be sent.
       this.#retiring.get(path)?.abort.abort();
     }
     for (const [path, cell] of before) if (!this.#cells.has(path)) this.#retire(path, cell);
@@ -285,7 +282,7 @@ class RunningDaemon implements Daemon {
 
   #retire(path: string, cell: Cell): void {
     const { log } = this.#effects;
-    // One that has not begun yet holds nothing.
+    // A cell that has not begun yet holds nothing.
     if (this.#beginning.delete(path)) {
       cell.observers.close();
       return;
@@ -303,7 +300,7 @@ class RunningDaemon implements Daemon {
     this.#retiring.set(path, { cell, over, abort });
   }
 
-  /** Sources that were removed while no daemon ran, of which something was reported that nothing else would end. */
+  /** Retires sources that were removed while no daemon ran: nothing else would end their reported problems. */
   async #retireLeft(): Promise<void> {
     const { log } = this.#effects;
     for (const { source, config } of unconfiguredMirrors(this.#settings.current())) {
@@ -319,7 +316,7 @@ class RunningDaemon implements Daemon {
         }
         this.#retire(config.mirror, cell);
       } catch (error) {
-        // No mirror, one that another daemon works on, or one that cannot be read: none of this daemon's.
+        // There is no mirror, another daemon works on it, or it cannot be read.
         const { code, message } = asTidemarkError(error);
         log.debug({ source, code }, `a mirror without a configured source was left alone: ${message}`);
       }
@@ -331,18 +328,18 @@ class RunningDaemon implements Daemon {
     try {
       const pending = mirror.daemon.pendingDeliveries().map(({ about }) => about);
       const known = [...mirror.daemon.noticeStates(), ...pending];
-      // Of several sources: it is another configuration's.
+      // With other sources, the mirror belongs to another configuration.
       return known.length > 0 && known.every(({ source }) => source === '' || source === name);
     } finally {
       mirror.close();
     }
   }
 
-  /** Begins with the mirrors of sources that were added. What keeps one from it is reported once, and tried again. */
+  /** Begins with the mirrors of added sources. A failure is reported once, and tried again. */
   #beginAdded(): void {
     const { clock, log } = this.#effects;
     for (const [path, added] of this.#beginning) {
-      // The same source was removed a moment ago: first what it did then has to end.
+      // If the same source was removed a moment ago, its old cell has to end first.
       if (added.isBusy || added.tryAt > clock.monotonicMs() || this.#retiring.has(path)) continue;
       added.isBusy = true;
       const { cell } = added;
@@ -374,7 +371,7 @@ class RunningDaemon implements Daemon {
     for (const [path, cell] of this.#cells) if (!this.#beginning.has(path)) yield cell;
   }
 
-  /** Everything that may still be running. */
+  /** All cells that may have a running job. */
   #atWork(): readonly Cell[] {
     return [...this.#living(), ...[...this.#retiring.values()].map(({ cell }) => cell)];
   }
@@ -423,7 +420,7 @@ class RunningDaemon implements Daemon {
     this.#handOverLock();
   }
 
-  /** Where the first mirror is no longer worked on, the lock of another one counts for all from now on. */
+  /** If the first mirror was removed, the lock of another one counts for all from now on. */
   #handOverLock(): void {
     const before = this.#registration;
     const living = [...this.#living()].flatMap((cell) => cell.registration() ?? []);
@@ -441,9 +438,9 @@ class RunningDaemon implements Daemon {
     }
   }
 
-  /** Reads mirrors again of which something may have changed, one after the other, beside other work. */
+  /** Reads the mirrors again that may have changed, one after the other, while other work continues. */
   #refreshSummaries(): void {
-    // With one mirror, whoever looks reads it.
+    // A single mirror is read when somebody looks.
     if (this.#refreshing !== null || !hasMirrorPerSource(this.#settings.current())) return;
     const refresh = async (): Promise<void> => {
       for (const cell of this.#living()) {
@@ -491,7 +488,7 @@ class RunningDaemon implements Daemon {
     const { shutdownGraceMs } = this.#settings.current().daemon;
     const endBy = clock.monotonicMs() + shutdownGraceMs;
     const reason = new TidemarkError('interrupted', 'the daemon was stopped');
-    // At once, so that the end of one job starts none of another cell.
+    // All at once, so that the end of one job does not start one of another cell.
     const cells = this.#atWork();
     const areOver = await Promise.all(cells.map((cell) => cell.runner.stop(shutdownGraceMs)));
     const isOver = areOver.every((each) => each);
@@ -519,7 +516,7 @@ class RunningDaemon implements Daemon {
   }
 }
 
-/** Sources that one line of the log names. */
+/** The most sources in one line of the log. */
 const NAMED = 50;
 
 // A sleep that can be interrupted.
@@ -532,12 +529,12 @@ class Alarm {
     this.#clock = clock;
   }
 
-  /** Ends the sleep; one that has not begun ends at once. */
+  /** Ends the sleep; if none has begun, the next one ends at once. */
   ring(): void {
     this.#signal.abort();
   }
 
-  /** Until then, or until it rings. */
+  /** Sleeps until it rings, or for `ms`. */
   async sleep(ms: number): Promise<void> {
     const { signal } = this.#signal;
     try {
@@ -551,7 +548,7 @@ class Alarm {
 
 // One exit code for several jobs (design.md, Commands: exit codes).
 
-/** Worst first. 3 precedes 2: collections that could not be read may hide anything. */
+/** Worst first. `partial` precedes `differences`: collections that could not be read may hide anything. */
 const WORST_FIRST: readonly ExitCode[] = [
   EXIT.interrupted,
   EXIT.failed,
@@ -563,9 +560,7 @@ const WORST_FIRST: readonly ExitCode[] = [
   EXIT.done,
 ];
 
-/**
- * The worst exit code of the jobs. Jobs of one name count together, as the sources of a command do.
- */
+/** The worst exit code of the jobs. Jobs of one name count together, as the sources of a command do. */
 function worstExitCode(ended: readonly { readonly job: JobName; readonly code: ExitCode }[]): ExitCode {
   const together = [...Map.groupBy(ended, ({ job }) => job).values()].map((jobs) =>
     combinedExitCode(jobs.map(({ code }) => code)),

@@ -1,4 +1,4 @@
-/** The HTTP endpoints of the daemon, and of `fleet serve`, as they are kept: opened, opened again when the configuration moves them, retried when the port is taken. */
+/** Keeps the HTTP server of the daemon, or of `fleet serve`, listening: again after a change of the configuration, or if the port was in use. */
 import type { HttpConfig } from '../config/config.ts';
 import { asTidemarkError } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
@@ -12,8 +12,8 @@ interface HttpServer {
 }
 
 /**
- * Starts to listen where the configuration says.
- * @param localToken accepted beside the configured one: this machine's command line has it from a private file
+ * Starts to listen as configured.
+ * @param localToken accepted besides the configured one: this machine's commands read it from a private file
  * @throws TidemarkError `port_in_use` and others
  */
 export type StartHttp = (cells: DaemonCells, localToken: Secret) => Promise<HttpServer>;
@@ -35,7 +35,7 @@ export class HttpEndpoint {
     this.#options = options;
   }
 
-  /** Has it listen as configured. What keeps it from that is reported once, and tried again at the next call. */
+  /** Makes it listen as configured. A failure is reported once, and tried again at the next call. */
   async ensure(config: HttpConfig): Promise<void> {
     const { problems } = this.#options;
     try {
@@ -46,7 +46,7 @@ export class HttpEndpoint {
     }
   }
 
-  /** The same, for a caller that ends where nothing listens. @throws TidemarkError as starting to listen does */
+  /** The same for a caller that cannot continue without it. @throws TidemarkError as `StartHttp` */
   async open(config: HttpConfig): Promise<void> {
     const tokens = [config.token, config.triggerToken].map((token) => token?.reveal() ?? null);
     const listening = JSON.stringify({ ...config, tokens });
@@ -64,7 +64,7 @@ export class HttpEndpoint {
     try {
       this.#options.setUrl(null);
     } catch {
-      // A full disk: the file keeps a URL where nothing answers, until it is removed, or the check of the files writes it again.
+      // The disk is full: the file keeps the URL until it is removed, or the check of the files writes it again.
     }
     await server.close();
   }

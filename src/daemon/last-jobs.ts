@@ -1,36 +1,36 @@
-/** The latest ended job of each name and source, found by an index. */
+/** The latest ended job of each name and source. */
 import { compareTexts } from '../catalog/order.ts';
 import type { JobName, JobRow } from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { summaryOf } from './jobs/summaries.ts';
 
+/** The latest jobs. With many mirrors, of all of them. */
 export interface LastJobs {
-  /** All of a name, sources in order of their names; those of the mirror as a whole first. */
+  /** The latest of a name, one for each source in order of the names; that of the mirror as a whole first. */
   of(name: JobName): readonly JobRow[];
-  /** Of one source, or of the mirror as a whole. */
+  /** The latest of a source; null for the mirror as a whole. */
   one(name: JobName, source: string | null): JobRow | null;
-  /** Of each source, the last that came to its own end, whatever was cut short or failed since. */
+  /** The latest of each source that did not fail and was not interrupted. */
   finished(name: JobName): readonly JobRow[];
   /**
-   * The verifications that say whether the mirror is as it was stored, one of each mirror: the latest, or where that did not come to
-   * its end, the one before that found problems.
+   * The verification of each mirror that counts: the latest; if that did not complete and the one before it found problems, that one.
    */
   readonly verifications: readonly JobRow[];
   /**
-   * The jobs that found the mirror damaged, oldest first, until a verification or the check of a backup ends well: whatever the same
-   * jobs did since, and whatever is configured now.
+   * The jobs that found the mirror damaged, oldest first, until a verification or the check of a backup succeeds: whatever the same jobs
+   * did since, and whatever is configured now.
    */
   readonly damaged: readonly JobRow[];
 }
 
-/** @param sources only the jobs of these, and those of the mirror as a whole; all without */
+/** Reads the latest jobs. @param sources only of these, and of the mirror as a whole; if left out, of all */
 export function readLastJobs(mirror: Mirror, sources?: readonly string[]): LastJobs {
   const isOwn = ({ source }: JobRow): boolean =>
     source === null || sources === undefined || sources.includes(source);
   const newest = mirror.daemon.newestJobs().filter(isOwn);
   const ended = newest.flatMap((row): JobRow[] => {
     if (row.outcome !== 'running') return [row];
-    // Only the newest of a name and source can be at work.
+    // Only the newest of a name and source can be running.
     return mirror.daemon
       .jobs({ name: row.name, source: row.source, limit: 2 })
       .filter(({ outcome }) => outcome !== 'running');
@@ -54,7 +54,7 @@ export function readLastJobs(mirror: Mirror, sources?: readonly string[]): LastJ
   };
 }
 
-/** The same with jobs that ended and could not be written down, in the order of `of`. */
+/** The same with the jobs that could not be recorded. */
 export function withUnwritten(jobs: LastJobs, unwritten: readonly JobRow[]): LastJobs {
   const isSame = (a: JobRow, b: JobRow): boolean => a.name === b.name && a.source === b.source;
   const of = (name: JobName): readonly JobRow[] => {
@@ -74,21 +74,21 @@ export function withUnwritten(jobs: LastJobs, unwritten: readonly JobRow[]): Las
   };
 }
 
-/** What a drill of a source would restore, 0 to 1, and what the one before would have; null where there was none. */
+/** The scores of the last drill of a source and the one before, 0 to 1; null if there was none. */
 export interface DrillScores {
   readonly last: number | null;
   readonly before: number | null;
 }
 
-/** A share of all records. A smaller fall may be a single record with a secret that came to the service. As the alert TidemarkDrillFell. @internal */
+/** A smaller fall of the score may be a single new record with a secret. The same as in the alert TidemarkDrillFell. @internal */
 export const DRILL_FALL = 0.05;
 
-/** True if somebody should look why a drill restores less than one before it. */
+/** True if a drill restores less than one before it, and somebody should find out why. */
 export function hasDrillFallen(score: number, before: number): boolean {
   return score < before - DRILL_FALL;
 }
 
-/** By the source; empty for a drill without one. */
+/** The scores by source; an empty name for a drill without one. */
 export function readDrillScores(mirror: Mirror, jobs: LastJobs): ReadonlyMap<string, DrillScores> {
   return new Map(jobs.of('drill').map(({ source }) => [source ?? '', drillScores(mirror, source)]));
 }

@@ -1,7 +1,7 @@
 /**
- * How the command line finds the running daemon of a mirror: a small file beside it, private to its owner. A lock shows
- * that the process runs: the operating system releases it when the process ends in any way; a process id would mean
- * nothing across containers. A daemon of many mirrors holds one lock for all of them, which each file names.
+ * How the command line finds the running daemon of a mirror: a small file beside it, private to its owner. A lock shows that the process
+ * runs: the operating system releases it when the process ends in any way; a process id would mean nothing across containers. A daemon
+ * of many mirrors holds one lock for all of them, which each file names.
  */
 import { createHash, createHmac, randomBytes } from 'node:crypto';
 import {
@@ -26,6 +26,7 @@ import { type LockHolder, type WriterLock, acquireWriterLock } from '../mirror/l
 import { createDirectory } from '../mirror/open.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';
 
+/** The content of that file. */
 export interface DaemonLockfile {
   readonly pid: number;
   readonly host: string;
@@ -37,42 +38,41 @@ export interface DaemonLockfile {
   readonly token: Secret;
   /** The lock of its process is beside this path. */
   readonly lockPath: string;
-  /** It ended as it should: what it left unwritten is for the next one. */
+  /** True if the daemon was stopped, and the file stays because some of what it had reported is not stored. */
   readonly isStopped: boolean;
-  /** A call of `daemon --once`. */
+  /** True for a call of `daemon --once`. */
   readonly isOnce: boolean;
 }
 
 export interface DaemonRegistration {
-  /** A file was there: the daemon before was killed, or could not write down in the mirror what it had reported. */
+  /** True if a file was there: the previous daemon was killed, or could not store in the mirror what it had reported. */
   readonly isAfterCut: boolean;
-  /** That one, or one before it, could not start, and said so to each channel; the end of that is not stored. */
+  /** True if a daemon could not start, which was reported to each channel, and the end of that is not stored. */
   readonly isAfterFailedStart: boolean;
   readonly token: Secret;
   /** The lock that shows that the process runs is beside this path. */
   readonly lockPath: string;
   /**
-   * Takes a lock of its own, which is to count for all mirrors of the process: the first one is no longer among them.
-   * @throws TidemarkError `mirror_locked` while somebody looks whether a daemon runs
+   * Takes a lock of its own, which counts for all mirrors of the process from now on: the first mirror was removed.
+   * @throws TidemarkError `mirror_locked` while a command checks whether a daemon runs
    */
   takeLock(): void;
-  /** Names the lock that counts from now on. @throws TidemarkError as a file cannot be written */
+  /** Names the lock that counts from now on. @throws TidemarkError if the file cannot be written */
   useLock(lockPath: string): void;
   /** Writes the URL to the file; null for none. */
   setUrl(url: string | null): void;
   /**
-   * Takes the lock and writes the file again where they are not in their place: they were removed, or the volume that they
-   * are on was away and came back.
+   * Takes the lock and writes the file again if they are gone: they were removed, or their volume was away and came back.
    * @throws TidemarkError `mirror_locked` if another daemon came first
    */
   ensure(): void;
-  /** Removes the file, or marks it where it has to stay. @throws TidemarkError as a file cannot be removed */
+  /** Removes the file, or marks it if it has to stay. @throws TidemarkError if that fails */
   leave(hasUnwritten?: boolean): void;
-  /** Of the first mirror of the process: gives up the lock, when all files are removed. */
+  /** Releases the lock, if this mirror has one. To be called after `leave` of all mirrors. */
   release(): void;
 }
 
-/** Attempts to take the lock: the command line takes it for a moment to check whether a daemon runs. */
+/** Attempts to take the lock: a command takes it for a moment to check whether a daemon runs. */
 const CLAIMS = 5;
 const CLAIM_PAUSE_MS = 100;
 
@@ -97,6 +97,10 @@ export async function registerDaemon(
   const holder = { command: 'daemon', pid, host, since };
   let lock: WriterLock | null = await claim(path, () => acquireWriterLock(path, holder), clock);
   let lockFile = fileAt(`${path}-lock`);
+  const acquire = (): void => {
+    lock = acquireWriterLock(path, holder);
+    lockFile = fileAt(`${path}-lock`);
+  };
   const token = first?.token ?? new Secret(randomBytes(32).toString('hex'));
   let lockPath = first?.lockPath ?? path;
   let url: string | null = null;
@@ -123,7 +127,7 @@ export async function registerDaemon(
     isAfterFailedStart = failedStartPaths(mirror, false).some(isThere);
     isAfterCut = readLockfile(path) !== null;
     write();
-    // Of its own it needed the lock only to write: two daemons that start at once must not both find no file.
+    // If the first mirror's lock counts, this one was only for writing: two daemons that start at once must not both find no file.
     if (lockPath !== path) {
       lock.release();
       lock = null;
@@ -140,10 +144,7 @@ export async function registerDaemon(
       return lockPath;
     },
     takeLock: () => {
-      if (lock === null) {
-        lock = acquireWriterLock(path, holder);
-        lockFile = fileAt(`${path}-lock`);
-      }
+      if (lock === null) acquire();
       lockPath = path;
       write();
     },
@@ -162,11 +163,10 @@ export async function registerDaemon(
       const isOwn = card?.token.reveal() === token.reveal() && card.url === url && card.lockPath === lockPath;
       if (isLocked && isOwn) return;
       createDirectory(mirror);
-      // A lock on a file that is no longer there is one that other processes cannot see.
+      // Other processes cannot see a lock on a file that is gone.
       if (lock !== null) {
         lock.release();
-        lock = acquireWriterLock(path, holder);
-        lockFile = fileAt(`${path}-lock`);
+        acquire();
       }
       refuseOther(path, lockPath, holder);
       write();
@@ -187,16 +187,16 @@ export async function registerDaemon(
   };
 }
 
-/** What was written of it before the disk was full. */
+/** Removes a file that was written in part. */
 function removeLeft(temporary: string): void {
   try {
     rmSync(temporary, { force: true });
   } catch {
-    // The error that is reported is the one that came first.
+    // The error of writing it is reported.
   }
 }
 
-/** Which file it is, whatever its name; null without one. */
+/** The identity of a file; null if there is none. */
 function fileAt(path: string): string | null {
   try {
     const facts = statSync(path, { bigint: true, throwIfNoEntry: false });
@@ -206,7 +206,7 @@ function fileAt(path: string): string | null {
   }
 }
 
-/** @throws TidemarkError `mirror_locked` if a living daemon of many mirrors has this one */
+/** @throws TidemarkError `mirror_locked` if a running daemon of many mirrors works on this one */
 function refuseOther(path: string, lockPath: string, holder: LockHolder): void {
   const card = readLockfile(path);
   if (card === null || card.lockPath === path || card.lockPath === lockPath) return;
@@ -254,7 +254,7 @@ export function findDaemon(
   return isHeld(card.lockPath, { command: 'sync', ...looker, since: isoTime(looker.now) }) ? card : null;
 }
 
-/** The daemon of a mirror that ended without removing its file; null where one runs, was stopped, or that cannot be seen. */
+/** The daemon of a mirror that was killed; null if one runs, was stopped, or the file cannot be read. */
 export function killedDaemon(
   mirror: string,
   looker: Parameters<typeof findDaemon>[1],
@@ -270,9 +270,9 @@ export function killedDaemon(
 }
 
 /**
- * False where no daemon can be at work on the mirror, and where this user may not look into its directory: that this one does
- * no work there is true then in any case.
- * @param isLockKnown false where this process could not look whether the lock is held: then the file alone counts
+ * False if no daemon can be working on the mirror, or if this user may not read its directory: then this process cannot work there
+ * anyway.
+ * @param isLockKnown false if this process cannot check whether the lock is held: then the file alone counts
  */
 export function mayHaveDaemon(
   mirror: string,
@@ -283,10 +283,10 @@ export function mayHaveDaemon(
   return !isLockKnown && isThere(lockfilePath(mirror));
 }
 
-// A mark that a failed start was reported: an empty file beside the mirror, which a full disk takes, or in this user's temporary
-// directory where nothing can be written beside it. It stays until its end is stored.
+// The mark that a failed start was reported: an empty file beside the mirror, which a full disk accepts, or in this user's temporary
+// directory if nothing can be written beside the mirror. It stays until the end of the failure is stored.
 
-/** `unknown` where it cannot be written. */
+/** Marks that a failed start is reported; `unknown` if the mark cannot be written. */
 export function markFailedStart(mirror: string): 'marked' | 'marked before' | 'unknown' {
   const paths = failedStartPaths(mirror, true);
   if (paths.some(isThere)) return 'marked before';
@@ -301,8 +301,9 @@ export function markFailedStart(mirror: string): 'marked' | 'marked before' | 'u
   return 'unknown';
 }
 
+/** Removes the mark. @throws TidemarkError if it cannot be removed */
 export function unmarkFailedStart(mirror: string): void {
-  // What this user may not look at is none that it made.
+  // A file that this user may not read was not made by it.
   for (const path of failedStartPaths(mirror, false).filter(isThere)) {
     try {
       rmSync(path, { force: true });
@@ -318,7 +319,7 @@ function failedStartPaths(mirror: string, isMade: boolean): string[] {
   return [`${lockfilePath(mirror)}-failed`, ...(own === null ? [] : [join(own, `${name}.daemon-failed`)])];
 }
 
-/** False also where this user may not look. */
+/** False also if this user may not read the directory. */
 function isThere(path: string): boolean {
   try {
     return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
@@ -330,7 +331,7 @@ function isThere(path: string): boolean {
 /** The header of `/readyz` by which the command line verifies that this daemon answered. */
 export const INSTANCE_HEADER = 'Tidemark-Instance';
 
-/** The value of that header: only computed with the local token, and it does not reveal the token. */
+/** The value of that header: it can only be computed with the local token, and does not reveal it. */
 export function instanceOf(token: string): string {
   return createHmac('sha256', token).update('tidemark instance').digest('hex');
 }

@@ -1,6 +1,6 @@
 /**
- * The daemon's connections to the mirror: a writer for one job at a time, which waits for other processes, and a reader
- * that stays open and reopens the file when it is replaced.
+ * The daemon's connections to the mirror: a writer for one job at a time, which waits for other processes, and a reader that stays open
+ * and reopens the file if it is replaced.
  */
 import { statSync } from 'node:fs';
 import type { Config } from '../config/config.ts';
@@ -32,17 +32,17 @@ export interface WriterTurn {
   release(): void;
 }
 
-/** Readers that stay open over all mirrors of the daemon: each holds up to six files and some memory. */
+/** The most readers that stay open, over all mirrors of the daemon: each holds up to six files and some memory. */
 const MOST_READERS = 32;
 
-/** The readers that stay open. Those that were not used for the longest time are closed, unless somebody may be reading. */
+/** The readers that stay open. The least recently used ones are closed, unless somebody may be reading. */
 export class ReaderPool {
   /** Least recently used first, with the time of the last use. */
   readonly #open = new Map<MirrorConnections, number>();
   readonly #holds = new Set<{ readonly since: number }>();
   #uses = 0;
 
-  /** Until the returned function is called, no reader is closed that is used from now on. */
+  /** No reader that is used from now on is closed before the returned function is called. */
   hold(): () => void {
     const hold = { since: this.#uses };
     this.#holds.add(hold);
@@ -70,7 +70,7 @@ export class ReaderPool {
 
 interface ConnectionOptions {
   readonly pool?: ReaderPool;
-  /** The backup to restore in place of the mirror, as for `goneHint`; the latest if left out. */
+  /** The backup to restore if the mirror is gone, as for `goneHint`; the latest if left out. */
   readonly backupToName?: () => string | null;
 }
 
@@ -82,10 +82,10 @@ export class MirrorConnections {
   readonly #backupToName: () => string | null;
   #turn: Promise<void> = Promise.resolve();
   #isTaken = false;
-  /** The mirror's file existed once: a new one is then not created silently. */
+  /** True once the mirror's file existed: then a new one is not created silently. */
   #wasThere = false;
   #isGone = false;
-  /** It had content once. */
+  /** True once it had content. */
   #hadContent = false;
   #reader: {
     readonly mirror: Mirror;
@@ -116,7 +116,7 @@ export class MirrorConnections {
     this.#backupToName = backupToName;
   }
 
-  /** The error with commands in its hint that run as they are: with the backup to restore in place of the mirror, its key and source. */
+  /** The error with complete commands in its hint: with the backup to restore, its key, and the source. */
   naming(error: TidemarkError): TidemarkError {
     const { code, message, hint, isRetryable, isOfAuditLog } = error;
     if (hint === undefined) return error;
@@ -128,7 +128,7 @@ export class MirrorConnections {
     return new TidemarkError(code, message, { hint: named, isRetryable, isOfAuditLog, cause: error });
   }
 
-  /** Until the returned function is called, the reader stays open. */
+  /** The reader stays open until the returned function is called. */
   hold(): () => void {
     return this.#pool.hold();
   }
@@ -136,10 +136,9 @@ export class MirrorConnections {
   /** Waits for the turn to write. @throws the signal's reason */
   async turn(signal: AbortSignal): Promise<WriterTurn> {
     const before = this.#turn;
-    let pass = (): void => undefined;
-    this.#turn = new Promise((resolve) => {
-      pass = resolve;
-    });
+    const { promise, resolve } = Promise.withResolvers<undefined>();
+    const pass = (): void => resolve(undefined);
+    this.#turn = promise;
     try {
       await untilSettled(before, signal);
     } catch (error) {
@@ -177,8 +176,8 @@ export class MirrorConnections {
   }
 
   /**
-   * The same without waiting, for the end of the daemon. False where the mirror is missing or held.
-   * @param turn of the caller; null where another one of this process may have it
+   * The same without waiting, for a daemon that stops. False if the mirror is missing or held.
+   * @param turn of the caller; null if it has none
    */
   writeNow(command: string, turn: WriterTurn | null, work: (mirror: Mirror) => void): boolean {
     if ((turn === null && this.#isTaken) || !this.isThere()) return false;
@@ -201,7 +200,7 @@ export class MirrorConnections {
     }
   }
 
-  /** Closes it. Closing a writer checkpoints the write-ahead log: on a full disk that fails, and the next writer tries again. */
+  /** Closes the mirror. That checkpoints the write-ahead log of a writer: on a full disk it fails, and the next writer tries again. */
   close(mirror: Mirror): void {
     try {
       mirror.close();
@@ -218,9 +217,8 @@ export class MirrorConnections {
   }
 
   /**
-   * The reader that stays open, until others need the room (`ReaderPool`); another one where the file is not the same any
-   * more. Ask for it again after each wait.
-   * @throws TidemarkError `mirror_missing` and whatever else keeps it from being read
+   * The reader that stays open; a new one if the `ReaderPool` has closed it or the file was replaced. To be called again after each wait.
+   * @throws TidemarkError `mirror_missing`, and as `openMirror`
    */
   reader(): Mirror {
     const path = this.#config().mirror;
@@ -250,10 +248,7 @@ export class MirrorConnections {
     known?.mirror.close();
   }
 
-  /**
-   * False while there is no file in the mirror's place. Says once that one is gone which was there, and that one is there
-   * again.
-   */
+  /** False while the mirror's file does not exist. Reports once that it is gone, and once that it is there again. */
   isThere(): boolean {
     const config = this.#config();
     const { mirror } = config;
@@ -271,7 +266,7 @@ export class MirrorConnections {
     return isThere;
   }
 
-  /** True while the mirror is away that was there before, as of the last look. */
+  /** True while a mirror that existed is gone, as of the last check. */
   isGone(): boolean {
     return this.#isGone;
   }
@@ -282,8 +277,7 @@ export class MirrorConnections {
   }
 
   /**
-   * Of a mirror whose file was emptied in its place. To begin a new one in it would be a mistake, and could not be waited for:
-   * the reader that stays open holds the file.
+   * A file that was emptied must not become a new mirror; that would also wait forever for the open reader, which holds the file.
    * @throws TidemarkError `mirror_missing`
    */
   #requireNotEmptied(): void {
@@ -299,8 +293,8 @@ export class MirrorConnections {
 
   /**
    * The mirror for writing, once no other process holds it; `close` closes it.
-   * @param options.mayCreate false where an empty new mirror would be a mistake; it always is once there was one
-   * @throws TidemarkError as `openMirror`, but for `mirror_locked`; the signal's reason
+   * @param options.mayCreate true if a new mirror may be created; never once there was one
+   * @throws TidemarkError as `openMirror`, except `mirror_locked`; the signal's reason
    */
   async openWriter(
     command: string,
@@ -313,7 +307,7 @@ export class MirrorConnections {
       try {
         this.#requireNotGone();
         this.#requireNotEmptied();
-        // A reader throws what is to be said of an empty or missing file.
+        // Opening it for reading throws the error for an empty or missing file.
         if (!mayCreate && isEmpty(this.#config().mirror)) openMirror(this.#config(), 'read', command).close();
         else if (mayCreate && !this.isThere()) {
           log.info(
@@ -365,14 +359,12 @@ function isEmpty(path: string): boolean {
   return (statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0;
 }
 
-/** Waits for another one's end, or for the signal. */
+/** Waits for the promise, or for the signal. @throws the signal's reason */
 async function untilSettled(other: Promise<void>, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
-  let stop = (): void => undefined;
-  const aborted = new Promise<void>((resolve) => {
-    stop = resolve;
-    signal.addEventListener('abort', stop, { once: true });
-  });
+  const { promise: aborted, resolve } = Promise.withResolvers<undefined>();
+  const stop = (): void => resolve(undefined);
+  signal.addEventListener('abort', stop, { once: true });
   await Promise.race([other, aborted]);
   signal.removeEventListener('abort', stop);
   signal.throwIfAborted();

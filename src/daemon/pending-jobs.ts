@@ -1,26 +1,22 @@
-/**
- * Jobs that are due without a schedule: unfinished jobs of an earlier daemon, read from the mirror so that no kill
- * loses them, and jobs that follow a sync.
- */
+/** Jobs that are due without a schedule: unfinished ones of an earlier daemon, read from the mirror, and those that follow a sync. */
 import type { Config, SourceConfig } from '../config/config.ts';
 import { asTidemarkError, type ErrorCode } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
-import type { JobName, JobRow, JobTrigger } from '../mirror/daemon-store.ts';
+import type { JobRow, JobTrigger } from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { isBackupOwed, isReadAfter, lastCompleteRun, unreadRestores } from '../state/runs.ts';
 import type { JobRunner } from './jobs/runner.ts';
 import { summaryOf } from './jobs/summaries.ts';
-import type { QueuedJob } from './jobs/work.ts';
+import { ownJob, type QueuedJob } from './jobs/work.ts';
 import type { MirrorConnections } from './mirror-access.ts';
 import { runOfBackup } from './notices/perhaps-open.ts';
 import type { ActiveProblems } from './problems.ts';
 import type { Timetable } from './schedule/timetable.ts';
 
 /**
- * The jobs that a daemon makes up for at its start besides its schedules, in order. They are tried again at each start:
- * a job that crashes only ends its own process, and without this, a first backup or drift could be missed for a long
- * time.
- * @param isOnce who calls for what is due keeps the times itself: then only a sync that was cut short comes again
+ * The jobs that a daemon makes up for at its start, besides its schedules, in order. They are tried again at each start: a job that
+ * crashes only ends its own process, and without this, a first backup or drift could be missed for a long time.
+ * @param isOnce true for `--once`, whose caller decides when: then only a sync that was cut short comes again
  */
 export function pendingJobs(
   mirror: Mirror,
@@ -33,33 +29,31 @@ export function pendingJobs(
   );
   const drifting = (schedules.drift?.sources ?? []).filter((source) => isDriftPending(mirror, source, now));
   const uncommitted = sources.filter((source) => isGitPending(mirror, source)).map(({ name }) => name);
-  const job = (name: JobName, schedule: QueuedJob['schedule']) => (source: string | null) =>
-    ({ name, source, trigger: 'overdue', schedule, full: false, kinds: null }) as const;
   return [
-    ...unread.map(job('sync', 'sync')),
-    ...drifting.map(job('drift', null)),
-    ...uncommitted.map(job('git', null)),
-    // Its targets say whether it is due.
-    ...(backup !== null && isBackupOwed(mirror) ? [job('backup', null)(null)] : []),
+    ...unread.map((source) => ownJob('sync', source, 'overdue', 'sync')),
+    ...drifting.map((source) => ownJob('drift', source, 'overdue')),
+    ...uncommitted.map((source) => ownJob('git', source, 'overdue')),
+    // The job itself asks the targets whether a backup is due.
+    ...(backup !== null && isBackupOwed(mirror) ? [ownJob('backup', null, 'overdue')] : []),
   ];
 }
 
 /**
- * True if a run changed something since the last finished drift job of the source, or since the baseline, or if somebody
- * accepted a finding or withdrew an acceptance since that job, or an acceptance has ended since. A drift job that could compare only part of the records
- * counts as finished: what was unread then is a change of the run that reads it.
+ * True if a run changed something since the last finished drift job of the source (without one, since the baseline), or if an acceptance
+ * was recorded, withdrawn or has ended since that job. A drift job that could compare only part of the records counts as finished: the
+ * run that reads the rest has changes.
  */
 function isDriftPending(mirror: Mirror, source: string, now: number): boolean {
   const baseline = mirror.snapshots.baseline();
   if (baseline === undefined) return false;
   const last = mirror.daemon.newestFinishedJobs('drift').find((job) => job.source === source);
-  const seenRun = (last === undefined ? null : summaryOf('drift', last)?.to) ?? baseline.run;
-  if (isUnseen(mirror, source, seenRun)) return true;
+  const comparedRun = (last === undefined ? null : summaryOf('drift', last)?.to) ?? baseline.run;
+  if (hasNews(mirror, source, comparedRun)) return true;
   if (last === undefined) return false;
-  const seenAt = Date.parse(last.startedAt);
+  const comparedAt = Date.parse(last.startedAt);
   const hasEnded = mirror.acceptances.list(source).some(({ until }) => {
     const end = Date.parse(until ?? '');
-    return seenAt < end && end <= now;
+    return comparedAt < end && end <= now;
   });
   return hasEnded || isAcceptedSince(mirror, source, last.startedAt);
 }
@@ -73,28 +67,27 @@ function isAcceptedSince(mirror: Mirror, source: string, time: string): boolean 
     }
     return false;
   } catch (error) {
-    // An unreadable entry is for `verify` to report; it must not keep other jobs from running.
+    // `verify` reports an unreadable entry; it must not keep other jobs from running.
     if (asTidemarkError(error).code === 'mirror_corrupt') return false;
     throw error;
   }
 }
 
-/** True where a run changed something since the last finished git job of the source; after a failed one in any case. */
+/** True if a run changed something since the last finished git job of the source. */
 function isGitPending(mirror: Mirror, { name, git }: SourceConfig): boolean {
   if (git === null || mirror.runs.latest(name) === undefined) return false;
   const last = mirror.daemon.newestFinishedJobs('git').find(({ source }) => source === name);
-  return isUnseen(mirror, name, (last === undefined ? null : summaryOf('git', last)?.run) ?? null);
+  return hasNews(mirror, name, (last === undefined ? null : summaryOf('git', last)?.run) ?? null);
 }
 
 /**
- * True where a run changed something since `seenRun`; null for no run that was seen. In a mirror that was restored from
- * a backup: true once a run has read the source, whatever it changed, since nobody knows what was reported or committed
- * after the backup.
+ * True if a run changed something after `doneRun`; null if no run was processed yet. In a mirror that was restored from a backup, true
+ * once a run has read the source, whatever it changed: nobody knows what was reported or committed after the backup.
  */
-function isUnseen(mirror: Mirror, source: string, seenRun: number | null): boolean {
+function hasNews(mirror: Mirror, source: string, doneRun: number | null): boolean {
   const backupRun = runOfBackup(mirror.daemon.noticeStates(source), source);
-  if (backupRun !== null && (seenRun ?? 0) <= backupRun) return isReadAfter(mirror, source, backupRun);
-  return seenRun === null || mirror.runs.hasChangesAfter(source, seenRun);
+  if (backupRun !== null && (doneRun ?? 0) <= backupRun) return isReadAfter(mirror, source, backupRun);
+  return doneRun === null || mirror.runs.hasChangesAfter(source, doneRun);
 }
 
 function isCutShort(mirror: Mirror, source: string): boolean {
@@ -121,10 +114,9 @@ export function logUnfinished(
 }
 
 /**
- * A sync of each source that is synced by schedule and that a restore changed since its newest published run, unless one of all
- * kinds has begun since that restore ended, or was killed: whatever came of it, the next is for the schedule. With the restores
- * that it is for: where the clock was set back after them, only the caller knows that it has begun. Not to be called while one
- * is applied.
+ * A sync of each scheduled source that a restore changed since its newest published run, unless a sync of all kinds has begun since the
+ * restore ended, or was killed: whatever its result, the next one is left to the schedule. `restores` identifies the restores: if the
+ * clock was set back after them, only the caller knows that it has begun that sync. Not to be called while a restore is applied.
  */
 export function syncsAfterRestores(
   mirror: Mirror,
@@ -137,17 +129,16 @@ export function syncsAfterRestores(
     if (end === undefined) return [];
     const begun = [
       ...mirror.runs.list({ source, isOfAllKinds: true, limit: 1 }),
-      // One that has no run failed before it read anything.
+      // Jobs without a run: they failed before they read anything.
       ...mirror.daemon.jobs({ name: 'sync', source, limit: 1 }).filter(({ run }) => run === null),
     ];
     if (begun.some(({ startedAt }) => startedAt >= end)) return [];
-    const job = { name: 'sync', source, trigger: 'after_restore', schedule: 'sync' } as const;
     const restores = unread.map(({ restore, endedAt }) => `${restore} ${endedAt ?? ''}`).join(', ');
-    return [{ job: { ...job, full: false, kinds: null }, restores }];
+    return [{ job: ownJob('sync', source, 'after_restore', 'sync'), restores }];
   });
 }
 
-/** Failures of a sync, or of lists, that may be over soon. A key that was refused is not; a silent service has pauses of its own. */
+/** Failures of a sync, or of lists, that may soon be over. A refused key is not one; a silent service has pauses of its own. */
 const PASSING: ReadonlySet<string> = new Set<ErrorCode>([
   'unreachable',
   'timeout',
@@ -155,29 +146,29 @@ const PASSING: ReadonlySet<string> = new Set<ErrorCode>([
   'throttled',
   'retry_budget',
   'malformed',
-  // A command of somebody, or another program, held it.
+  // A command, or another program, held it.
   'mirror_locked',
 ]);
-/** What somebody asked for, they repeat themselves. */
+/** People repeat their requests themselves. */
 const SCHEDULED: ReadonlySet<string> = new Set<JobTrigger>(['schedule', 'overdue']);
 const FIRST_RETRY_MS = 15 * 60_000;
 const LONGEST_RETRY_MS = 4 * 3_600_000;
-/** As many failures in a row make the time between retries the longest. */
+/** After this many failures in a row, the wait is the longest. */
 const MOST_DOUBLINGS = 5;
 
-/** True where it failed, or lists of it did, only of something that may be over soon. */
+/** True if the job, or lists that it read, failed only because of something that may soon be over. */
 function isTransient(job: JobRow): boolean {
   if (job.outcome === 'failed') return PASSING.has(job.errorCode ?? '');
   const unread = job.outcome === 'partial' ? (summaryOf('sync', job)?.unread ?? []) : [];
-  // What was not reached follows from the others.
+  // Skipped lists follow from the others.
   const own = unread.filter(({ outcome }) => outcome !== 'skipped');
   return own.length > 0 && own.every(({ code }) => PASSING.has(code ?? ''));
 }
 
 /**
- * When the sync of a source is tried again before its schedule comes (epoch milliseconds): its last one failed or was partial,
- * of something that may be over soon. The first time a quarter of an hour later, then after twice as long each time.
- * @param dueAt of the schedule, which does it where it comes soon
+ * When failed or partial syncs are tried again before the next scheduled one, by source, epoch milliseconds: if the cause may soon be
+ * over, a quarter of an hour later, then after twice as long each time.
+ * @param dueAt of the schedule: if it comes soon, nothing is tried before
  */
 export function retryTimes(
   mirror: Mirror,
@@ -217,18 +208,14 @@ export function followUps(
     problems,
     (mirror) => source !== undefined && isGitPending(mirror, source),
   );
-  // Also after a partial one: when the complete one before it ended, the newest backup may not have been old enough.
+  // Also after a partial sync: when the complete one before it ended, the newest backup may not have been old enough.
   const needsBackup =
     config.backup !== null && (row.outcome === 'done' || reading(mirrorAccess, problems, isBackupOwed));
   return [
-    ...(needsDrift ? [after('drift', row.source)] : []),
-    ...(needsGit ? [after('git', row.source)] : []),
-    ...(needsBackup ? [after('backup', null)] : []),
+    ...(needsDrift ? [ownJob('drift', row.source, 'after_run')] : []),
+    ...(needsGit ? [ownJob('git', row.source, 'after_run')] : []),
+    ...(needsBackup ? [ownJob('backup', null, 'after_run')] : []),
   ];
-}
-
-function after(name: JobName, source: string | null): QueuedJob {
-  return { name, source, trigger: 'after_run', schedule: null, full: false, kinds: null };
 }
 
 /** False if the source has no drift job. Changes of an earlier sync count as well: its drift job may have failed. */
@@ -252,7 +239,7 @@ function reading(
     return isPending(mirrorAccess.reader());
   } catch (thrown) {
     const error = asTidemarkError(thrown);
-    // There may be none, if the first sync failed, which that job reports.
+    // If the first sync failed, there is no mirror: that job reports it.
     if (error.code !== 'mirror_missing') problems.begin('mirror', error);
     return false;
   }

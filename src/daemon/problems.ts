@@ -12,8 +12,8 @@ export function waitProblemOf(source: string): string {
 }
 
 /**
- * That requests of a sync of the source would have to wait for longer than they may, and until when; null where they would not.
- * @param syncsThen who syncs it where its schedule has it: a daemon, or the calls of `daemon --once`; null for nobody
+ * The problem that requests of a source would have to wait for longer than they may, and until when; null if they would not.
+ * @param syncsThen who syncs scheduled sources: a daemon, or the calls of `daemon --once`; null for nobody
  */
 export function waitProblem(
   source: SourceConfig,
@@ -40,13 +40,13 @@ const THEN = {
 
 /** How a refusal is decided on, and worded. */
 export interface RefusalHow {
-  /** True where the request is to be sent although the service asked to wait. */
+  /** True to send requests although the service asked to wait. */
   readonly ignoresPause?: boolean | undefined;
-  /** False for somebody who is not to learn the names of sources. */
+  /** False for a caller who must not learn the names of sources. */
   readonly isNamed?: boolean;
 }
 
-/** The same of a sync that somebody asks for: its run would begin only to fail. */
+/** The same for a requested sync, which is refused: its run would begin only to fail. */
 export function waitRefusal(
   source: SourceConfig,
   place: Pick<Config, 'rateLogBeside'>,
@@ -61,7 +61,10 @@ export function waitRefusal(
   return new TidemarkError('throttled', message, { hint, retryAfterMs: wait.freeAt - clock.now() });
 }
 
-/** Of sources that somebody wants synced (null: all), those that may be, null as it was given; and why the others may not. */
+/**
+ * Which of the requested sources can be synced now, and why the others cannot.
+ * @param names null for all; `free` is null too then, if none is refused
+ */
 export function freeSources(
   { sources, rateLogBeside }: Pick<Config, 'sources' | 'rateLogBeside'>,
   names: readonly string[] | null,
@@ -95,7 +98,7 @@ function waitOf(
   return longWait(source, { beside: rateLogBeside, clock, mostWaitMs, ignoresPause });
 }
 
-/** Where what goes wrong is noted. */
+/** Gets the problems of jobs. */
 export interface ProblemSink {
   begin(about: string, error: TidemarkError, level?: 'warn' | 'error'): void;
   end(about: string, message: string): void;
@@ -107,19 +110,19 @@ export class ActiveProblems implements ProblemSink {
   readonly #isOnce: boolean;
   readonly #open = new Map<string, DaemonProblem>();
 
-  /** @param isOnce true for `--once`, whose log cron mails: a wait for the mirror need not be in it */
+  /** @param isOnce true for `--once`, whose warnings cron mails: a wait for the mirror is none */
   constructor(clock: Clock, log: Logger, isOnce = false) {
     this.#clock = clock;
     this.#log = log;
     this.#isOnce = isOnce;
   }
 
-  /** Notes a problem; logs it unless the same one is known already. A known one with another code is reported again. */
+  /** Notes a problem, and logs it unless it is known with the same code. */
   begin(about: string, error: TidemarkError, level: 'warn' | 'error' = 'error'): void {
     if (this.note(about, error)) this.#say(about, error, level);
   }
 
-  /** Notes a problem and logs it, whatever is known already. */
+  /** Notes a problem, and logs it in any case. */
   report(about: string, error: TidemarkError): void {
     this.note(about, error);
     this.#say(about, error, 'error');
@@ -133,7 +136,7 @@ export class ActiveProblems implements ProblemSink {
     );
   }
 
-  /** Notes a problem without a word. True where it is news. */
+  /** Notes a problem without logging it. True if it is news. */
   note(about: string, error: TidemarkError): boolean {
     const known = this.#open.get(about);
     const isNews = known === undefined || known.error.code !== error.code;
@@ -141,7 +144,7 @@ export class ActiveProblems implements ProblemSink {
     return isNews;
   }
 
-  /** Notes that it is over, and says so where it was there. */
+  /** Ends a problem, and logs that if it existed. */
   end(about: string, message: string): void {
     const known = this.#open.get(about);
     if (known === undefined) return;
@@ -149,7 +152,7 @@ export class ActiveProblems implements ProblemSink {
     this.#log.info({ about, code: known.error.code, since: known.since }, message);
   }
 
-  /** Notes that it is over without a word. True where it was there. */
+  /** Ends a problem without logging it. True if it existed. */
   clear(about: string): boolean {
     return this.#open.delete(about);
   }

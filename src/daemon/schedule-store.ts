@@ -1,4 +1,4 @@
-/** What the daemon stores in the mirror besides its jobs: due times, intervals, and which jobs never ended. */
+/** What the daemon stores in the mirror besides its jobs: due times, intervals, channels, and which jobs never ended. */
 import { type Config, type ScheduleName, SCHEDULE_NAMES } from '../config/config.ts';
 import { isoTime } from '../core/clock.ts';
 import { asTidemarkError, EXIT, exitCodeFor } from '../core/errors.ts';
@@ -16,14 +16,14 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { DaemonEffects } from './effects.ts';
 import { limitHolderText } from './health/waits.ts';
 import type { JobRunner } from './jobs/runner.ts';
-import type { QueuedJob, JobWork } from './jobs/work.ts';
+import { type JobWork, ownJob, type QueuedJob } from './jobs/work.ts';
 import type { MirrorConnections } from './mirror-access.ts';
 import { pendingJobs } from './pending-jobs.ts';
 import type { ActiveProblems } from './problems.ts';
 import type { Intervals } from './schedule/intervals.ts';
 import type { Timetable, DueSchedule } from './schedule/timetable.ts';
 
-/** Among how many of the newest jobs one is looked for that did not end: one at a time runs. */
+/** The number of newest jobs among which a job without an end is searched: only one runs at a time. */
 const RECENT_JOBS = 20;
 
 export interface StoredSchedules {
@@ -44,7 +44,7 @@ export class ScheduleStore {
   readonly #intervals: Intervals;
   readonly #channels: () => readonly ChannelRow[];
   readonly #problems: ActiveProblems;
-  /** Jobs whose process died wait to be marked in the mirror. */
+  /** True once the jobs whose process died have their ends in the mirror. */
   #hasMarkedDeadJobs = false;
 
   constructor(
@@ -70,15 +70,15 @@ export class ScheduleStore {
   }
 
   /**
-   * What an earlier daemon left: nothing where the mirror cannot be read. Call it when no other daemon can be at work.
-   * @param isOnce for `--once`, whose caller decides how often a job is tried of which a process dies
+   * What an earlier daemon left; nothing if the mirror cannot be read. To be called when no other daemon can be working on the mirror.
+   * @param isOnce true for `--once`, whose caller decides how often a job is tried that kills its process
    */
   load({ sources }: Pick<Config, 'sources'>, isOnce: boolean): StoredSchedules {
     try {
       const mirror = this.#mirrorAccess.reader();
       const state = mirror.daemon;
       const dead = unendedJobs(mirror).filter((row) => endByRun(mirror, row) === null);
-      // A daemon that is restarted does not try again what it made up for, but for what is pending: it may be what it dies of.
+      // A restarted daemon does not repeat a job that was itself made up for: the process may have died of it.
       const again: readonly JobRow['trigger'][] = isOnce ? ['schedule', 'overdue'] : ['schedule'];
       const cutShort = SCHEDULE_NAMES.filter((schedule) =>
         dead.some(({ name, trigger }) => name === schedule && again.includes(trigger)),
@@ -92,37 +92,40 @@ export class ScheduleStore {
       }
       return { rows: state.schedules(), intervals: state.intervals(), dead, cutShort };
     } catch (error) {
-      const problem = asTidemarkError(error);
-      if (problem.code !== 'mirror_missing') this.#problems.begin('mirror', problem);
+      this.#noteUnreadable(error);
       return NOTHING_STORED;
     }
   }
 
-  /** As `pendingJobs`; none where the mirror cannot be read. */
+  #noteUnreadable(thrown: unknown): void {
+    const error = asTidemarkError(thrown);
+    if (error.code !== 'mirror_missing') this.#problems.begin('mirror', error);
+  }
+
+  /** As `pendingJobs`; none if the mirror cannot be read. */
   pending(config: Config, isOnce: boolean): readonly QueuedJob[] {
     try {
       return pendingJobs(this.#mirrorAccess.reader(), config, isOnce, this.#effects.clock.now());
     } catch (error) {
-      const problem = asTidemarkError(error);
-      if (problem.code !== 'mirror_missing') this.#problems.begin('mirror', problem);
+      this.#noteUnreadable(error);
       return [];
     }
   }
 
-  /** When a source was last mirrored, in epoch milliseconds; `-Infinity` where it never was, or the mirror cannot be read. */
+  /** When a source was last mirrored, epoch milliseconds; `-Infinity` if it never was, or the mirror cannot be read. */
   readAt(source: string): number {
     try {
       const [run] = this.#mirrorAccess
         .reader()
         .runs.list({ source, isPublished: true, isOfAllKinds: true, limit: 1 });
-      const at = run?.finishedAt;
-      return at === null || at === undefined ? Number.NEGATIVE_INFINITY : Date.parse(at);
+      const at = run?.finishedAt ?? null;
+      return at === null ? Number.NEGATIVE_INFINITY : Date.parse(at);
     } catch {
       return Number.NEGATIVE_INFINITY;
     }
   }
 
-  /** Writes down what is due when. The mirror is open for writing. */
+  /** Stores due times, intervals and channels. The mirror is open for writing. */
   keep(mirror: Mirror): void {
     const state = mirror.daemon;
     if (!this.#hasMarkedDeadJobs) {
@@ -151,7 +154,7 @@ export class ScheduleStore {
     return JSON.stringify(daemon.channels()) !== JSON.stringify(this.#channels());
   }
 
-  /** What channels and pings lacked in the last call of `daemon --once`, value by value. */
+  /** The values that channels and pings lacked in the last call of `daemon --once`. */
   unsetBefore(): string[] {
     try {
       const rows = this.#mirrorAccess.reader().daemon.channels();
@@ -161,18 +164,18 @@ export class ScheduleStore {
     }
   }
 
-  /** Writes down at once which channels can send, if that is new: `status` asks the mirror for it. */
+  /** Stores at once which channels can send, if that has changed: `status` reads it from the mirror. */
   keepChannels(): void {
     try {
       if (!this.#hasNewChannels(this.#mirrorAccess.reader())) return;
     } catch {
-      // Who works on the mirror next says why it cannot be read.
+      // The next job reports why the mirror cannot be read.
       return;
     }
     this.keepNow();
   }
 
-  /** The same where the mirror can be had at once. */
+  /** As `keep`, if nobody holds the mirror. */
   keepNow(): void {
     try {
       this.#mirrorAccess.writeNow('daemon', null, (mirror) => this.keep(mirror));
@@ -186,7 +189,7 @@ function unendedJobs({ daemon }: Mirror): JobRow[] {
   return daemon.jobs({ limit: RECENT_JOBS }).filter(({ outcome }) => outcome === 'running');
 }
 
-/** The end of a sync whose run ended, though its own end could not be written down, as on a full disk; null for another job. */
+/** The end of a sync whose run ended but whose own end could not be recorded, as on a full disk; null for another job. */
 function endByRun(mirror: Mirror, { name, source, startedAt }: JobRow): JobEnd | null {
   if (name !== 'sync' || source === null) return null;
   const others = mirror.daemon.jobs({ name, source, limit: RECENT_JOBS });
@@ -199,7 +202,7 @@ function endByRun(mirror: Mirror, { name, source, startedAt }: JobRow): JobEnd |
     );
   if (run === undefined || run.finishedAt === null || run.outcome === 'running') return null;
   const { finishedAt, errorCode, error } = run;
-  // The run of a job that died is ended by whoever opens the mirror next.
+  // The run of a process that died was ended by whoever opened the mirror next.
   if (errorCode === 'interrupted') return null;
   const isRefused = errorCode !== null && exitCodeFor(errorCode) === EXIT.refused;
   const byOutcome = {
@@ -210,9 +213,9 @@ function endByRun(mirror: Mirror, { name, source, startedAt }: JobRow): JobEnd |
   return { finishedAt, outcome: byOutcome[run.outcome], run: run.run, summary: {}, errorCode, error };
 }
 
-// What a schedule does whose time has come: its jobs wait for their turn, but for sources whose last one is still at it.
+// A schedule is due: its jobs are queued, except for sources whose last one has not ended.
 
-/** Until a job that could not begin (the disk was full) is tried again, where its schedule does not come earlier. */
+/** After this, a job that could not begin (the disk was full) is tried again, unless its schedule comes earlier. */
 export const BEGIN_AGAIN_MS = 10 * 60_000;
 
 interface Starting {
@@ -222,6 +225,7 @@ interface Starting {
   readonly log: Logger;
 }
 
+/** Queues the jobs of a schedule that is due. */
 export function startSchedule(due: DueSchedule, { runner, timetable, works, log }: Starting): void {
   const { schedule, sources, trigger, missed, dueAt } = due;
   const isPerSource = works.get(schedule)?.isPerSource === true;
@@ -255,12 +259,12 @@ export function startSchedule(due: DueSchedule, { runner, timetable, works, log 
       );
       return [];
     }
-    return [{ name: schedule, source, trigger, schedule, full: false, kinds: null }];
+    return [ownJob(schedule, source, trigger, schedule)];
   });
   runner.addAll(jobs);
 }
 
-/** What keeps the job of the last due time: it runs, or waits for another job of the mirror, for that of another one with its rate limit, or for a slot. */
+/** Why the last job has not ended: it runs, or waits for another job of the mirror, for a sync with the same rate limit, or for a slot. */
 function whyBusy(runner: JobRunner, schedule: ScheduleName, busy: readonly (string | null)[]): string {
   const [current] = runner.running();
   if (current === undefined) {

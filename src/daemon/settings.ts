@@ -1,19 +1,18 @@
-/** The configuration in force: reloaded when it may have changed; the old one is kept when the new one is wrong. */
+/** The configuration in force: reloaded when it may have changed; the old one is kept if the new one is invalid. */
 import { statSync, type BigIntStats } from 'node:fs';
 import { NOT_SENT } from '../config/checking.ts';
 import type { LoadedConfig } from '../config/mirrors.ts';
-import { asTidemarkError, TidemarkError } from '../core/errors.ts';
-import { systemCodeOf } from '../core/errors.ts';
+import { asTidemarkError, systemCodeOf, TidemarkError } from '../core/errors.ts';
 import type { DaemonEffects } from './effects.ts';
 import type { ActiveProblems } from './problems.ts';
 
-/** File systems keep times in steps of up to 2 s. Longer than reading takes, too: what was written meanwhile is young. */
+/** Longer than the steps in which file systems keep times (up to 2 s), and than reading takes: a file written meanwhile is younger. */
 const SETTLED_MS = 10_000;
 
 type SettingsEffects = Pick<DaemonEffects, 'loadConfig' | 'log' | 'clock'>;
 
 interface SettingsOptions {
-  /** Takes a new configuration; what it throws makes that one a wrong one. */
+  /** Takes a new configuration; if it throws, the configuration is invalid. */
   readonly onChange: (config: LoadedConfig) => void;
   readonly saysWarnings?: boolean;
 }
@@ -22,12 +21,12 @@ export class Settings {
   readonly #effects: SettingsEffects;
   readonly #problems: ActiveProblems;
   #config: LoadedConfig;
-  /** Of its files, before they were read; null where they have to be read again in any case. */
+  /** The states of its files before they were read; null if they must be read again in any case. */
   #seen: string | null = null;
   readonly #onChange: SettingsOptions['onChange'];
   readonly #saysWarnings: boolean;
 
-  /** @throws TidemarkError for a configuration that is wrong from the start */
+  /** @throws TidemarkError if the configuration is invalid at the start */
   constructor(
     effects: SettingsEffects,
     problems: ActiveProblems,
@@ -42,7 +41,7 @@ export class Settings {
     if (saysWarnings) this.#sayWarnings(this.#config, []);
   }
 
-  /** Of a quiet call, which cron mails: what none before it has said. @param said the unset values that the last call said */
+  /** Of a quiet call, whose output cron mails: logs what is new. @param said the unset values that the last call logged */
   sayNew(said: readonly string[]): void {
     if (!this.#saysWarnings)
       this.#sayWarnings(
@@ -55,7 +54,7 @@ export class Settings {
     return this.#config;
   }
 
-  /** Why the newest configuration is not in force; null where it is. */
+  /** Why the newest configuration is not in force; null if it is. */
   problem(): TidemarkError | null {
     return this.#problems.all().find(({ about }) => about === 'config')?.error ?? null;
   }
@@ -68,13 +67,13 @@ export class Settings {
     if (this.#seen === null || this.#seen !== statesOf(this.#config.files)) this.#read(false);
   }
 
-  /** The same for somebody who asks for it: a wrong one is reported each time. */
+  /** Reloads the configuration because a person wants it: an invalid one is reported each time. */
   reload(): void {
     this.#read(true);
   }
 
   #read(isAskedFor: boolean): void {
-    // A wrong one is read each time, since its files are not all known.
+    // An invalid configuration is read each time: not all of its files are known.
     this.#seen = null;
     try {
       const next = this.#effects.loadConfig();
@@ -91,14 +90,11 @@ export class Settings {
       this.#problems.end('config', 'the configuration is right again');
     } catch (error) {
       const { code, message, hint } = asTidemarkError(error);
-      const kept = new TidemarkError(
-        code,
-        `the old configuration stays active: ${message.replaceAll(/:\n\s*/g, ': ').replaceAll(/\n\s*/g, '; ')}`,
-        {
-          ...(hint === undefined ? {} : { hint }),
-          cause: error,
-        },
-      );
+      const line = message.replaceAll(/:\n\s*/g, ': ').replaceAll(/\n\s*/g, '; ');
+      const kept = new TidemarkError(code, `the old configuration stays active: ${line}`, {
+        hint,
+        cause: error,
+      });
       if (isAskedFor || this.problem()?.message !== kept.message) this.#problems.report('config', kept);
     }
   }
@@ -118,7 +114,7 @@ export class Settings {
   }
 
   #sayWarnings({ warnings }: LoadedConfig, before: readonly string[]): void {
-    // Where a channel sends nothing, only what this prints reaches anybody.
+    // Of a quiet call too: if a channel sends nothing, people only see what is logged here.
     const said = this.#saysWarnings ? warnings : warnings.filter((each) => each.endsWith(NOT_SENT));
     for (const warning of said.filter((each) => !before.includes(each))) {
       this.#effects.log.warn({ about: 'config' }, warning);
@@ -126,19 +122,17 @@ export class Settings {
   }
 }
 
-/** What changes when one of these files is written, replaced, removed or made. */
+/** Changes if one of these files is written, replaced, removed or created. */
 function statesOf(paths: readonly string[]): string {
-  return paths.map((path) => stateOf(path)).join(' ');
+  const states = paths.map((path) => {
+    const stats = statOrCode(path);
+    if (typeof stats === 'string') return stats;
+    return `${stats.dev}:${stats.ino}:${stats.mtimeNs}:${stats.ctimeNs}:${stats.size}`;
+  });
+  return states.join(' ');
 }
 
-function stateOf(path: string): string {
-  const stats = statOrCode(path);
-  return typeof stats === 'string'
-    ? stats
-    : `${stats.dev}:${stats.ino}:${stats.mtimeNs}:${stats.ctimeNs}:${stats.size}`;
-}
-
-/** A file that cannot be looked at (no right to its directory, a mount that is away) is reported where it is read, not here: its code. */
+/** The stats of a file; an error code if they cannot be read, which is reported when the file itself is read. */
 function statOrCode(path: string): BigIntStats | string {
   try {
     return statSync(path, { throwIfNoEntry: false, bigint: true }) ?? 'none';

@@ -1,7 +1,4 @@
-/**
- * What health, metrics, API and dashboard may know of the running daemon, and the requests that they may make. They
- * read everything else from the mirror.
- */
+/** What health, metrics, API and dashboard see of the running daemon, and what they may request. They read all else from the mirror. */
 import type { Kind } from '../catalog/kinds.ts';
 import type { Config, ScheduleName } from '../config/config.ts';
 import type { Actor } from '../core/actor.ts';
@@ -12,29 +9,29 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { BackupCatalog } from '../backup/known-backups.ts';
 import type { IntervalChange, IntervalName } from './schedule/intervals.ts';
 
-/** What a sync has done of a kind. */
+/** The progress of a sync with a kind. */
 export interface KindProgress {
   readonly kind: Kind;
   readonly records: number;
-  /** Records to be read in all, as far as the mirror knows; null where one of the lists was never read. */
+  /** The number of all records, as far as the mirror knows; null if one of the lists was never read. */
   readonly expected: number | null;
-  /** Lists that ended, those of them that were not read completely, and those that are being read or still to come. */
+  /** The number of lists that ended, of those among them that were not read completely, and of those that have not ended. */
   readonly lists: number;
   readonly failed: number;
   readonly pending: number;
 }
 
-/** What a job has done so far. */
+/** The progress of a job. */
 export interface JobProgress {
   readonly records: number;
-  /** Pages of lists, and answers to requests for one record. */
+  /** The number of pages of lists, and of responses to requests for one record. */
   readonly pages: number;
-  /** True while it sends no requests: what was read is being published. */
+  /** True while it sends no requests because it publishes what it has read. */
   readonly isLocal: boolean;
   readonly kinds: readonly KindProgress[];
 }
 
-/** A job that is running now. */
+/** A running job. */
 export interface RunningJob {
   readonly job: number;
   readonly name: JobName;
@@ -43,40 +40,41 @@ export interface RunningJob {
   /** ISO 8601. */
   readonly startedAt: string;
   /**
-   * Of a sync: what it has done so far; null for the others. `waitingUntil`: epoch milliseconds until which all its requests wait
-   * for the rate limit; null while some may start, or where the service asked to wait.
+   * Of a sync; null for other jobs. `waitingUntil`: until when all its requests wait for the rate limit, epoch milliseconds; null while
+   * some may start, or if the service asked to wait.
    */
   readonly progress:
     ({ readonly requests: number; readonly waitingUntil: number | null } & JobProgress) | null;
-  /** Of a sync: milliseconds since its service last answered, or it last worked locally; null for the others. */
+  /** Of a sync: milliseconds since its service last answered, or it last worked locally; null for other jobs. */
   readonly silentMs?: number | null;
-  /** Of a sync: until when it waits because the service asked for it, epoch milliseconds; left out where it does not. */
+  /** Of a sync: until when it waits because the service asked for it, epoch milliseconds; left out if it does not. */
   readonly pausedUntil?: number | undefined;
   /** Of a backup: address of the target that has not answered for some seconds; null for none. */
   readonly waitsFor?: string | null;
 }
 
-/** A job that ended and that the mirror does not have so, as on a full disk. */
+/** A job whose end could not be recorded in the mirror, as on a full disk. */
 export interface UnwrittenJob {
-  /** `job` is 0 where its begin could not be written down either. */
+  /** `job` is 0 if its begin could not be recorded either. */
   readonly row: JobRow;
   readonly isOfAllKinds: boolean;
-  /** When the first of those ended that went so one after the other; ISO 8601. */
+  /** When the first of these jobs ended that had this outcome one after the other, ISO 8601. */
   readonly since: string;
 }
 
+/** A schedule that is on. */
 export interface ScheduleView {
   readonly schedule: ScheduleName;
   readonly cron: string;
   readonly zone: string;
   readonly sources: readonly string[];
-  /** ISO 8601; null where it will never start (`forget` without retention). */
+  /** ISO 8601; null if it will never start (`forget` without retention). */
   readonly dueAt: string | null;
-  /** Usual time between two ticks, in milliseconds: what freshness is measured by. */
+  /** Longest usual time between two ticks, milliseconds: freshness is measured by it. */
   readonly intervalMs: number;
   readonly skippedTicks: number;
   readonly missedTicks: number;
-  /** Of the sync: its sources that it leaves out for a while, as their service did not answer; left out for none. */
+  /** Of the sync: the sources that it skips for a while because their service did not answer; left out for none. */
   readonly paused?: readonly SchedulePause[];
 }
 
@@ -86,18 +84,18 @@ interface SchedulePause {
   readonly until: string;
 }
 
-/** What the sources' clients counted since the daemon started. */
+/** Request counts of a source since the daemon started. */
 export interface SourceRequestStats {
   readonly source: string;
   readonly requests: number;
   readonly retries: number;
   readonly throttled: number;
-  /** Requests that the rate still allows within this minute and this hour; null for no limit or not known. */
+  /** Requests that the rate still allows within this minute and this hour; null if there is no limit or it is not known. */
   readonly leftThisMinute: number | null;
   readonly leftThisHour: number | null;
 }
 
-/** Something that is wrong at this moment, as long as it lasts. It is reported in the log when it begins and when it ends. */
+/** A current problem of the daemon. It is logged when it begins and when it ends. */
 export interface DaemonProblem {
   /** `config`, `lock`, `mirror`, `http`, `registration`, `records`, `rate:` with a source, or `job:` with name and source. */
   readonly about: string;
@@ -112,33 +110,33 @@ export interface JobRequest {
   readonly full?: boolean;
   /** Only these kinds; null and left out for all. */
   readonly kinds?: readonly Kind[] | null;
-  /** A waiting sync of the source that reads as much will do, and one that was asked for like this is widened. */
+  /** It becomes part of a waiting sync of the source that reads as much, or that has `joins` too and is widened. */
   readonly joins?: boolean;
-  /** Of a sync: it is begun although the service asked to wait. */
+  /** Of a sync: it begins although the service asked to wait. */
   readonly ignoresPause?: boolean;
-  /** Who asks for it. */
+  /** Who requests it. */
   readonly actor?: Actor;
 }
 
-/** Which job it is about: of which name, of which source. */
+/** The name and source of a job. */
 export type JobIdentity = Pick<RunningJob, 'name' | 'source'>;
 
-/** A job that was asked for: the number of the request finds it again, as long as this daemon lives. */
+/** A requested job. The number of the request is valid as long as this daemon runs. */
 export interface RequestedJob extends JobIdentity {
   readonly request: number;
 }
 
-/** The outcome of a request. */
+/** The state of a request. */
 export type RequestStatus = JobIdentity &
   (
     | {
         readonly state: 'waiting';
-        /** At work and waiting before it, first to start first. */
+        /** The jobs that run and wait before it, first to start first. */
         readonly before: readonly JobIdentity[];
       }
-    /** `job` null as long as the mirror is not there to write it down. */
+    /** `job` is null while its begin is not recorded. */
     | { readonly state: 'running'; readonly job: number | null }
-    /** `job` null for one that did not come to begin; `error` then says why, where there was one. */
+    /** `job` is null if it did not begin; `error` then says why, if that is known. */
     | { readonly state: 'ended'; readonly job: number | null; readonly error: TidemarkError | null }
   );
 
@@ -146,53 +144,53 @@ export type RequestStatus = JobIdentity &
 export interface DaemonView {
   /** ISO 8601. */
   readonly startedAt: string;
-  /** When the daemon began to have the source: its start, or the reload that added it; ISO 8601. */
+  /** When the daemon got the source: its start, or the reload that added the source; ISO 8601. */
   addedAt(source: string): string;
-  /** When a reload added it to the sources that the schedule syncs; ISO 8601, null for one that was there at the start. */
+  /** When a reload added the source to the schedule of syncs, ISO 8601; null if it was there at the start. */
   scheduledAt(source: string): string | null;
   /** The configuration in force, of this mirror. */
   config(): Config;
-  /** Why the newest configuration is not in force; null where it is. */
+  /** Why the newest configuration is not in force; null if it is. */
   configProblem(): TidemarkError | null;
   /**
-   * The mirror, open for reading as long as the daemon runs; reopened when the file was replaced.
-   * @throws TidemarkError `mirror_missing` and whatever else keeps it from being read
+   * The mirror, open for reading as long as the daemon runs; reopened if the file was replaced.
+   * @throws TidemarkError `mirror_missing`, and as `openMirror`
    */
   mirror(): Mirror;
-  /** By source, the last complete run as the mirror was read last: what is known of a mirror that cannot be read any more. */
+  /** By source, the last complete run when the mirror was last read: still known if it cannot be read any more. */
   readonly completeRuns: Map<string, RunRow>;
   /** A reader for one piece of work; the caller closes it. @throws as `mirror` */
   openReader(): Mirror;
-  /** The backups elsewhere, if there are any. */
+  /** The backups in the targets, if there are any. */
   readonly backups: Pick<BackupCatalog, 'look' | 'known' | 'remembered'>;
-  /** Those that are on, in the order of the configuration. */
+  /** The schedules that are on, in the order of the configuration. */
   schedules(): readonly ScheduleView[];
-  /** That it was changed, and when; null if it never was. */
+  /** The last change of the interval; null if it was never changed. */
   intervalChange(name: IntervalName): IntervalChange | null;
   running(): readonly RunningJob[];
-  /** Jobs that ended and could not be written down, the latest of each name and source. Without a daemon, none is known. */
+  /** Jobs whose end could not be recorded, the latest of each name and source. Left out without a daemon. */
   unwritten?(): readonly UnwrittenJob[];
-  /** Waiting for their turn, first to start first. */
+  /** The waiting jobs, first to start first. */
   queued(): readonly (Pick<RunningJob, 'name' | 'source' | 'trigger'> & {
     /** Of a backup: since when it waits, ISO 8601. */
     readonly since?: string;
-    /** The source whose running sync it waits for, as both have one rate limit; left out where it waits for something else. */
+    /** The source whose running sync it waits for, because both have one rate limit; left out if it waits for something else. */
     readonly waitsFor?: string;
   })[];
   stats(): readonly SourceRequestStats[];
-  /** What is wrong now, oldest first. */
+  /** The current problems, oldest first. */
   problems(): readonly DaemonProblem[];
   /**
-   * Queues a job. An equal job that is queued already is not queued twice.
-   * @returns what waits now, one for each source
-   * @throws TidemarkError `usage` for a source that does not exist, `throttled` where too many wait, `interrupted` while the daemon stops
+   * Queues a job, unless an equal one is queued already.
+   * @returns the jobs that wait now, one for each source
+   * @throws TidemarkError `usage` for a source that does not exist, `throttled` if too many wait, `interrupted` while the daemon stops
    */
   request(name: JobName, sources: readonly string[] | null, how?: JobRequest): readonly RequestedJob[];
   /**
-   * Executes short work on the mirror, which must not await anything, as soon as nobody else writes.
+   * Does short work on the mirror, which must not await anything, as soon as nobody else writes.
    * @throws TidemarkError `mirror_locked` if a job or another process continues to write
    */
   change<T>(what: string, actor: Actor, work: (mirror: Mirror) => T): Promise<T>;
-  /** The outcome of it; null for a request that this daemon does not know, or no longer. */
+  /** The state of a request; null if this daemon does not know it, or no longer. */
   requested(request: number): RequestStatus | null;
 }

@@ -5,7 +5,9 @@ import { TidemarkError, asTidemarkError, exitCodeFor } from '../../core/errors.t
 import type { Logger } from '../../core/logger.ts';
 import { percent, plural } from '../../core/wording.ts';
 import type { JobEnd, JobRow, JobName } from '../../mirror/daemon-store.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
 import type { ActiveProblems } from '../problems.ts';
+import type { UnwrittenJob } from '../view.ts';
 import { isUnreadCut, summaryOf, unreadCauses, unreadHint } from './summaries.ts';
 import type { JobResult, QueuedJob } from './work.ts';
 
@@ -161,7 +163,7 @@ export function failedResult(thrown: unknown, isStopped: boolean): JobResult {
 /** The error that the end of a job could not be recorded. */
 export function unwritten(name: JobName, error: TidemarkError): TidemarkError {
   return new TidemarkError(error.code, `what ${name} did could not be written down: ${error.message}`, {
-    ...(error.hint === undefined ? {} : { hint: error.hint }),
+    hint: error.hint,
     cause: error,
   });
 }
@@ -196,4 +198,40 @@ export function endOf({ outcome, run, summary, error }: JobResult, finishedAt: s
     errorCode: error?.code ?? null,
     error: error?.message ?? null,
   };
+}
+
+/** Jobs whose end could not be recorded in the mirror, as on a full disk. */
+export class UnwrittenJobs {
+  #jobs: readonly UnwrittenJob[] = [];
+
+  /** Adds a job. @param isOfAllKinds false for a sync that was limited to some kinds */
+  add(row: JobRow, isOfAllKinds: boolean): void {
+    const before = this.#jobs.findLast((each) => jobKey(each.row) === jobKey(row));
+    const since = before?.row.outcome === row.outcome ? before.since : (row.finishedAt ?? row.startedAt);
+    // Of jobs without a row in the mirror, the latest is enough.
+    const kept = this.#jobs.filter((each) => each.row.job !== 0 || jobKey(each.row) !== jobKey(row));
+    this.#jobs = [...kept, { row, isOfAllKinds, since }];
+  }
+
+  /** The latest of each name and source, until a later one could be recorded. */
+  latest(): readonly UnwrittenJob[] {
+    return [...new Map(this.#jobs.map((each) => [jobKey(each.row), each])).values()];
+  }
+
+  /** Records the ends now: otherwise a later daemon would think that a process died during these jobs. */
+  writeEnds(mirror: Mirror): void {
+    for (const { row } of this.#jobs) {
+      const { job, name, startedAt, finishedAt, outcome, run, summary, errorCode, error } = row;
+      if (job === 0 || finishedAt === null || outcome === 'running') continue;
+      const stored = mirror.daemon.job(job);
+      // The mirror may have been replaced by another one.
+      if (stored?.outcome !== 'running' || stored.name !== name || stored.startedAt !== startedAt) continue;
+      mirror.daemon.finishJob(job, { finishedAt, outcome, run, summary, errorCode, error });
+    }
+  }
+
+  /** Drops the jobs whose ends were recorded. @param key of a job that was recorded now; null for none */
+  wereWritten(key: string | null): void {
+    this.#jobs = this.#jobs.filter(({ row }) => row.job === 0 && jobKey(row) !== key);
+  }
 }

@@ -52,7 +52,7 @@ function endOf(mirror: Mirror, source: string, run: RunRow, isFollowed: boolean)
   return { run: run.run, row, kinds: run.kinds, report: null, unread, isFollowed };
 }
 
-/** True if a later run removed the record that the list belongs to: then it is no problem that it was not read. */
+/** True if a later run removed the record that the list belongs to: then it does not matter that it was not read. */
 function isGoneSince(mirror: Mirror, { run, source }: RunRow, scope: Scope): boolean {
   return SCOPE_KEYS.some((key) => {
     const id = scope[key];

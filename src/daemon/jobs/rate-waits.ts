@@ -5,7 +5,7 @@ import type { TidemarkError } from '../../core/errors.ts';
 import { longWait } from '../../mirror/shared-throttle.ts';
 import { type ActiveProblems, waitProblem, waitProblemOf, waitRefusal } from '../problems.ts';
 import type { Task } from './executor.ts';
-import type { QueuedJob } from './work.ts';
+import { ownJob, type QueuedJob } from './work.ts';
 
 interface RateWaitsOptions {
   readonly clock: Clock;
@@ -99,11 +99,10 @@ export class RateWaits {
     if (source === undefined || config.schedules.sync?.sources.includes(name) !== true) return;
     const wait = this.#waitProblem(source, config);
     if (wait?.isAsked !== true) return;
-    const job = { name: 'sync', source: name, trigger: 'overdue', schedule: 'sync' } as const;
     // The error of the sync says until when: cron's mail need not say it twice.
     if (this.#options.isOnce && errorCode === 'throttled')
       this.#options.problems.note(waitProblemOf(name), wait.error);
-    this.#putOff({ ...job, full: false, kinds: null }, source, wait);
+    this.#putOff(ownJob('sync', name, 'overdue', 'sync'), source, wait);
   }
 
   #waitProblem(source: SourceConfig, config: Config): ReturnType<typeof waitProblem> {

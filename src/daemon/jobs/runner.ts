@@ -1,6 +1,6 @@
 /**
- * Runs the jobs of a cell, one at a time, each in a slot of the daemon. A job holds the writer lock while it works, or only
- * while it is recorded; between jobs the lock is free for the command line.
+ * Runs the jobs of a cell, one at a time, each in a slot of the daemon. A job holds the writer lock while it works, or only while it is
+ * recorded; between jobs the lock is free for commands.
  */
 import type { ReadClient } from '../../api/read-client.ts';
 import type { RequestStats } from '../../api/request-stats.ts';
@@ -27,6 +27,7 @@ import {
   noteJobProblem,
   UNENDED,
   unwritten,
+  UnwrittenJobs,
 } from './job-log.ts';
 import { RateWaits } from './rate-waits.ts';
 import type { EndedJob, Observers } from './observers.ts';
@@ -35,14 +36,13 @@ import { leftOutReason, leftOutResult, LeftOutJobs, runBetween } from './left-ou
 import { type RunningEntry, RequestLog } from './request-log.ts';
 import { NO_PROGRESS, StatsBySource } from './request-stats.ts';
 import type { Candidate, Slots, SlotUser } from './slots.ts';
-import { UnwrittenJobs } from './unwritten-jobs.ts';
 import type { JobResult, JobWork, QueuedJob } from './work.ts';
 
 interface RunnerOptions {
   readonly effects: DaemonEffects;
-  /** Whether it is for `daemon --once`: the summaries of its jobs say so. */
+  /** True for `daemon --once`: the summaries of its jobs say so. */
   readonly isOnce: boolean;
-  /** Whether a worker of a fleet does it: the summaries say that too. */
+  /** True for a worker of a fleet: the summaries say that too. */
   readonly isOfFleet?: boolean | undefined;
   readonly works: ReadonlyMap<JobName, JobWork>;
   readonly executor: JobExecutor;
@@ -54,13 +54,13 @@ interface RunnerOptions {
   readonly groupOf: (job: QueuedJob) => string | null;
   /** The configuration for the next job, reloaded. */
   readonly freshConfig: () => Config;
-  /** Saves the schedule's state. The mirror is open for writing. */
+  /** Stores the state of the schedules. The mirror is open for writing. */
   readonly saveSchedule: (mirror: Mirror) => void;
   /** Called when a scheduled job was interrupted: it must start again. */
   readonly cutShort: (schedule: ScheduleName) => void;
   /** Called when a local error kept a scheduled job from starting: it must be tried again before its next due time. */
   readonly notBegun: (schedule: ScheduleName) => void;
-  /** Called when a sync is left out because another process made it meanwhile: what follows a sync follows that one. */
+  /** Called when a sync is left out because another process has made one: the jobs that follow a sync follow that one. */
   readonly onReplaced: (job: QueuedJob) => void;
   /** Called after each job, with its exit code: follow-up jobs may be queued. */
   readonly onEnd: (job: QueuedJob, ended: EndedJob, exitCode: ExitCode) => void;
@@ -68,7 +68,7 @@ interface RunnerOptions {
 
 interface Current extends RunningEntry {
   readonly startedAt: string;
-  /** The kinds that the request limits it to; null for everything that the source includes. */
+  /** The kinds to which the request limits it; null for everything that the source includes. */
   kinds: readonly Kind[] | null;
   number: number;
   client: Pick<ReadClient, 'stats'> | null;
@@ -87,7 +87,7 @@ export class JobRunner implements SlotUser {
   readonly stats = new StatsBySource();
   readonly rateWaits: RateWaits;
   readonly unwritten = new UnwrittenJobs();
-  /** As of the queue. */
+  /** As `JobQueue.requestedWith`. */
   readonly requestedWith = (jobs: readonly QueuedJob[]): number => this.#queue.requestedWith(jobs);
   readonly #options: RunnerOptions;
   readonly #beginnings: LastStarts;
@@ -123,11 +123,11 @@ export class JobRunner implements SlotUser {
     return this.addAll([job])[0] ?? null;
   }
 
-  /** The same for several, of which the queue chooses the first. No tickets after `stop`. */
+  /** Queues several jobs, of which the queue chooses the first. No tickets after `stop`. */
   addAll(jobs: readonly QueuedJob[]): readonly number[] {
     if (this.#isStopping) return [];
     const now = isoTime(this.#options.effects.clock.now());
-    // Counted from now, not from its last start, it comes after what is due already, and before that is due once more.
+    // Ranked by now, not by its last start, a backup comes after the jobs that are due already, and before they are due again.
     for (const job of jobs) if (job.name === 'backup' && !this.holds(job)) this.#beginnings.note(job, now);
     const tickets = jobs.map((job) => {
       const ticket = this.#queue.add(job);
@@ -139,7 +139,7 @@ export class JobRunner implements SlotUser {
     return tickets;
   }
 
-  /** The outcome of a ticket; null for one that is not known, or known no longer. */
+  /** The state of a request; null if it is not known, or no longer. */
   statusOf(ticket: number): RequestStatus | null {
     const { slots } = this.#options;
     const queued = this.#queue.all();
@@ -151,13 +151,13 @@ export class JobRunner implements SlotUser {
     return this.#tickets.statusOf(ticket, this.#current, working, queued);
   }
 
-  /** True while a job of that schedule is queued or running for that source (null for the mirror as a whole). */
+  /** True while a job of the schedule is queued or running for the source (null for the mirror as a whole). */
   isAtWork(schedule: ScheduleName, source: string | null): boolean {
     const job = this.#current?.job;
     return this.#queue.holds(schedule, source) || (job?.schedule === schedule && job.source === source);
   }
 
-  /** Until when a source is skipped whose sync was cancelled for other jobs, epoch milliseconds; null for the others. */
+  /** Until when a source is skipped because its service was silent, epoch milliseconds; null if it is not. */
   restsUntil(source: string): number | null {
     return this.#rests.until(source, () => {
       try {
@@ -205,7 +205,7 @@ export class JobRunner implements SlotUser {
     if (source !== null) this.#cancel(this.#rests.begin(source, silentMs, isWanted));
   }
 
-  /** Cancels a job at its time limit. To be called when it is over (`limitMs`). */
+  /** Cancels the running job if it has reached its time limit (`limitMs`). */
   checkLimit(): void {
     const current = this.#current;
     if (current === null || current.endError !== null || (this.limitMs() ?? 1) > 0) return;
@@ -221,14 +221,14 @@ export class JobRunner implements SlotUser {
     );
   }
 
-  /** Milliseconds until the running job is at its time limit; null without one. */
+  /** Milliseconds until the running job reaches its time limit; null without one. */
   limitMs(): number | null {
     const current = this.#current;
     if (current === null || current.endsAt === null || current.endError !== null) return null;
     return Math.max(0, current.endsAt - this.#options.effects.clock.monotonicMs());
   }
 
-  /** Aborts the running job; its process is killed if it does not end then. */
+  /** Aborts the running job; if it does not end, its process is killed. */
   #cancel(error: TidemarkError): void {
     const current = this.#current;
     if (current === null || current.endError !== null) return;
@@ -248,14 +248,14 @@ export class JobRunner implements SlotUser {
     return this.#queue.all().map(({ job }) => job);
   }
 
-  /** The source whose running sync a queued job waits for, as both send requests under one rate limit; null for none. */
+  /** The source whose running sync a queued job waits for, because both have one rate limit; null for none. */
   limitHolder(job: QueuedJob): string | null {
     const group = this.#options.groupOf(job);
     if (this.#current !== null || group === null) return null;
     return this.#options.slots.holder(group)?.source ?? null;
   }
 
-  /** True while the job would wait for one that itself waits, as the service asked for it. */
+  /** True if the job would wait for one that itself waits because the service asked for it. */
   isBehindPause(job: QueuedJob): boolean {
     const group = this.#options.groupOf(job);
     return group !== null && this.#options.slots.isPaused(group);
@@ -285,14 +285,14 @@ export class JobRunner implements SlotUser {
     return [{ job: number, name, source, trigger, startedAt, progress, ...waits }];
   }
 
-  /** Null also where the service asked to wait: `pausedUntil` says that. */
+  /** Null also if the service asked to wait: `pausedUntil` has that. */
   #waitingUntil({ waitingUntil = 0, pausedUntil }: RequestStats): number | null {
     return pausedUntil === undefined && waitingUntil > this.#options.effects.clock.now()
       ? waitingUntil
       : null;
   }
 
-  /** Drops what waits, and resolves when the running job has ended: the mirror is configured no longer. */
+  /** The mirror is no longer configured: drops all waiting jobs, and resolves when the running one has ended. */
   async retire(): Promise<void> {
     this.#isStopping = true;
     this.#queue.takeAll();
@@ -307,9 +307,9 @@ export class JobRunner implements SlotUser {
   }
 
   /**
-   * Accepts no more jobs and lets the running one finish, for at most `finishMs`; then it is aborted. Resolves when it
-   * has ended, or after `graceMs`, when its process (if it has one) is killed.
-   * @returns false where it did not end
+   * Accepts no more jobs, and gives the running one a part of `graceMs` to end; then it is aborted. Resolves when it has ended, or after
+   * `graceMs`, when its process (if it has one) is killed.
+   * @returns false if it did not end
    */
   async stop(graceMs: number): Promise<boolean> {
     this.#isStopping = true;
@@ -356,7 +356,7 @@ export class JobRunner implements SlotUser {
     this.#current = current;
     current.over = this.#perform(current)
       .catch((error: unknown) => {
-        // No error of a job may end the daemon; expected ones were handled before.
+        // An error of a job must not end the daemon; expected ones were handled before.
         problems.begin(jobKey(taken.job), asTidemarkError(error));
       })
       .then(() => {
@@ -376,7 +376,7 @@ export class JobRunner implements SlotUser {
     const config = freshConfig();
     const source = config.sources.find(({ name }) => name === job.source) ?? null;
     if (work === undefined || (work.isPerSource && source === null)) {
-      effects.log.info({ source: job.source }, `${job.name} is left out: it is configured no longer`);
+      effects.log.info({ source: job.source }, `${job.name} is left out: it is no longer configured`);
       return;
     }
     if (source !== null) current.kinds = narrowedKinds(source, job.kinds);
@@ -396,7 +396,7 @@ export class JobRunner implements SlotUser {
     try {
       turn = await this.#options.mirrorAccess.turn(this.#abort.signal);
       const isBegun = await this.#begin(current, turn, work, isFree);
-      // Only a job that writes keeps others of this process waiting.
+      // Only a job that writes keeps the turn while it works.
       if (!isBegun || work.holds === 'reader') {
         turn.release();
         turn = null;
@@ -426,7 +426,7 @@ export class JobRunner implements SlotUser {
     await this.#end(current, this.#resultOf(current, await executor.perform(task)), turn, work);
   }
 
-  /** The result of the job; one that was cancelled for other jobs, or at its time limit, has failed, without a retry at once. */
+  /** The result of the job. A cancelled one has failed: as an interrupted one it would be repeated at once. */
   #resultOf({ endError, job }: Current, result: JobResult): JobResult {
     if (endError !== null && result.outcome === 'interrupted' && !this.#isStopping) {
       return { ...result, outcome: 'failed', exitCode: exitCodeFor(endError.code), error: endError };
@@ -436,8 +436,9 @@ export class JobRunner implements SlotUser {
   }
 
   /**
-   * Records the job's start; false if it is left out after all, as another program has written, or used the key, while this waited.
-   * @throws TidemarkError where the mirror cannot be written; then it has not started
+   * Records the job's start. False if the job is left out after all: another process has written to the mirror, or used the key, while
+   * this one waited for the lock.
+   * @throws TidemarkError if the mirror cannot be written; then the job has not started
    */
   async #begin(current: Current, turn: WriterTurn, work: JobWork, isFree: () => boolean): Promise<boolean> {
     const { job } = current;
@@ -452,7 +453,7 @@ export class JobRunner implements SlotUser {
       if (replaced.by === null && !this.#leftOut.isLeftOut(mirror, job, work) && isFree())
         current.number = mirror.daemon.beginJob(start);
     };
-    // Only a sync may create a mirror: other jobs would find it empty.
+    // Only a sync may create the mirror: other jobs would find it empty.
     await turn.write(commandOf(job), this.#abort.signal, record, name === 'sync');
     this.unwritten.wereWritten(null);
     if (replaced.by !== null) {
@@ -505,7 +506,7 @@ export class JobRunner implements SlotUser {
       mirror.daemon.finishJob(current.number, known.end);
       saveSchedule(mirror);
       observers.recorded(known.ended, mirror);
-      // Cron mails what `--once` prints: the same held removals are in the mail of the first call that held them.
+      // Cron mails what `--once` prints: the mail of the first call has reported these held removals.
       const [before] = mirror.daemon
         .jobs({ name, source, limit: 2 })
         .filter(({ job: own }) => own < current.number);
@@ -519,7 +520,7 @@ export class JobRunner implements SlotUser {
     try {
       if (current.number !== 0) {
         const { signal } = this.#abort;
-        // While the daemon stops it does not wait for the lock: a job without a recorded end counts as interrupted.
+        // A stopping daemon does not wait for the lock: a job without a recorded end counts as interrupted.
         if (signal.aborted) mirrorAccess.writeNow(commandOf(job), turn, record);
         else {
           turn ??= await mirrorAccess.turn(signal);
@@ -554,17 +555,17 @@ const CANCEL_MS = 10_000;
 /** How long a killed process may take to be gone. */
 const KILL_MS = 1_000;
 
-/** A sync ends itself at its limit, with a summary: the daemon's limit is for one that does not. */
+/** A sync ends itself at its limit, with a summary; the daemon cancels one that does not. */
 const SYNC_LIMIT_SLACK_MS = 60_000;
 
-/** Milliseconds; 0 for none. */
+/** The time limit of a job; 0 for none. */
 function timeLimitMs(job: JobName, { daemon }: Config, source: SourceConfig | null): number {
   if (job !== 'sync') return daemon.jobTimeout;
   const { maxDurationMs } = source?.sync ?? { maxDurationMs: 0 };
   return maxDurationMs === 0 ? 0 : maxDurationMs + SYNC_LIMIT_SLACK_MS;
 }
 
-/** As the row has it: with who asked. */
+/** The trigger as stored: of a request, with who made it. */
 function storedTrigger({ trigger, actor }: QueuedJob): JobRow['trigger'] {
   return trigger === 'request' ? requestTrigger(actor) : trigger;
 }

@@ -31,6 +31,16 @@ export interface QueuedJob {
   readonly actor?: Actor;
 }
 
+/** A job of the daemon itself, of all kinds. @param schedule that it belongs to; null for none */
+export function ownJob(
+  name: JobName,
+  source: string | null,
+  trigger: JobTrigger,
+  schedule: ScheduleName | null = null,
+): QueuedJob {
+  return { name, source, trigger, schedule, full: false, kinds: null };
+}
+
 export interface JobContext {
   readonly job: QueuedJob;
   readonly config: Config;

@@ -18,15 +18,16 @@ export interface Cron {
   readonly intervalMs: number;
 }
 
-/** For how much wall time the longest interval is looked for: weeks, so that a weekend is in it, and ticks of years. */
+/** The longest interval is looked for in this much wall time: more than a week, so that a weekend is in it. */
 const INTERVAL_SPAN_MS = 15 * 24 * 3_600_000;
 const INTERVAL_TICKS = 3000;
 /** A Monday. Any other time would do. */
 const INTERVAL_FROM = Date.UTC(2024, 0, 1) - 1000;
 
 /**
- * @param expression as `config/cron.ts` lets it through
- * @throws TidemarkError `config_invalid` for one that never comes (31 February), and for a zone that is not known
+ * The schedule of an expression in a zone.
+ * @param expression that `config/cron.ts` accepts
+ * @throws TidemarkError `config_invalid` for one that never comes (31 February), and for an unknown zone
  */
 export function parseCron(expression: string, zoneName: string): Cron {
   const fields = fieldsOf(expression);
@@ -37,7 +38,7 @@ export function parseCron(expression: string, zoneName: string): Cron {
 
 function nextIn(zone: Zone, fields: CronFields, isEveryHour: boolean, after: number): number {
   let from = after;
-  // Wall times up to here are over: they were already, before the hands went back.
+  // Wall times up to here are over; some of them were there before the hands went back.
   let doneWall = after + zone.offsetMs(after);
   if (!isEveryHour) doneWall = Math.max(doneWall, repeatedUpTo(zone, after));
   for (;;) {
@@ -47,16 +48,16 @@ function nextIn(zone: Zone, fields: CronFields, isEveryHour: boolean, after: num
     const change = zone.changeWithin(from, at);
     if (change === null) return at;
     const shift = zone.offsetMs(change) - offset;
-    // Forward: what the wall leaves out comes as the gap ends, and so does what is due at that very moment.
+    // Forward: ticks within the gap come as it ends, and so does a tick at that very moment.
     if (shift > 0 && wall <= change + offset + shift) return change;
     from = change;
-    // Backward: an hour repeats, and expressions with times of the day have had theirs.
+    // Backward: an hour repeats, and expressions with times of the day have had their ticks.
     doneWall =
       isEveryHour || shift > 0 ? change + offset + shift - 1 : Math.max(doneWall, change + offset - 1);
   }
 }
 
-/** The wall time up to which the hour around an instant was there before, where it is a second one. */
+/** If an instant is in a repeated hour: the wall time up to which it repeats. */
 function repeatedUpTo(zone: Zone, at: number): number {
   const from = at - LONGEST_REPEAT_MS;
   const change = zone.changeWithin(from, at);
@@ -118,7 +119,7 @@ function isDay(fields: CronFields, day: WallMs): boolean {
   return fields.isEitherDay ? ofMonth || ofWeek : ofMonth && ofWeek;
 }
 
-/** The first fitting second of a day from `least` on; null where the day has none any more. */
+/** The first fitting second of a day from `least` on; null if there is none. */
 function firstTime({ hours, minutes, seconds }: CronFields, least: number): number | null {
   for (const hour of hours) {
     if (hour * 3600 + 3599 < least) continue;
@@ -134,11 +135,11 @@ function firstTime({ hours, minutes, seconds }: CronFields, least: number): numb
 
 // Wall time of a zone: its offset at an instant, and the next change of that offset.
 
-/** Wall times are computed as if they were UTC: milliseconds since 1970-01-01T00:00 of the wall. */
+/** Milliseconds since 1970-01-01T00:00 of the wall. */
 type WallMs = number;
 
 interface Zone {
-  /** What to add to an instant (epoch milliseconds) for the wall time there. */
+  /** Wall time minus instant (epoch milliseconds) at that instant. */
   offsetMs(at: number): number;
   /**
    * The first instant in (from, to] at which the offset differs from the one just before; null if there is none. Two

@@ -1,5 +1,5 @@
 /**
- * How often syncs and backups are to be made, and since when: a shorter interval makes nothing late at once that was in
+ * How often syncs and backups are to be made, and since when: after a change to a shorter interval, nothing is late at once that was in
  * time before. Pure; it is initialized from the rows of the mirror and returns rows to store.
  */
 import { compareTexts } from '../../catalog/order.ts';
@@ -9,17 +9,17 @@ import type { IntervalRow, ScheduleRow } from '../../mirror/daemon-store.ts';
 
 export type IntervalName = 'sync' | 'backup';
 
-/** That an interval was changed, as far as it matters for what is late. */
+/** A change of an interval, as far as it matters for what is late. */
 export interface IntervalChange {
   /** ISO 8601. */
   readonly at: string;
-  /** The allowed age until then, without the duration of what is made; null where there was no limit. */
+  /** The allowed age until then, without the duration of the sync or backup; null if there was no limit. */
   readonly beforeMs: number | null;
 }
 
-/** A quarter of an interval late: a nightly sync that did not happen is known in the morning. Failed runs are reported at once. */
+/** A sync may be late by a quarter: that a nightly sync was not made is known in the morning. Failed runs are reported at once. */
 const SYNC_INTERVALS_ALLOWED = 1.25;
-/** Backups are made after complete runs, of which one may just miss the due time. */
+/** Backups are made after complete runs, and a run may just miss the due time. */
 const BACKUP_INTERVALS_ALLOWED = 2;
 
 /** The allowed age of a sync, without its own duration. */
@@ -27,6 +27,7 @@ export function allowedSyncMs(intervalMs: number, jitterMs: number): number {
   return SYNC_INTERVALS_ALLOWED * intervalMs + jitterMs;
 }
 
+/** The allowed age of a backup. */
 export function allowedBackupMs(intervalMs: number): number {
   return BACKUP_INTERVALS_ALLOWED * intervalMs;
 }
@@ -38,14 +39,15 @@ interface ScheduleInterval extends Pick<ScheduleRow, 'cron' | 'zone'> {
 
 type Setting = Pick<IntervalRow, 'interval' | 'setting' | 'intervalMs'>;
 
+/** The intervals in force, and their last changes. */
 export class Intervals {
   #rows: readonly IntervalRow[] = [];
   #isFirst = true;
 
   /**
    * Takes the intervals of a configuration.
-   * @param schedules those of the same configuration that are on
-   * @param rows what an earlier daemon stored
+   * @param schedules of the same configuration that are on
+   * @param rows that an earlier daemon stored
    */
   adopt(
     config: Pick<Config, 'backup' | 'schedules'>,
@@ -74,7 +76,7 @@ export class Intervals {
       const old = known.find(({ interval }) => interval === setting.interval);
       if (old?.setting === setting.setting) return old;
       if (old !== undefined) return { ...setting, ...changeAt(now, old, setting, allowedOf) };
-      // The first of all changes nothing: what is late by it was late before.
+      // The first interval of all does not count as a change: nothing was in time before.
       return { ...setting, changedAt: this.#isFirst ? null : isoTime(now), beforeMs: null };
     });
     const off = known
@@ -84,28 +86,28 @@ export class Intervals {
     this.#isFirst = false;
   }
 
-  /** Null for one that was never changed. */
+  /** The last change of an interval; null if it was never changed. */
   changeOf(name: IntervalName): IntervalChange | null {
     const row = this.#rows.find(({ interval }) => interval === name);
     if (row === undefined || row.changedAt === null) return null;
     return { at: row.changedAt, beforeMs: row.beforeMs };
   }
 
-  /** What the mirror is to remember, in order of their names. */
+  /** The rows to store, in order of their names. */
   rows(): readonly IntervalRow[] {
     return this.#rows.toSorted((a, b) => compareTexts(a.interval, b.interval));
   }
 }
 
-/** The setting of an interval that is turned off: what was late before is late when it is turned on again, unless much later. */
+/** The setting of an interval that is turned off: turned on again soon, it is late again if it was late before. */
 const OFF = 'off since ';
 
-/** Milliseconds since the epoch; null for one that is on. */
+/** Milliseconds since the epoch; null for an interval that is on. */
 function offSince({ setting }: Pick<IntervalRow, 'setting'>): number | null {
   return setting.startsWith(OFF) ? Date.parse(setting.slice(OFF.length)) : null;
 }
 
-/** What is to be known of a change: when it was, and the age that was allowed until then. */
+/** The columns of a change: its time, and the age that was allowed until then. */
 function changeAt(
   now: number,
   old: IntervalRow,
@@ -113,22 +115,22 @@ function changeAt(
   allowedOf: (row: IntervalRow) => number,
 ): Pick<IntervalRow, 'changedAt' | 'beforeMs'> {
   const allowedMs = allowedOf(old);
-  // It was off for so long that everything is late by it.
+  // It was off for so long that everything would be late.
   if (now - (offSince(old) ?? now) > allowedMs) return { changedAt: isoTime(now), beforeMs: null };
   const excusedUntil = old.changedAt === null ? 0 : Date.parse(old.changedAt) + allowedMs;
   if (old.changedAt === null || now >= excusedUntil) return { changedAt: isoTime(now), beforeMs: allowedMs };
   if (old.beforeMs !== null) return { changedAt: isoTime(now), beforeMs: Math.max(allowedMs, old.beforeMs) };
-  // Another change does not extend the time of the first one.
+  // Another change does not extend the time that the first one gave.
   const at = Math.min(now, excusedUntil - allowedOf({ ...old, intervalMs }));
   return { changedAt: isoTime(Math.max(Date.parse(old.changedAt), at)), beforeMs: null };
 }
 
 /**
- * The allowed age of something that is made at intervals. After a change of its interval it has until its first time by
- * the new one, but no longer than was allowed before.
- * @param at when it was made last, ISO 8601
+ * The allowed age of the last sync or backup, milliseconds. After a change of the interval, it may be as old as if the new interval began
+ * at the change, but no older than was allowed before.
+ * @param at when it was made, ISO 8601
  * @param allowedMs by the interval
- * @param ownMs how long it takes to make it
+ * @param ownMs its duration
  */
 export function allowedAge(at: string, allowedMs: number, change: IntervalChange | null, ownMs = 0): number {
   if (change === null) return allowedMs + ownMs;

@@ -1,6 +1,6 @@
 /**
- * When each schedule is due: pure, except for the random jitter. It is initialized from the rows of the mirror and
- * returns rows to store; it does not start jobs.
+ * When each schedule is due. Pure, except for the random jitter: it is initialized from the rows of the mirror and returns rows to store;
+ * it does not start jobs.
  */
 import { createHash } from 'node:crypto';
 import { type Config, type Schedule, type ScheduleName, SCHEDULE_NAMES } from '../../config/config.ts';
@@ -9,13 +9,13 @@ import type { ScheduleRow } from '../../mirror/daemon-store.ts';
 import type { ScheduleView } from '../view.ts';
 import { type Cron, parseCron } from './cron.ts';
 
-/** A schedule whose time has come. */
+/** A schedule that is due. */
 export interface DueSchedule {
   readonly schedule: ScheduleName;
   readonly sources: readonly string[];
   /** `overdue`: it was due while the daemon was not running. */
   readonly trigger: 'schedule' | 'overdue';
-  /** Ticks that this one start makes up for, itself not counted. */
+  /** The number of further ticks that this start makes up for. */
   readonly missed: number;
   /** ISO 8601. */
   readonly dueAt: string;
@@ -25,11 +25,11 @@ interface Entry {
   readonly schedule: ScheduleName;
   readonly settings: Schedule;
   readonly cron: Cron;
-  /** False for a schedule that is on and has nothing to do: `forget` without retention. */
+  /** False for a schedule that is on but has nothing to do: `forget` without retention. */
   readonly isRunning: boolean;
   /** Epoch milliseconds, jitter included. */
   dueAt: number;
-  /** True where the due time is not a tick that was missed: the first start of all, or work that was cut short. */
+  /** True if the due time is not a tick: the first start of all, or an interrupted job that is repeated. */
   isExtra: boolean;
   skipped: number;
   missed: number;
@@ -40,14 +40,11 @@ interface TimetableOptions {
   readonly random: () => number;
   /** False for `--once`: its caller spreads the starts. */
   readonly isSpread: boolean;
-  /**
-   * Where in the spread of a schedule this mirror starts, in [0, 1): of one mirror among many, instead of jitter. Null for
-   * the only one.
-   */
+  /** With many mirrors, the position of this one in the spread of a schedule, in [0, 1), used instead of jitter. Null for the only one. */
   readonly share: () => number | null;
 }
 
-/** Starts of many mirrors are spread over the interval of their schedule, but over no more than this. */
+/** The starts of many mirrors are spread over the interval of their schedule, but over no more than this. */
 const LONGEST_SPREAD_MS = 3_600_000;
 
 /**
@@ -55,9 +52,9 @@ const LONGEST_SPREAD_MS = 3_600_000;
  * delays less, since the daemon checks the clock at least once a minute.
  */
 const LATE_MS = 2 * 60_000;
-/** How long after a tick whoever calls at it has called. */
+/** How long after a tick the call of `--once` for it may come. */
 const CALLED_WITHIN_MS = 60_000;
-/** Ticks counted at most after a long time without a daemon: a schedule by the second would take forever. */
+/** The most ticks that are counted after a long time without a daemon: a schedule by the second would take forever. */
 const MOST_COUNTED = 100_000;
 
 export class Timetable {
@@ -71,8 +68,8 @@ export class Timetable {
   /**
    * Takes the schedules of a configuration. The known due time of a schedule, from this timetable or its row in the
    * mirror, is kept as long as expression and zone are the same; otherwise it is computed again.
-   * @param doneAtOf of a schedule that nothing is known of: when its work was last done for all sources (epoch milliseconds,
-   * `-Infinity` for never), as it should not wait for its first tick if that is an interval ago; null where it can wait
+   * @param doneAtOf for a schedule without a known due time: when it was last done for all sources (epoch milliseconds, `-Infinity` for
+   * never); if that is an interval ago, it is due at once. Null if it can wait for its first tick
    * @throws TidemarkError `config_invalid` for an expression that never comes; then nothing has changed
    */
   adopt(
@@ -100,7 +97,7 @@ export class Timetable {
           : row?.cron === expression && row.zone === zone && Date.parse(row.dueAt);
       const entry: Entry = { schedule, settings, cron, isRunning, dueAt: 0, isExtra: false, ...counts };
       const doneAt = old === undefined && row === undefined ? doneAtOf(schedule, sources) : null;
-      // Cron calls at a tick of its own: with a schedule that was changed, that one would be too late for itself.
+      // With `--once`, cron calls at a tick: if the schedule was changed, this call must not come too late for its own tick.
       const calledAfter = row === undefined ? Math.min(doneAt ?? now, now) : now - CALLED_WITHIN_MS;
       if (typeof known === 'number' && Number.isFinite(known)) {
         entry.dueAt = known;
@@ -114,8 +111,8 @@ export class Timetable {
   }
 
   /**
-   * What is due now, once each however late it is; the next due time of each is computed from now on.
-   * @param isFirst true at the start: what is due then came while no daemon ran
+   * The schedules that are due now, each once, however late it is. Their next due times are computed from now on.
+   * @param isFirst true at the start: they became due while no daemon ran
    */
   takeDue(now: number, isFirst: boolean): DueSchedule[] {
     return this.#entries.flatMap((entry): DueSchedule[] => {
@@ -140,25 +137,25 @@ export class Timetable {
     });
   }
 
-  /** Notes that a tick fell while its schedule was still at work. */
+  /** Counts a tick that was skipped because the last job of the schedule had not ended. */
   countSkipped(schedule: ScheduleName): void {
     const entry = this.#entries.find((each) => each.schedule === schedule);
     if (entry !== undefined) entry.skipped += 1;
   }
 
-  /** Has a schedule start at that time, unless it does earlier: its work was cut short, or could not begin. */
+  /** Makes a schedule start at that time, unless it does earlier: its job was interrupted, or could not begin. */
   bringForward(schedule: ScheduleName, at: number): void {
     const entry = this.#entries.find((each) => each.schedule === schedule);
     if (entry !== undefined && entry.dueAt > at) [entry.dueAt, entry.isExtra] = [at, true];
   }
 
-  /** Epoch milliseconds of the next due time of all; null where nothing is scheduled. */
+  /** The next due time of all schedules, epoch milliseconds; null if nothing is scheduled. */
   nextDueAt(): number | null {
     const times = this.#entries.filter(({ isRunning }) => isRunning).map(({ dueAt }) => dueAt);
     return times.length === 0 ? null : Math.min(...times);
   }
 
-  /** What the mirror is to remember. */
+  /** The rows to store. */
   rows(): ScheduleRow[] {
     return this.#entries.map(({ schedule, settings, dueAt, skipped, missed }) => ({
       schedule,
@@ -183,7 +180,7 @@ export class Timetable {
     }));
   }
 
-  /** The same with the sources that the sync leaves out; where it leaves out all, due at the first tick that has one of them again, jitter aside. */
+  /** The same with the sources that the sync skips. If it skips all, it is due at the first tick that has one of them again, without jitter. */
   viewsWithPauses(pausedUntil: (source: string) => number | null): ScheduleView[] {
     return this.views().map((view) => {
       const entry = this.#entries.find(({ schedule }) => schedule === view.schedule);
@@ -200,7 +197,7 @@ export class Timetable {
     });
   }
 
-  /** Without the jitter. */
+  /** The next start, without jitter. */
   #tickAfter(cron: Cron, after: number): number {
     const share = this.#options.isSpread ? this.#options.share() : null;
     return share === null ? cron.next(after) : spreadAfter(cron, share, after);
@@ -212,19 +209,19 @@ export class Timetable {
     if (share !== null) return spreadAfter(cron, share, after);
     const tick = cron.next(after);
     if (settings.jitterMs === 0) return tick;
-    // A spread over several ticks would swallow some of them.
+    // A longer jitter would skip ticks.
     const most = Math.min(settings.jitterMs, (cron.next(tick) - tick) / 2);
     return tick + Math.floor(this.#options.random() * most);
   }
 
-  /** Who is called from outside comes at the tick, before the spread that a living daemon gave it. */
+  /** When the schedule is due: for `--once`, at the tick, without the spread that a running daemon added. */
   #tickOf({ cron, settings, dueAt }: Entry): number {
     if (this.#options.isSpread) return dueAt;
     const share = this.#options.share();
     if (share === null) return dueAt - settings.jitterMs;
     if (cron.next(dueAt - 1) === dueAt) return dueAt;
     const longestMs = Math.min(LONGEST_SPREAD_MS, cron.intervalMs);
-    // The tick that leads to this start; another one where the schedule or the name changed meanwhile.
+    // The tick of this start; another one if the schedule or the name of the source changed meanwhile.
     for (let tick = cron.next(dueAt - longestMs - 1); tick <= dueAt; tick = cron.next(tick))
       if (tick + offsetOf(cron, share, tick) >= dueAt) return tick;
     return dueAt;
@@ -242,7 +239,10 @@ export class Timetable {
   }
 }
 
-/** With a sync due when the first of its sources has requests again, where all of them wait for `rate.perHour` (epoch milliseconds). */
+/**
+ * If all sources of the sync wait for their rate limit, it is due when the first of them may send requests again.
+ * @param freeAtOf epoch milliseconds; null for a source that does not wait
+ */
 export function withPutOff(
   views: readonly ScheduleView[],
   freeAtOf: (source: string) => number | null,
@@ -255,7 +255,7 @@ export function withPutOff(
   });
 }
 
-/** With a sync due when the first of its sources is tried again after a failure (epoch milliseconds), where that is earlier. */
+/** If a source of the sync is tried again earlier after a failure, the sync is due then. @param times epoch milliseconds */
 export function withRetries(views: readonly ScheduleView[], times: Iterable<number>): ScheduleView[] {
   const first = Math.min(...times);
   return views.map((view) =>
@@ -265,7 +265,7 @@ export function withRetries(views: readonly ScheduleView[], times: Iterable<numb
   );
 }
 
-/** The first start after an instant, where each tick starts later by a share of the time to the next one. */
+/** The first start after an instant, if each tick is delayed by a share of the time to the next one. */
 function spreadAfter(cron: Cron, share: number, after: number): number {
   const longestMs = Math.min(LONGEST_SPREAD_MS, cron.intervalMs);
   for (let tick = cron.next(after - longestMs - 1); ; tick = cron.next(tick)) {
@@ -274,13 +274,13 @@ function spreadAfter(cron: Cron, share: number, after: number): number {
   }
 }
 
-/** Whole seconds. */
+/** The delay of a tick: whole seconds. */
 function offsetOf(cron: Cron, share: number, tick: number): number {
   const spreadMs = Math.min(LONGEST_SPREAD_MS, cron.next(tick) - tick);
   return Math.floor((share * spreadMs) / 1000) * 1000;
 }
 
-/** Where in the spread of its schedules a source starts, in [0, 1): the same at every start of the daemon. */
+/** The position of a source in the spread of its schedules, in [0, 1): the same at every start of the daemon. */
 export function spreadShare(source: string): number {
   return createHash('sha256').update(source).digest().readUInt32BE(0) / 2 ** 32;
 }
