@@ -20,8 +20,13 @@ import {
   throttleAfterRefusal,
   parseThrottle,
   rateAt,
+  Limit,
+  NO_WAIT,
+  type Reservation,
+  ReservedStart,
+  tooLong,
+  type Wait,
 } from './rate-limit.ts';
-import { Limit, NO_WAIT, type Reservation, ReservedStart, tooLong, type Wait } from './rate-limit.ts';
 import { type KeptThrottle, FallbackRateLog, type RateLog } from './rate-log.ts';
 import { logWait } from './request-log.ts';
 import type { KindUse } from './request-stats.ts';

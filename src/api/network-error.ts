@@ -22,6 +22,14 @@ function fault(code: ErrorCode, what: string, hint: string, isRetryable = true):
   return { code, what, hint, isRetryable };
 }
 
+const CLOSED = fault('unreachable', 'the connection was closed before the response was complete', HINT_LATER);
+const NO_TLS = fault(
+  'unreachable',
+  'the service does not speak https at this port',
+  'write http:// in baseUrl where the service is offered without TLS, or correct the port',
+  false,
+);
+
 const FAULTS: Readonly<Record<string, Fault>> = {
   ENOTFOUND: fault('unreachable', 'the host name is not known', HINT_HOST),
   EAI_AGAIN: fault('unreachable', 'the host name could not be looked up', HINT_HOST),
@@ -32,36 +40,18 @@ const FAULTS: Readonly<Record<string, Fault>> = {
   UND_ERR_CONNECT_TIMEOUT: fault('timeout', 'no connection within the limit', HINT_HOST),
   UND_ERR_HEADERS_TIMEOUT: fault('timeout', 'no answer within the limit', HINT_SLOW),
   UND_ERR_BODY_TIMEOUT: fault('timeout', 'the answer stopped arriving', HINT_SLOW),
-  UND_ERR_SOCKET: fault(
-    'unreachable',
-    'the connection was closed before the response was complete',
-    HINT_LATER,
-  ),
-  ECONNRESET: fault('unreachable', 'the connection was closed before the response was complete', HINT_LATER),
-  EPIPE: fault('unreachable', 'the connection was closed before the response was complete', HINT_LATER),
-  UND_ERR_ABORTED: fault(
-    'unreachable',
-    'the connection was closed before the response was complete',
-    HINT_LATER,
-  ),
+  UND_ERR_SOCKET: CLOSED,
+  ECONNRESET: CLOSED,
+  EPIPE: CLOSED,
+  UND_ERR_ABORTED: CLOSED,
   UND_ERR_RES_CONTENT_LENGTH_MISMATCH: fault(
     'malformed',
     'the answer is shorter or longer than its Content-Length',
     HINT_LATER,
   ),
   // What OpenSSL says of a plain-text response to its handshake.
-  ERR_SSL_WRONG_VERSION_NUMBER: fault(
-    'unreachable',
-    'the service does not speak https at this port',
-    'write http:// in baseUrl where the service is offered without TLS, or correct the port',
-    false,
-  ),
-  ERR_SSL_PACKET_LENGTH_TOO_LONG: fault(
-    'unreachable',
-    'the service does not speak https at this port',
-    'write http:// in baseUrl where the service is offered without TLS, or correct the port',
-    false,
-  ),
+  ERR_SSL_WRONG_VERSION_NUMBER: NO_TLS,
+  ERR_SSL_PACKET_LENGTH_TOO_LONG: NO_TLS,
   UND_ERR_PRX_CONN: fault('unreachable', 'the proxy closed the connection', HINT_PROXY),
   UND_ERR_PRX_TLS: fault(
     'unreachable',
@@ -199,4 +189,9 @@ export function totalTimeout(host: string, limitMs: number): TidemarkError {
     hint: HINT_SLOW,
     isRetryable: true,
   });
+}
+
+/** Host and port of a URL, for messages. */
+export function hostAndPort(url: URL): string {
+  return url.port === '' ? `${url.hostname}:${url.protocol === 'https:' ? '443' : '80'}` : url.host;
 }

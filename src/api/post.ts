@@ -8,7 +8,7 @@ import { proxyFor, type ProxySettings, shownProxy } from '../config/proxy.ts';
 import { abortReason } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
-import { networkError, totalTimeout } from './network-error.ts';
+import { hostAndPort, networkError, totalTimeout } from './network-error.ts';
 import { openTunnels } from './proxied.ts';
 import type { Timeouts } from './transport.ts';
 
@@ -71,7 +71,7 @@ export function openPoster(proxies: () => ProxySettings, limits: Partial<Timeout
       const { signal } = posting;
       signal?.throwIfAborted();
       const url = new URL(posting.url.reveal());
-      const host = url.port === '' ? `${url.hostname}:${url.protocol === 'https:' ? '443' : '80'}` : url.host;
+      const host = hostAndPort(url);
       const proxy = proxyFor(url, proxies());
       const agent = await dispatcherFor(proxy);
       // Not a timer of Clock: like undici's own timeouts it guards real sockets, which a moved clock must not end.

@@ -10,7 +10,7 @@ import { whenAborted } from '../core/aborted.ts';
 import { abortReason, RealTimeLimits } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
-import { networkError, totalTimeout } from './network-error.ts';
+import { hostAndPort, networkError, totalTimeout } from './network-error.ts';
 import { openTunnels } from './proxied.ts';
 
 /** Limits of one request, milliseconds. */
@@ -204,10 +204,6 @@ async function openPool({ baseUrl, proxy, concurrency, timeouts }: TransportOpti
     allowH2: false,
     pipelining: 1,
   });
-}
-
-function hostAndPort(url: URL): string {
-  return url.port === '' ? `${url.hostname}:${url.protocol === 'https:' ? '443' : '80'}` : url.host;
 }
 
 function headerText(

@@ -1,7 +1,6 @@
 /** The sink of a walk, its verdict, and the errors for which a walk proves nothing. */
 import { hash } from 'node:crypto';
-import { shownId } from '../catalog/resource-definition.ts';
-import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import { shownId, type ResourceDefinition } from '../catalog/resource-definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { RecordSyntaxError, type ScannedRecord } from '../core/json-scan.ts';
 import type { NeutralText } from './neutral-text.ts';
