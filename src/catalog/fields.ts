@@ -1,5 +1,5 @@
 /** Helpers with which the kinds declare their fields, operations and permissions. */
-import type { FieldDefinition, FieldType, Method, Operation, SecretsNeeded, Severity } from './definition.ts';
+import type { FieldDefinition, FieldType, Method, Operation } from './definition.ts';
 
 // The permissions that several kinds share. Roles and role memberships, which interface.md does not list, use those of
 // the organization (wire-notes.md, Errors).
@@ -7,74 +7,44 @@ export const ORGANIZATION = { read: 'organization:read', write: 'organization:wr
 export const MEMBER = { read: 'organization_member:read', write: 'organization_member:write' };
 export const RECORDING = { read: 'session_recording:read', write: 'session_recording:write' };
 
-interface FieldOptions {
-  readonly secretPointers?: readonly string[];
-  readonly secretsNeeded?: SecretsNeeded;
-  readonly isCreateOnly?: boolean;
-  readonly requires?: string;
-  readonly isUnordered?: boolean;
-  readonly severity?: Severity;
-  readonly values?: readonly string[];
-  readonly isSecret?: boolean;
-  readonly shownAt?: string;
-}
-
-function field(
+type FieldRoles = Pick<FieldDefinition, 'isWritable' | 'isVolatile'>;
+type FieldOptions = Partial<
+  Omit<FieldDefinition, 'name' | 'type' | 'description' | 'isMerged' | keyof FieldRoles>
+>;
+type DeclareField = (
   name: string,
   type: FieldType,
   description: string,
-  roles: { isWritable: boolean; isVolatile: boolean },
-  options: FieldOptions,
-): FieldDefinition {
-  return {
+  options?: FieldOptions,
+) => FieldDefinition;
+
+function fieldsWith(roles: FieldRoles): DeclareField {
+  return (name, type, description, options = {}) => ({
     name,
     type,
     description,
     ...roles,
-    isSecret: options.isSecret ?? false,
-    secretPointers: options.secretPointers ?? [],
-    secretsNeeded: options.secretsNeeded ?? null,
-    isCreateOnly: options.isCreateOnly ?? false,
+    isSecret: false,
+    secretPointers: [],
+    secretsNeeded: null,
+    isCreateOnly: false,
     isMerged: false,
-    requires: options.requires ?? null,
-    isUnordered: options.isUnordered ?? false,
-    severity: options.severity ?? (roles.isWritable ? 'medium' : 'low'),
-    values: options.values ?? null,
-    ...(options.shownAt === undefined ? {} : { shownAt: options.shownAt }),
-  };
+    requires: null,
+    isUnordered: false,
+    severity: roles.isWritable ? 'medium' : 'low',
+    values: null,
+    ...options,
+  });
 }
 
 /** A field that the API accepts. */
-export function writable(
-  name: string,
-  type: FieldType,
-  description: string,
-  options: FieldOptions = {},
-): FieldDefinition {
-  return field(name, type, description, { isWritable: true, isVolatile: false }, options);
-}
-
+export const writable = fieldsWith({ isWritable: true, isVolatile: false });
 /** A response-only field. */
-export function owned(
-  name: string,
-  type: FieldType,
-  description: string,
-  options: FieldOptions = {},
-): FieldDefinition {
-  return field(name, type, description, { isWritable: false, isVolatile: false }, options);
-}
-
+export const owned = fieldsWith({ isWritable: false, isVolatile: false });
 /** A response-only volatile field (wire-notes.md, Values). */
-export function volatile(
-  name: string,
-  type: FieldType,
-  description: string,
-  options: FieldOptions = {},
-): FieldDefinition {
-  return field(name, type, description, { isWritable: false, isVolatile: true }, options);
-}
+export const volatile = fieldsWith({ isWritable: false, isVolatile: true });
 
-/** The five verbs on a collection path, each with its documented permission (null where interface.md lists none). */
+/** The five verbs on a collection path, each with its documented permission (null if interface.md lists none). */
 export function verbs(
   path: string,
   idParameter: string,

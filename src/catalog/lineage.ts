@@ -1,5 +1,5 @@
 /** Parents and children of kinds. Everything follows from the rows of the catalog, so a new row needs no change here. */
-import { getOwn, isJsonObject, isRawNumber, parseLossless, type JsonValue } from '../core/json.ts';
+import { getOwn, idAt, isJsonObject, parseLossless } from '../core/json.ts';
 import { CATALOG, definitionOf } from './catalog.ts';
 import { type Scope, type ScopeKey, SCOPE_KEYS } from './definition.ts';
 import type { Kind, KindRow } from './kinds.ts';
@@ -87,14 +87,7 @@ export function teamIds(organizationText: string): string[] {
   const teams = isJsonObject(organization) ? getOwn(organization, 'teams') : undefined;
   if (!Array.isArray(teams)) return [];
   return teams.flatMap((team) => {
-    const id = isJsonObject(team) ? getOwn(team, 'id') : undefined;
-    const text = id === undefined ? undefined : idText(id);
-    return text === undefined ? [] : [text];
+    const id = idAt(team, ['id']);
+    return id === undefined ? [] : [id];
   });
-}
-
-function idText(value: JsonValue): string | undefined {
-  if (typeof value === 'string') return value;
-  if (typeof value === 'number') return String(value);
-  return isRawNumber(value) ? value.rawJSON : undefined;
 }

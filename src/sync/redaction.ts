@@ -54,7 +54,6 @@ export function fingerprintsName(key: Uint8Array): string {
  * @param key that of the mirror (`fingerprintKey`)
  */
 export function redactionWith(key: Uint8Array): Redaction {
-  const shapes = new Map<Kind, Shape>();
   const namesJudged = new Map<string, boolean>();
   const isNamedSo = (name: string): boolean => {
     const known = namesJudged.get(name) ?? isSecretName(name);
@@ -72,10 +71,7 @@ export function redactionWith(key: Uint8Array): Redaction {
     return JSON.stringify(`[redacted:${digest.slice(0, 16)}]`);
   };
   const textOf: Redaction['text'] = (definition, text, seen) => {
-    const { kind, idPath } = definition;
-    const shape = shapes.get(kind) ?? shapeOf(definition);
-    shapes.set(kind, shape);
-    const { places, documented } = shape;
+    const { idPath, fieldsByName, secretPlaces } = definition;
     const replaced = (field: string | undefined, secret: string): string => {
       const mark = fingerprint(definition, field, secret);
       seen?.(mark, secret);
@@ -84,10 +80,10 @@ export function redactionWith(key: Uint8Array): Redaction {
     let pair = '';
     let tuple = '';
     const value = (path: readonly string[], valueText: () => string): string | null => {
-      const isPlace = places.some((place) => isAt(place, path));
+      const isPlace = secretPlaces.some((place) => isAt(place, path));
       const name = path.at(-1) ?? '';
       const isByName =
-        (path.length > 1 || !documented.has(name)) &&
+        (path.length > 1 || !fieldsByName.has(name)) &&
         (isNamedSo(name) ||
           (name === 'value' && pair === path.slice(0, -1).join('/')) ||
           (name === '1' && tuple === path.slice(0, -1).join('/')));
@@ -135,20 +131,6 @@ export function redactedValues(
     const redacted = redaction.text(definitions(kind), text);
     return redacted === text ? value : (resolvePointer(parseLossless(redacted), pointer) ?? value);
   };
-}
-
-interface Shape {
-  readonly places: readonly (readonly string[])[];
-  /** Top-level members that the catalog describes. */
-  readonly documented: ReadonlySet<string>;
-}
-
-function shapeOf({ fields }: ResourceDefinition): Shape {
-  const places = fields.flatMap((field) => [
-    ...(field.isSecret ? [[field.name]] : []),
-    ...field.secretPointers.map((pointer) => [field.name, ...splitPointer(pointer)]),
-  ]);
-  return { places, documented: new Set(fields.map(({ name }) => name)) };
 }
 
 function isSecretValue(valueText: string, isPlace: boolean): boolean {

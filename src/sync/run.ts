@@ -78,7 +78,8 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
         return countBelow(parent);
       },
       // Called only if records are absent.
-      sourceRecords: () => sumOfRecords(mirror.records.countedOnce(source.name)),
+      sourceRecords: () =>
+        mirror.records.countedOnce(source.name).reduce((sum, { records }) => sum + records, 0),
       pageSize: source.pageSize,
       concurrency: Math.max(1, source.rate.concurrency),
       signal,
@@ -169,10 +170,6 @@ function warnOfOtherPrograms({ mirror, source, log }: SyncOptions, held: Iterabl
 /** True for the list of organizations if it was read completely. */
 function isRootRead({ kind, outcome }: SweepReport, { definitionOf }: SweepContext): boolean {
   return definitionOf(kind).discovery.from === 'root' && (outcome === 'complete' || outcome === 'held');
-}
-
-function sumOfRecords(collections: readonly { readonly records: number }[]): number {
-  return collections.reduce((sum, { records }) => sum + records, 0);
 }
 
 /** The longest duration of a timer, 24 days. A timer with a longer one fires at once. */
