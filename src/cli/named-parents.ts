@@ -239,7 +239,7 @@ export class SourceChoice {
       ? !this.sources.some((source) => own.includes(source))
       : this.#isNarrowed && !this.sources.every((source) => own.includes(source));
     if (isOther)
-      throw new TidemarkError('usage', 'what was named is not in the same sources', {
+      throw new TidemarkError('usage', 'the names and ids given are in different sources', {
         hint: 'name one source with --source, or give ids instead of names',
       });
     if (isId) return '';

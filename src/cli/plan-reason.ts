@@ -89,9 +89,7 @@ export function restoreReason(whole: RestoreReport, code: ExitCode, definitions:
   const buts = [
     ...(skipped.length === 0 ? [] : ['not everything could be compared']),
     ...(toCheck === 0 ? [] : [`${plural(toCheck, 'record')} must be checked`]),
-    ...(byHand.length === 0
-      ? []
-      : [`${plural(byHand.length, 'record', 'records')} must be completed by hand`]),
+    ...(byHand.length === 0 ? [] : [`${plural(byHand.length, 'record')} must be completed by hand`]),
   ];
   const but = buts.length === 0 || report.outcome !== 'complete' ? '' : `, but ${buts.join(', and ')}`;
   return [

@@ -297,13 +297,7 @@ export function planFormat({ options }: CommandContext, { format }: Pick<ShowOpt
 }
 
 async function printPlan(
-  {
-    context,
-    config,
-    source,
-    definitions,
-    parentName,
-  }: Pick<RestoreSession, 'context' | 'config' | 'source' | 'definitions' | 'parentName'>,
+  { context, config, source, definitions, parentName }: RestoreSession,
   plan: Plan,
   format: PlanFormat,
   {
@@ -369,8 +363,7 @@ export async function savePlan(context: CommandContext, plan: Plan, file: string
  */
 export async function desiredOf(session: RestoreSession, plan: Plan): Promise<DesiredLookup> {
   const filling = plan.steps.filter(
-    ({ desired, request }) =>
-      desired !== null && request?.fills?.some(({ from }) => from !== 'step') === true,
+    ({ desired, request }) => desired !== null && request?.fills.some(({ from }) => from !== 'step') === true,
   );
   const creating = plan.steps.filter(({ request }) => request?.role === 'create');
   const kinds = new Set([...filling, ...creating].flatMap(({ desired }) => desired?.kind ?? []));

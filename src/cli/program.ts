@@ -44,7 +44,7 @@ export async function runCommandLine(
       const { EXIT_CODES } = await import('./exit-codes.ts');
       const meaning = EXIT_CODES.find(({ code }) => code === state.exitCode)?.meaning.split(';')[0];
       process.stderr.write(
-        `tidemark: ${state.command ?? ''} ended with ${state.exitCode} (${meaning ?? ''}): its output says what\n`,
+        `tidemark: ${state.command ?? ''} ended with ${state.exitCode} (${meaning ?? ''}): see its output for the reason\n`,
       );
     }
     const lost = await output.loss();

@@ -270,10 +270,7 @@ async function planFor(
  * The configuration's warnings about secrets of kinds whose steps lack some: otherwise the plan would ask for a rule that is
  * there already, although only its variable or file is missing.
  */
-function unsetSecrets(
-  { config, source }: Pick<RestoreSession, 'config' | 'source'>,
-  { steps }: Pick<Plan, 'steps'>,
-): string[] {
+function unsetSecrets({ config, source }: RestoreSession, { steps }: Plan): string[] {
   const kinds = new Set(steps.filter(({ needs }) => needs.length > 0).map(({ kind }) => kind));
   const index = config.configured.findIndex(({ name }) => name === source.name);
   const places = [...kinds].map((kind) => `sources[${index}].secrets.${kind}[`);

@@ -49,7 +49,7 @@ export function printAltered(context: CommandContext, altered: readonly string[]
   const more = altered.length - LINES_PRINTED;
   printReason(context, [
     ...altered.slice(0, LINES_PRINTED),
-    ...(more > 0 ? [`and so it is with ${count(more)} more`] : []),
+    ...(more > 0 ? [`and ${count(more)} more`] : []),
     '  → `tidemark verify` names everything that was changed',
   ]);
   return EXIT.failed;

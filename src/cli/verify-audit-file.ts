@@ -67,13 +67,9 @@ function noAuditFile(path: string, cause?: unknown, what?: string): TidemarkErro
 }
 
 function csvFile(path: string, text: string): AuditFile | null {
-  const [head, ...rows] = csvRows(text);
+  const [head, ...rows]: string[][] = parseCsv(text);
   if (head?.includes('entry') !== true) return null;
   return { path, form: 'csv', head: null, heads: null, entries: rows.map((row) => rowCells(head, row)) };
-}
-
-function csvRows(text: string): string[][] {
-  return parseCsv(text);
 }
 
 function rowCells(head: readonly string[], row: readonly string[]): Cells {
@@ -122,7 +118,7 @@ function cellText(value: JsonValue): string {
 function cellsNow(form: AuditFile['form'], entry: ShownEntry): Cells {
   if (form === 'json')
     return documentCells(parseLossless(JSON.stringify(auditEntryDocument(entry))) as JsonObject);
-  const [head = [], row = []] = csvRows([...auditCsv([entry])].join(''));
+  const [head = [], row = []]: string[][] = parseCsv([...auditCsv([entry])].join(''));
   return rowCells(head, row);
 }
 
