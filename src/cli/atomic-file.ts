@@ -58,7 +58,8 @@ export async function writeIfChanged(path: string, pieces: Pieces, how: Writing)
 
 type Pieces = Iterable<string | Uint8Array>;
 
-interface Writing {
+/** Who writes, and what interrupts it. */
+export interface Writing {
   readonly pid: number;
   readonly signal: AbortSignal;
 }

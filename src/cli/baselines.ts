@@ -7,7 +7,7 @@ import { type CommandContext, print, printJson, printReason } from './context.ts
 type BaselineOutcome = 'set' | 'already' | 'asked' | 'waiting' | 'not_possible';
 
 export interface BaselineRow {
-  /** Of the cell or the source. */
+  /** The name of the cell or the source. */
   readonly name: string;
   readonly outcome: BaselineOutcome;
   /** The run of the snapshot, if it is the baseline now. */

@@ -1,4 +1,4 @@
-/** `tidemark drill [FROM]`: rehearses a restore in a sandbox and reports what would come back. Needs no network and no key. */
+/** `tidemark drill [FROM]`: rehearses a restore in a sandbox and reports what would come back. Needs neither network nor key. */
 import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import type { Config } from '../config/config.ts';
@@ -47,9 +47,8 @@ interface DrillCommandOptions extends Pick<
 }
 
 /**
- * Exit 0 when every record that requests can restore was restored unchanged, 3 when one is blocked, was refused, came back
- * different or was never read into the snapshot. What only a person can do, and what no restore ever writes, does not
- * count against it.
+ * Exit 0 if every record that requests can restore was restored unchanged; 3 if one is blocked, was refused, came back different or was
+ * never read into the snapshot. What only a person can do, and what no restore writes, does not count.
  */
 export async function drill(context: CommandContext, asked: DrillCommandOptions): Promise<ExitCode> {
   const options = { ...asked, format: formatOf(context, asked, ['text', 'json', 'html']) };
@@ -63,13 +62,13 @@ export async function drill(context: CommandContext, asked: DrillCommandOptions)
   try {
     const { signal } = context;
     const runbooks: string[] = [];
-    const finished: FinishedDrill[] = [];
+    const finished: { source: string; startedAt: number; document: DrillDocument }[] = [];
     const sources = sourcesOf(context, config, opener, [from]);
     const results = await reportEach(sources, { signal, opener }, async (source) => {
       const startedAt = systemClock.now();
       const document = await drillSource(context, options, config, opener, { from, source });
       if (source !== null && isFullDrill(options, from)) finished.push({ source, startedAt, document });
-      const shared = reportOptions(options, config, opener, source);
+      const shared = reportOptions(options, config, opener, { from, source });
       runbooks.push(renderMarkdown(runbookReport(document, shared), { level: 1, valueLimit: RUNBOOK_VALUE }));
       return sourceReport(context, options, document, shared, source);
     });
@@ -86,15 +85,7 @@ export async function drill(context: CommandContext, asked: DrillCommandOptions)
   }
 }
 
-/** A drill that says what the daemon's says of its source. */
-interface FinishedDrill {
-  readonly source: string;
-  /** Milliseconds since the epoch. */
-  readonly startedAt: number;
-  readonly document: DrillDocument;
-}
-
-/** True for a drill of all of the latest state, from nothing: what the daemon's drills are. */
+/** True for a drill of the entire latest state, restored from nothing, as the daemon's drills are: its result is recorded. */
 function isFullDrill(
   { kind, organization, project, id, damage }: DrillCommandOptions,
   from: Reference,
@@ -172,15 +163,14 @@ function reportOptions(
   options: DrillCommandOptions,
   config: Config,
   opener: StateOpener,
-  source: string | null,
+  { from, source }: { readonly from: Reference; readonly source: string | null },
 ): ReportOptions {
-  const definitions = definitionsFor(config, source ?? config.sources[0]?.name ?? '');
-  const mirror = isOfMirror(parseReference(options.from ?? 'latest', systemClock.now()))
-    ? opener.mirrorIfAny()
-    : null;
+  const name = source ?? config.sources[0]?.name ?? '';
+  const definitions = definitionsFor(config, name);
+  const mirror = isOfMirror(from) ? opener.mirrorIfAny() : null;
   return {
     definitions,
-    present: presentIn(config, source ?? config.sources[0]?.name ?? ''),
+    present: presentIn(config, name),
     showsSecrets: options.showSecrets === true,
     generatedAt: isoTime(systemClock.now()),
     ...(mirror === null || source === null ? {} : { parentName: parentNames(mirror, source, definitions) }),
@@ -219,7 +209,7 @@ function shortReason(document: DrillDocument, { definitions }: ReportOptions, ha
   ];
 }
 
-// A drill's progress on a terminal: one line that says what is being done, with a bar where it can be counted.
+// The progress on a terminal: one line, with a bar if the steps can be counted.
 
 const BAR = 24; // characters
 const DOING: Readonly<Record<Parameters<DrillEvents['phase']>[0], string>> = {
@@ -229,14 +219,11 @@ const DOING: Readonly<Record<Parameters<DrillEvents['phase']>[0], string>> = {
   comparing: 'comparing with the snapshot',
 };
 
-interface DrillProgress {
+/** Shows the progress until `stop` removes it, or until the command is interrupted. */
+function showDrillProgress(context: Pick<CommandContext, 'stderr' | 'signal'>): {
   readonly events: DrillEvents;
-  /** Removes the line. */
-  stop(): void;
-}
-
-/** Shows it until `stop`, or until the drill is stopped. */
-function showDrillProgress(context: Pick<CommandContext, 'stderr' | 'signal'>): DrillProgress {
+  readonly stop: () => void;
+} {
   const painter = new Painter(context.stderr);
   let [what, done, steps, isOver] = ['preparing', 0, null as number | null, false];
   const paint = (): void => {

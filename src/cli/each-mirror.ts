@@ -1,4 +1,4 @@
-/** A command over several mirrors: one call for each, with its source named, and their results as one. */
+/** A command over several mirrors: calls it for each, names the source, and joins the results. */
 import { createColors } from 'picocolors';
 import { PassThrough, Writable } from 'node:stream';
 import { text } from 'node:stream/consumers';
@@ -28,7 +28,7 @@ import {
 } from './context.ts';
 import type { ExportFormat } from './export-directory.ts';
 import { formatOfFile } from './export-output.ts';
-import { reportFailure } from './failure.ts';
+import { errorLines, reportFailure } from './failure.ts';
 import { explainMissing } from './missing-mirror.ts';
 import { UnknownParent } from './named-parents.ts';
 import { notKnownLines, UNREAD_HINT, UnknownRecord } from './not-known.ts';
@@ -39,7 +39,7 @@ type Options = Readonly<Record<string, unknown>>;
 interface Loop {
   readonly action: CommandAction<Options>;
   readonly options: Options;
-  /** The sources whose mirrors are meant, in the order of the configuration. */
+  /** The sources of the mirrors, in the order of the configuration. */
   readonly sources: readonly string[];
   readonly row: MirrorLoop;
 }
@@ -47,14 +47,14 @@ interface Loop {
 interface Failure {
   readonly source: string;
   readonly error: TidemarkError;
-  /** True where it is only said: another mirror has what was looked for, and this one was not asked for by name. */
+  /** True if it does not count for the exit code: another mirror has what was looked for, and this source was not named. */
   readonly isNote?: boolean;
 }
 
 /**
- * Calls the command once per mirror. An error of one is reported with its source and does not stop the others; wrong usage
- * and an interruption do. Exit codes count together as those of several sources do.
- * @throws TidemarkError `usage` where an option holds the result of one source only; the error that all mirrors have
+ * Calls the command for each mirror. An error is reported with its source and does not stop the others; wrong usage and an interruption
+ * do. The exit codes are combined as for several sources.
+ * @throws TidemarkError `usage` if an option names a file for one source only; the error if all mirrors have the same
  */
 export async function forEachMirror(context: CommandContext, loop: Loop): Promise<ExitCode> {
   const isJson = context.options.json === true || loop.options['format'] === 'json';
@@ -74,19 +74,10 @@ export async function forEachMirror(context: CommandContext, loop: Loop): Promis
     const text$ = collected === null ? null : text(collected);
     const stdout: PassThrough | HeadedOutput =
       collected ?? withHeading(context, loop.row.isNamed === true ? null : source, isFirst);
+    const onShared = (error: TidemarkError): void => void unread.push({ source, error });
+    const own = { ...contextOf(context, source, loop.sources, { ...shared, onShared }), stdout };
     try {
-      codes.push(
-        await loop.action(
-          {
-            ...contextOf(context, source, loop.sources, {
-              ...shared,
-              onShared: (error) => void unread.push({ source, error }),
-            }),
-            stdout,
-          },
-          optionsOf(loop, source),
-        ),
-      );
+      codes.push(await loop.action(own, optionsOf(loop, source)));
     } catch (thrown) {
       context.signal.throwIfAborted();
       const error = asTidemarkError(thrown);
@@ -101,13 +92,13 @@ export async function forEachMirror(context: CommandContext, loop: Loop): Promis
   printShared(context, unread, loop.sources.length);
   if (failures.length < loop.sources.length) {
     const isNamed = context.options.source !== undefined;
-    const others = failures.flatMap((failure) => ofTheOthers(failure, loop.row, { found, isNamed }));
+    const others = failures.flatMap((failure) => besideOthers(failure, loop.row, { found, isNamed }));
     failures.splice(0, failures.length, ...others);
   }
   const [failure] = failures;
   if (failure !== undefined && failures.length === loop.sources.length && isSame(failures))
     throw failure.error;
-  // Directories have a document each.
+  // Each directory has a document of its own.
   const { lists, ...row } = loop.row;
   const isJoined = row.directoryOption === undefined || loop.options[row.directoryOption] === undefined;
   const form = isJoined && lists !== undefined ? { ...row, lists } : row;
@@ -129,10 +120,10 @@ export async function forEachMirror(context: CommandContext, loop: Loop): Promis
 }
 
 /**
- * What still has to be said of a mirror where others have what was asked for, also an organization or project that was named: not that
- * it has none of it, but that it could not know.
+ * What is still reported of a mirror if other mirrors have what was requested, such as an organization or project: not that it lacks
+ * it, but that it could not know.
  */
-function ofTheOthers(
+function besideOthers(
   { source, error }: Failure,
   { isSearch }: MirrorLoop,
   { found, isNamed }: { readonly found: ReadonlySet<Kind>; readonly isNamed: boolean },
@@ -149,9 +140,9 @@ function ofTheOthers(
 }
 
 /**
- * Calls the command for the only mirror that has what is meant. Mirrors that are away are named, and make the result partial.
- * @throws TidemarkError `usage` if several have it, or if one that is away may have what is to be changed; `mirror_missing` if
- *   none has it and one is away, `reference_unknown` if no mirror has it
+ * Calls the command for the only mirror that has what it is about. Missing mirrors are reported, and make the result partial.
+ * @throws TidemarkError `usage` if several have it, or if a missing mirror may have what is to be changed; `mirror_missing` if none has
+ *   it and one is missing; `reference_unknown` if no mirror has it
  */
 export async function inOnlyMatchingMirror(
   context: CommandContext,
@@ -168,7 +159,7 @@ export async function inOnlyMatchingMirror(
       if (hasIt(config, (mirror) => isIn(mirror, config), context.pid)) having.push(source);
     } catch (thrown) {
       const error = asTidemarkError(thrown);
-      // It may be in a list that this one lacks: that matters where no other has it.
+      // It may be in a list that this mirror lacks: reported if no other mirror has it.
       if (error.code === 'never_read') unread.push({ source, error });
       else if (error.code !== 'mirror_missing') throw thrown;
       else away.push({ source, error: asTidemarkError(await explainMissing(context, thrown)) });
@@ -193,12 +184,12 @@ export async function inOnlyMatchingMirror(
     );
   }
   const code = await action({ ...context, options: { ...context.options, source: [source] } });
-  for (const { source: name, error } of away)
-    printReason(context, [
-      `${name}: ${error.message}`,
-      ...(error.hint === undefined ? [] : [`  → ${error.hint}`]),
-    ]);
+  for (const { source: name, error } of away) printReason(context, linesOf(name, error));
   return away.length === 0 ? code : combinedExitCode([code, EXIT.partial]);
+}
+
+function linesOf(name: string, { message, hint }: TidemarkError): string[] {
+  return errorLines({ message: `${name}: ${message}`, hint });
 }
 
 /** @param having the only source whose mirror is there and has it */
@@ -211,15 +202,15 @@ function awayError({ source, error }: Failure, what: string, having: string | un
   });
 }
 
-/** @throws TidemarkError `mirror_missing`, and what else keeps the mirror from being read */
+/** @throws TidemarkError `mirror_missing`, or another error that keeps the mirror from being read */
 function hasIt(config: Config, isIn: (mirror: Mirror) => boolean, pid: number): boolean {
   const mirror = openConfiguredMirror(config, 'read', 'tidemark', pid);
   try {
     return isIn(mirror);
   } catch (error) {
-    const code = asTidemarkError(error).code;
+    const { code } = asTidemarkError(error);
     if (code === 'reference_unknown' || error instanceof UnknownParent) return false;
-    // Several records of it fit: it is there.
+    // Several of its records match.
     if (code === 'usage') return true;
     throw error;
   } finally {
@@ -229,25 +220,21 @@ function hasIt(config: Config, isIn: (mirror: Mirror) => boolean, pid: number): 
 
 /** Each error once, with the source or the number of sources that have it. */
 function printShared(context: CommandContext, unread: readonly Failure[], all: number): void {
-  for (const own of Map.groupBy(unread, ({ error }) => error.message).values()) {
+  for (const [message, own] of Map.groupBy(unread, ({ error }) => error.message)) {
     const [first] = own;
     if (first === undefined) continue;
     const { source, error } = first;
-    const { message, hint } = error;
-    const of =
-      own.length === 1
-        ? source
-        : own.length === all
-          ? `all ${all} sources`
-          : `${own.length} of ${all} sources`;
+    const { hint } = error;
     const here = own.length > 1 || hint === undefined ? hint : withSource(hint, source);
-    printReason(context, [`${of}: ${message}`, ...(here === undefined ? [] : [`  → ${here}`])]);
+    const which = own.length === all ? `all ${all} sources` : `${own.length} of ${all} sources`;
+    const name = own.length === 1 ? source : which;
+    printReason(context, errorLines({ message: `${name}: ${message}`, hint: here }));
   }
 }
 
 type Shared = Pick<NonNullable<CommandContext['ofSeveral']>, 'once' | 'onFound' | 'onShared'>;
 
-/** Remembers what was computed, by the function. */
+/** Caches results by the function that computes them. */
 function onceOnly(context: CommandContext): Shared['once'] {
   const results = new Map<unknown, unknown>();
   return <Result>(compute: (context: CommandContext) => Result) => {
@@ -256,7 +243,7 @@ function onceOnly(context: CommandContext): Shared['once'] {
   };
 }
 
-/** A pager would have to be left once per source. */
+/** Without a pager, which the user would have to quit once per source. */
 function contextOf(
   context: CommandContext,
   source: string,
@@ -267,7 +254,7 @@ function contextOf(
   return { ...context, options, ofSeveral: { isFirst: source === sources[0], sources, ...shared } };
 }
 
-/** Files that a single source fills, and formats of which a text holds one document. */
+/** @throws TidemarkError `usage` for a file, or a format, that can have the result of one source only */
 function requireOneResult(context: CommandContext, { options, row, sources }: Loop): void {
   const { format } = options;
   const hint = `name it with --source: ${sources.join(', ')}`;
@@ -286,7 +273,7 @@ function requireOneResult(context: CommandContext, { options, row, sources }: Lo
   throw new TidemarkError('usage', `--format ${format} holds one source`, { hint });
 }
 
-/** Of a directory each source takes its own part. */
+/** Each source gets its own directory within the given one. */
 function optionsOf({ options, row }: Loop, source: string): Options {
   const given = row.directoryOption === undefined ? undefined : options[row.directoryOption];
   if (row.directoryOption === undefined || typeof given !== 'string') return options;
@@ -297,9 +284,7 @@ function isSame(failures: readonly Failure[]): boolean {
   return new Set(failures.map(({ error }) => `${error.code} ${error.message}`)).size === 1;
 }
 
-// Text: a line with the source before what its call prints.
-
-/** stdout, with the source's name before the first thing that is written. */
+/** stdout for the text of one source, with its name as a heading before the first output. */
 class HeadedOutput extends Writable {
   readonly isTTY?: boolean;
   readonly columns?: number;
@@ -331,8 +316,7 @@ function withHeading(context: CommandContext, source: string | null, isFirst: bo
   );
 }
 
-// JSON: one document where it lists sources or what is theirs, else one a line.
-
+/** One document if the command has `lists`, otherwise one a line. */
 function jsonOf(
   { lists, isReport, ...row }: MirrorLoop,
   documents: readonly { readonly source: string; readonly text: string }[],
@@ -361,19 +345,16 @@ function jsonOf(
   return `${JSON.stringify({ ...joined(bodies, { ...row, lists }), ...(errors.length === 0 ? {} : { errors }) })}\n`;
 }
 
-/** The documents of a document of several; otherwise itself. */
+/** The documents within `tidemark.reports/1`; any other document itself. */
 function reportsIn(document: JsonValue): JsonValue[] {
   const inner = isJsonObject(document) ? getOwn(document, 'documents') : undefined;
   return Array.isArray(inner) ? inner : [document];
 }
 
-/** The run of a state, and its time: also where only one of the mirrors has something. */
+/** The run of a state and its time: null in a document of several mirrors, even if only one has a result. */
 const OF_ONE_MIRROR: readonly string[] = ['run', 'at'];
 
-/**
- * Lists one after another and counts summed up; of what else differs, null. `mirror`, and what is said of it, is kept in `mirrors`, by
- * source.
- */
+/** Joins documents as `MirrorLoop` says; other values that differ become null. `mirrors` has the `mirror` of each source. */
 function joined(
   documents: readonly { readonly source: string; readonly body: JsonObject }[],
   { lists = [], commons = [], sums = [], firsts = [], ofMirror = [] }: MirrorLoop,

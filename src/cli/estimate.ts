@@ -17,7 +17,7 @@ import { resolveState } from '../state/resolved-state.ts';
 import { wantedKinds } from '../sync/run-extent.ts';
 import { recentRequests } from '../wire-client.ts';
 import { readConfig, readLoadedConfig } from '../wire.ts';
-import { print, printNote, type CommandContext, terminalWidth } from './context.ts';
+import { print, printJson, printNote, type CommandContext, terminalWidth } from './context.ts';
 import { openToInspect } from './doctor-report.ts';
 import { limitsText } from './rate-text.ts';
 import { probeSource } from './source-probe.ts';
@@ -34,9 +34,9 @@ export interface EstimateOptions {
 const WHATS = ['sync', 'diff', 'restore'] as const;
 export type EstimatedCommand = (typeof WHATS)[number];
 
-/** Checking a record, writing it, reading it back (restore/planner.ts). */
+/** To check a record, write it and read it back. */
 const REQUESTS_PER_STEP = 3;
-/** The time of one request, if unknown for the service. */
+/** Assumed if the service's response time is not known. */
 const USUAL_REQUEST_MS = 200;
 
 export async function estimate(context: CommandContext, options: EstimateOptions): Promise<ExitCode> {
@@ -50,13 +50,9 @@ export async function estimate(context: CommandContext, options: EstimateOptions
       );
     const isScheduled = what === 'sync' && options.full !== true && options.kind === undefined;
     const shown = isScheduled ? withHourNeeds(context, estimated) : estimated;
-    const isDocument = context.options.json === true;
-    await print(
-      context,
-      isDocument
-        ? `${JSON.stringify(estimateDocument(what, shown))}\n`
-        : `${shown.map((each) => renderEstimate(what, each, terminalWidth(context))).join('\n\n')}\n`,
-    );
+    const width = terminalWidth(context);
+    if (context.options.json === true) await printJson(context, estimateDocument(what, shown));
+    else await print(context, `${shown.map((each) => renderEstimate(what, each, width)).join('\n\n')}\n`);
     return EXIT.done;
   } finally {
     opened.mirror?.close();
@@ -77,17 +73,17 @@ function withHourNeeds(context: CommandContext, shown: readonly ShownEstimate[])
   return shown.map((each) => ({ ...each, needed: needOf(each.source) }));
 }
 
-/** Of all configured sources that are wanted, also those that `--source` leaves out. */
+/** The costs of scheduled syncs, also of sources that `--source` leaves out. */
 function scheduledSyncs(
   context: CommandContext,
-  isWanted: (source: SourceConfig) => boolean = () => true,
+  isCounted: (source: SourceConfig) => boolean = () => true,
 ): { readonly schedule: Schedule | null; readonly costs: readonly SyncCost[]; readonly times: number } {
   const { config: file } = context.options;
   const loaded = readLoadedConfig(context, file === undefined ? {} : { config: file }, 'unused');
   const { sync: schedule } = loaded.schedules;
   if (schedule === null) return { schedule, costs: [], times: 0 };
   const scheduled = new Set(schedule.sources);
-  const costs = syncCosts(context, loaded, (each) => scheduled.has(each.name) && isWanted(each));
+  const costs = syncCosts(context, loaded, (each) => scheduled.has(each.name) && isCounted(each));
   return { schedule, costs, times: syncsInBusiestHour(schedule) };
 }
 
@@ -111,7 +107,7 @@ function estimatedCommand({ what = 'sync', from, full }: EstimateOptions): Estim
   return found;
 }
 
-/** Where every source has a run in the mirror, no key is needed. */
+/** Requires a key only if a source has no run in the mirror. */
 function openMirrorOrService(context: CommandContext): {
   readonly config: Config;
   readonly opened: ReturnType<typeof openToInspect>;
@@ -141,27 +137,17 @@ async function estimateSource(
 ): Promise<ShownEstimate> {
   const kinds = kindsOf(source, what, options);
   const now = systemClock.now();
-  const isEachNamed = options.kind !== undefined;
-  const parents = what === 'sync' ? 'budget' : isEachNamed ? 'all' : 'all_or_none';
+  const parents = what === 'sync' ? 'budget' : options.kind !== undefined ? 'all' : 'all_or_none';
   const run = mirror?.runs.latest(source.name);
   let found: SourceEstimate;
   if (mirror === null || run === undefined) {
     const reach = await probeSource(context, source, mirror, rateLogBeside, options.kind ?? null);
     if (reach.fatal !== null) throw reach.fatal;
-    found = estimateFromReach(
-      { ...reach, kinds: reach.kinds.filter(({ kind }) => kinds.has(kind)) },
-      parents,
-    );
+    const own = reach.kinds.filter(({ kind }) => kinds.has(kind));
+    found = estimateFromReach({ ...reach, kinds: own }, parents);
   } else {
-    found = estimateFromMirror({
-      mirror,
-      source,
-      run,
-      kinds,
-      isWhole: what !== 'sync' || options.full === true,
-      parents,
-      now,
-    });
+    const isWhole = what !== 'sync' || options.full === true;
+    found = estimateFromMirror({ mirror, source, run, kinds, isWhole, parents, now });
   }
   const reading = sum(found.collections);
   const back = what === 'restore' && mirror !== null ? comingBack(mirror, source, options) : null;
@@ -198,8 +184,7 @@ function sum(collections: readonly { readonly requests: number }[]): number {
 function kindsOf(source: SourceConfig, what: EstimatedCommand, { kind }: EstimateOptions): ReadonlySet<Kind> {
   if (what !== 'restore') return wantedKinds(source, kind ?? null);
   const definitions = new Map(source.definitions.map((each) => [each.kind, each]));
-  const asked = new Set(kind ?? CATALOG.map((each) => each.kind));
-  const needed = kindsToRead(asked, (each) => {
+  const needed = kindsToRead(new Set(kind ?? CATALOG.map((each) => each.kind)), (each) => {
     const definition = definitions.get(each);
     if (definition === undefined) throw new Error(`a source without a definition of ${each}`);
     return definition;
@@ -207,20 +192,15 @@ function kindsOf(source: SourceConfig, what: EstimatedCommand, { kind }: Estimat
   return wantedKinds(source, needed);
 }
 
-/** The steps that a restore needs at least, and the look-ups beside reading the lists. */
-interface ComingBack {
-  readonly steps: number;
-  /** Of the steps: records whose removal is held: the lists did not show them, the mirror still has them. */
-  readonly held: number;
-  readonly looks: number;
-}
-
-/** From the differences between the state and the latest run, and the held removals of the latest run. */
+/**
+ * The least number of steps of a restore, by the differences between the state and the latest run and the removals that it holds (`held`
+ * of them); and the requests for single records (`looks`).
+ */
 function comingBack(
   mirror: Mirror,
   source: SourceConfig,
   { from = 'latest', kind }: EstimateOptions,
-): ComingBack {
+): Record<'steps' | 'held' | 'looks', number> {
   const resolvedState = resolveState(mirror, from, { source: source.name, now: systemClock.now() });
   const latest = mirror.runs.latest(source.name);
   if (latest === undefined) return { steps: 0, held: 0, looks: 0 };
@@ -251,13 +231,13 @@ function comingBack(
 interface ShownEstimate extends SourceEstimate {
   /** Steps of a restore, as far as known from the mirror; null for anything else. */
   readonly steps: number | null;
-  /** Of the steps: records whose removal is held, so that the latest state still has them. */
+  /** How many of the steps are for records whose removal is held, so that the latest state still has them. */
   readonly held: number;
-  /** All requests, those of the steps included. */
+  /** All requests, including those of the steps. */
   readonly requests: number;
   /** Requests of the last hour that the limits still count. */
   readonly recent: number;
-  /** What the busiest hour of the schedule needs; null for anything but a sync by the schedule. */
+  /** What the busiest hour of the schedule needs; null except for a scheduled sync. */
   readonly needed: HourNeed;
   /** Milliseconds. */
   readonly ms: number;
@@ -283,11 +263,11 @@ function byKind(collections: readonly CollectionEstimate[]): KindEstimate[] {
   return [...Map.groupBy(collections, ({ kind }) => kind)].map(([kind, rows]) => ({
     kind,
     collections: rows.length,
-    requests: rows.reduce((sum, { requests }) => sum + requests, 0),
+    requests: sum(rows),
     bytes: bytesOf(rows),
     records: rows.some(({ records }) => records === null)
       ? null
-      : rows.reduce((sum, { records }) => sum + (records ?? 0), 0),
+      : rows.reduce((total, { records }) => total + (records ?? 0), 0),
     basis:
       (['guess', 'count', 'last_run'] as const).find((basis) => rows.some((row) => row.basis === basis)) ??
       'guess',
@@ -295,7 +275,7 @@ function byKind(collections: readonly CollectionEstimate[]): KindEstimate[] {
 }
 
 function bytesOf(rows: readonly Pick<CollectionEstimate, 'bytes'>[]): number {
-  return rows.reduce((sum, { bytes }) => sum + bytes, 0);
+  return rows.reduce((total, { bytes }) => total + bytes, 0);
 }
 
 function renderEstimate(what: EstimatedCommand, shown: ShownEstimate, width: number | undefined): string {

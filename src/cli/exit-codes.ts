@@ -1,4 +1,4 @@
-/** What each exit code says (design.md, Commands), for the manual page and the reference. */
+/** The meaning of each exit code (design.md, Commands), for the manual page and the reference. */
 import { type ExitCode, EXIT } from '../core/errors.ts';
 
 export const EXIT_CODES: readonly { readonly code: ExitCode; readonly meaning: string }[] = [

@@ -1,4 +1,4 @@
-/** What an export holds: its records, read and counted, and how complete they are. */
+/** What an export contains: its records, read and counted, and how complete they are. */
 import { KINDS, type Kind } from '../catalog/kinds.ts';
 import { kindsAbove, SCOPE_KIND } from '../catalog/lineage.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -19,11 +19,10 @@ import {
   unaskedIn,
 } from './export-notes.ts';
 
-// How complete an export is, so that a reader knows what the absence of a record means.
-
 /**
- * The filter, and the collections of which the export holds every record as of the point (null: the latest of each
- * source); a collection of which records were picked by id is not among them. Those that its run could not read are named apart.
+ * How complete the export is, so that a reader knows what a missing record means: the filter, the collections of which it has every
+ * record as of the state (null: the latest of each source), and those that could not be read. A collection of which only some records
+ * were requested by id is not complete.
  */
 export function extentOf(
   mirror: Mirror,
@@ -34,15 +33,10 @@ export function extentOf(
     namesSource,
   }: { readonly resolvedState: ResolvedState | null; readonly namesSource: boolean },
 ): ExportExtent {
-  const { kind, organization, project, id } = options;
-  const filter = {
-    ...(kind === undefined ? {} : { kinds: kind }),
-    ...(organization === undefined ? {} : { organizations: organization }),
-    ...(project === undefined ? {} : { projects: project }),
-    ...(id === undefined ? {} : { ids: id }),
-  };
-  const isAsked = askedCollections(mirror, sources, options, resolvedState?.run ?? null);
-  const leads = leadingCollections(mirror, sources, options, resolvedState?.run ?? null);
+  const { sources: _, ...filter } = recordFilter(sources, options);
+  const run = resolvedState?.run ?? null;
+  const isAsked = askedCollections(mirror, sources, options, run);
+  const leads = leadingCollections(mirror, sources, options, run);
   const points = sources
     .filter((source) => mirror.runs.latest(source) !== undefined)
     .map((source) => ({
@@ -69,7 +63,7 @@ export function extentOf(
     resolvedState === null
       ? []
       : mirror.records.unknownFields(resolvedState.run, recordFilter(sources, options));
-  const dependedOn = new Set([...(kind ?? KINDS), ...(leadingFilter(filter)?.kinds ?? [])]);
+  const dependedOn = new Set([...(options.kind ?? KINDS), ...(leadingFilter(filter)?.kinds ?? [])]);
   const unreadOf = sources.map((source) => {
     const at = points.find((each) => each.source === source)?.at;
     const isRead =
@@ -80,7 +74,7 @@ export function extentOf(
   const published = unreadOf.filter(({ source }) => points.some((each) => each.source === source));
   const unread = KINDS.filter((each) => published.every(({ kinds }) => kinds.includes(each)));
   const bySource = namesSource ? unreadOf.filter(({ kinds }) => kinds.length > 0) : [];
-  // Of other mirrors the document may have records of the kind.
+  // The document will also have records from other mirrors.
   const isJoined = namesSource && sources.length === 1;
   const stale = found.flatMap((each) => each.stale).filter((each) => isJoined || !unread.includes(each.kind));
   return {
@@ -94,7 +88,7 @@ export function extentOf(
   };
 }
 
-/** The same of one kind. */
+/** The part of the extent that is about one kind. */
 export function extentOfKind(
   {
     filter,
@@ -127,19 +121,18 @@ export function extentOfKind(
   };
 }
 
-// The records of an export: read from the requested state, counted, and compared with the counts of the mirror.
-
 interface Narrowing {
   readonly kind?: Kind;
   readonly source?: string;
 }
 
+/** The records of an export: read from the requested state, counted, and compared with the counts of the mirror. */
 export class ExportContent {
   readonly #mirror: Mirror;
   readonly #filter: RecordFilter & { readonly sources: readonly string[] };
   readonly #run: number | null;
   readonly #namesSource: boolean;
-  /** The run whose state this is, also where the latest was asked for. */
+  /** The run of the state, also for the latest one. */
   readonly run: number;
   #records = 0;
 
@@ -161,32 +154,32 @@ export class ExportContent {
     return this.#filter.sources;
   }
 
-  /** Several sources: each record names its own. */
+  /** True if each record names its source, as there are several. */
   get hasSource(): boolean {
     return this.sources.length > 1;
   }
 
-  /** Records that `records` gave so far. */
+  /** The number of records that `records` and `dated` have yielded. */
   get count(): number {
     return this.#records;
   }
 
-  /** A look at the records that does not count. */
+  /** The records, without counting them. */
   look(narrowing: Narrowing = {}): Generator<ExportRecord> {
     return this.#named(this.#read(this.#narrowed(narrowing)));
   }
 
   /**
    * The records, counted.
-   * @throws TidemarkError `mirror_corrupt` at one that does not match its hash, and at the end when they are fewer or more
-   * than the mirror counts
+   * @throws TidemarkError `mirror_corrupt` at a record that does not match its hash, and at the end if their number is not that of the
+   *   mirror
    */
   records(narrowing: Narrowing = {}): Generator<ExportRecord> {
     const records = this.#read(this.#narrowed(narrowing), { isChecked: true });
     return this.#counted(narrowing, this.#named(records));
   }
 
-  /** The same for a table, with the times of each record. */
+  /** The same with the times of each record, for a table. */
   dated(narrowing: Narrowing = {}): Generator<DatedExportRecord> {
     const records = this.#mirror.records.dated(this.#run, this.#narrowed(narrowing));
     return this.#counted(narrowing, this.#named(records));
@@ -213,7 +206,7 @@ export class ExportContent {
       this.#records += 1;
       yield record;
     }
-    // A run published meanwhile changed the latest state between the count and the reading.
+    // Not an error if a new run changed the latest state between counting and reading.
     if (found === expected || (this.#run === null && this.#latest() !== this.run)) return;
     throw miscounted(this.#mirror, { counted: expected, read: found });
   }

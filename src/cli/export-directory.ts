@@ -1,6 +1,6 @@
 /**
- * An export into a directory: afterwards it holds exactly this export, beside the files of others. Files appear
- * complete or not at all, unchanged files are not touched, and what an earlier export wrote and this one did not goes.
+ * Writes an export into a directory, which then has exactly this export, and files that are not Tidemark's. Files appear complete or not
+ * at all, unchanged ones are not touched, and files of an earlier export that are no longer needed are removed.
  */
 import { readdir, rm, opendir, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -9,14 +9,22 @@ import { eachConcurrently } from '../core/concurrently.ts';
 import { TidemarkError, systemCodeOf } from '../core/errors.ts';
 import { asFileError, makeDirectory, onFile } from '../core/file-errors.ts';
 import { type ExportExtent, UNFINISHED_NAME } from '../state/export.ts';
-import { isLeftBehind, textOf, writeIfChanged, writeIfDifferent, writeAtomically } from './atomic-file.ts';
+import {
+  isLeftBehind,
+  textOf,
+  writeIfChanged,
+  writeIfDifferent,
+  writeAtomically,
+  type Writing,
+} from './atomic-file.ts';
 import { recordPathOfYaml } from '../report/export/file-name.ts';
 
-/** A file to be: where below the directory, and its content in pieces; a record's own file is text. */
+/** A file to write. */
 export interface ExportFile {
+  /** Below the directory. */
   readonly path: readonly string[];
   readonly pieces: Iterable<string | Uint8Array>;
-  /** True for a record's own file: a small one. */
+  /** True for the file of a single record, which is small, and text. */
   readonly isRecord: boolean;
 }
 
@@ -26,13 +34,13 @@ export interface DirectoryOutcome {
   readonly removed: number;
 }
 
-/** Files written at a time: most of the wait is for the disk. */
+/** Files written at the same time, as most of the time is spent waiting for the disk. */
 const AT_A_TIME = 8;
 
 /**
- * Writes the files and settles what earlier exports left. `paths` are the names in the directory that they are under,
- * as a manifest has them.
- * @throws TidemarkError `usage` when one of them is there and no export left it; the file system's error with the path
+ * Writes the files, and removes those of earlier exports.
+ * @param content.paths the names in the directory of all files, as in the manifest
+ * @throws TidemarkError `usage` if one of these exists and is not from an export; the file system's error with the path
  */
 export async function writeDirectory(
   directory: string,
@@ -42,7 +50,7 @@ export async function writeDirectory(
     readonly files: () => Iterable<ExportFile>;
     readonly extent: ExportExtent;
   },
-  how: { readonly pid: number; readonly signal: AbortSignal; readonly note: (line: string) => void },
+  how: Writing & { readonly note: (line: string) => void },
 ): Promise<DirectoryOutcome> {
   const { format, paths, files, extent } = content;
   makeDirectory(directory);
@@ -53,7 +61,7 @@ export async function writeDirectory(
   const unfinished = join(directory, UNFINISHED_NAME);
   await writeAtomically(unfinished, ['this export is being written, or was cut short\n'], how);
   try {
-    // Claimed first: an export that dies leaves nothing that the next one would not know.
+    // Written first: if this process dies, the next export knows which files are from an export.
     await writeManifest(directory, { format, paths: claimed, extent }, how);
     const { written, kept } = await writeFiles(directory, files(), how);
     const removed = await removeStale(directory, claimed, kept, how.signal);
@@ -61,7 +69,7 @@ export async function writeDirectory(
     await onFile(unfinished, 'removed', () => rm(unfinished, { force: true }));
     return { files: kept.size, written, removed };
   } catch (error) {
-    // After an interruption the command is to end at once, and the next export keeps or replaces these files.
+    // Not after an interruption, which is to end the command at once: the next export keeps or replaces these files.
     if (earlier === undefined && !how.signal.aborted) await withdraw(directory, claimed);
     else {
       await disclaim(directory, { format, paths: claimed, isPartial: true }, how.pid);
@@ -73,30 +81,30 @@ export async function writeDirectory(
   }
 }
 
-/** Each file that was written is complete: together they would pass for the entire export. */
+/** Removes what was written: these files are complete, and would look like an entire export. */
 async function withdraw(directory: string, paths: readonly string[]): Promise<void> {
   try {
     await removeStale(directory, paths, new Set(), new AbortController().signal);
     for (const name of [MANIFEST_NAME, UNFINISHED_NAME]) await remove(join(directory, name));
   } catch {
-    // The first failure is the one to report; the mark of an unfinished export goes last.
+    // The first failure is reported. The file that marks an unfinished export is removed last.
   }
 }
 
-/** What is there now is neither the earlier export nor this one: the manifest says nothing of it but whose files they are. */
+/** Marks the export as partial: the files are neither those of the earlier export nor of this one. */
 async function disclaim(directory: string, manifest: Manifest, pid: number): Promise<void> {
   try {
     await writeManifest(directory, manifest, { pid, signal: new AbortController().signal });
     await rm(join(directory, UNFINISHED_NAME), { force: true });
   } catch {
-    // The first failure is the one to report; what remains shows the same to readers of the export.
+    // The first failure is reported. The file that marks an unfinished export tells readers the same.
   }
 }
 
 async function writeFiles(
   directory: string,
   files: Iterable<ExportFile>,
-  how: { readonly pid: number; readonly signal: AbortSignal },
+  how: Writing,
 ): Promise<{ readonly written: number; readonly kept: ReadonlySet<string> }> {
   const made = new Set([directory]);
   const kept = new Set<string>();
@@ -116,7 +124,7 @@ async function writeFiles(
   return { written, kept };
 }
 
-/** What no export left is somebody's: an empty folder excepted, which holds nothing to lose. */
+/** @throws TidemarkError `usage` if there is something at the path, other than an empty folder */
 async function refuseForeign(directory: string, path: string): Promise<void> {
   const full = join(directory, path.replace(/\/$/, ''));
   try {
@@ -131,11 +139,9 @@ async function refuseForeign(directory: string, path: string): Promise<void> {
   });
 }
 
-// Takes away what an earlier export wrote and this one did not. Nothing else: a record's file says itself what it is.
-
 /**
- * Removes from `paths` (names of a manifest) every file that is Tidemark's and not in `kept` (paths below the
- * directory, with slashes), and folders that this leaves empty. Says how many files went.
+ * Removes from `paths` (names of a manifest) every file that an export wrote and that is not in `kept` (paths below the directory, with
+ * slashes), and folders that become empty. Returns the number of files.
  */
 async function removeStale(
   directory: string,
@@ -163,7 +169,7 @@ async function removeBelow(
   const full = join(directory, folder);
   let removed = 0;
   try {
-    // One name at a time: a folder can hold a record's file per recording.
+    // One name at a time: a folder may have a file for each recording.
     for await (const entry of await opendir(full)) {
       signal.throwIfAborted();
       const path = `${folder}/${entry.name}`;
@@ -186,14 +192,14 @@ async function removeBelow(
   return removed;
 }
 
-/** True when the file holds a record that an export would write to this very path. */
+/** True if the file has a record that an export would write to the same path. */
 async function isOurs(directory: string, path: string): Promise<boolean> {
   if (!path.endsWith('.yaml')) return false;
   const text = await textOf(join(directory, path));
   return text !== undefined && recordPathOfYaml(text) === path;
 }
 
-/** Says whether it was there. */
+/** Returns whether there was a file. */
 async function remove(path: string): Promise<boolean> {
   try {
     await rm(path);
@@ -204,8 +210,8 @@ async function remove(path: string): Promise<boolean> {
   }
 }
 
-// What an export left in its directory, so that the next one takes away its own and nothing else. It is stored with
-// the records, in git for example: so it names no time and no run, and does not change unless the records do.
+// The manifest names the files of an export, so that the next one removes these and nothing else. It is often committed to git with the
+// records: without time and run, it changes only if the records do.
 
 export type ExportFormat = 'ndjson' | 'json' | 'yaml' | 'csv' | 'parquet' | 'terraform-imports';
 
@@ -215,14 +221,14 @@ interface Manifest {
   readonly format: ExportFormat;
   /** Names in the directory: files (`members.csv`), or folders of record files, which end in a slash (`members/`). */
   readonly paths: readonly string[];
-  /** What the export was narrowed with, and which collections it holds completely; left out after an export that failed half-way. */
+  /** The filter, and which collections are complete; left out after an export that failed. */
   readonly extent?: ExportExtent;
-  /** Set after an export that failed half-way: files of an earlier one stand beside its own, and some may be missing. */
+  /** Set after an export that failed: some files are from an earlier one, or missing. */
   readonly isPartial?: true;
 }
 
 /**
- * The manifest of a directory; undefined where no export left one.
+ * The manifest of a directory; undefined if there is none.
  * @throws TidemarkError `usage` for an invalid file of that name
  */
 async function readManifest(directory: string): Promise<Manifest | undefined> {
@@ -238,11 +244,10 @@ async function readManifest(directory: string): Promise<Manifest | undefined> {
   return manifest;
 }
 
-/** Written only where it says something else than before. */
 async function writeManifest(
   directory: string,
   { format, paths, extent, isPartial }: Manifest,
-  how: { readonly pid: number; readonly signal: AbortSignal },
+  how: Writing,
 ): Promise<void> {
   const document = {
     ...{ schema: 'tidemark.export_manifest/1', format, paths: [...paths].sort(), ...extent },
@@ -251,13 +256,13 @@ async function writeManifest(
   await writeIfDifferent(join(directory, MANIFEST_NAME), `${JSON.stringify(document, null, 2)}\n`, how);
 }
 
-/** A tree that is passed around can hold any manifest: it must not lead out of the directory, or to others' files. */
+/** A directory from somebody else may have any manifest: its paths must not lead out of the directory, or to files of other programs. */
 function parsed(text: string): Manifest | undefined {
   let document: unknown;
   try {
     document = JSON.parse(text);
   } catch {
-    // SyntaxError: cut or edited; the caller says so.
+    // SyntaxError: truncated or edited; the caller reports it.
     return undefined;
   }
   if (typeof document !== 'object' || document === null) return undefined;

@@ -1,4 +1,4 @@
-/** `tidemark export --history`: every revision with what it changed, for programs that read NDJSON or Parquet. */
+/** `tidemark export --history`: every revision with what it changed, as NDJSON or Parquet. */
 import type { Kind } from '../catalog/kinds.ts';
 import { parentId } from '../catalog/lineage.ts';
 import type { RecordKey } from '../catalog/order.ts';
@@ -21,29 +21,27 @@ import { forgottenInto, forgottenTexts } from '../state/runs.ts';
 import type { ExportFormat } from './export-directory.ts';
 
 /**
- * `file` is what `--output` names; null for a directory.
- * @throws TidemarkError `usage` for options that history cannot follow
+ * @param file the file that `--output` names; null for a directory
+ * @throws TidemarkError `usage` for options that do not go together with --history
  */
 export function requireHistoryOptions(
   format: ExportFormat,
   options: { output?: string; at?: string },
   file: string | null,
 ): void {
-  const problem =
-    format !== 'ndjson' && format !== 'parquet'
-      ? `--history is written as ndjson or parquet, not as ${format}`
-      : options.output !== undefined && file === null
-        ? `--history is one file, and ${options.output} is not named as ${format}`
-        : options.at !== undefined
-          ? '--history covers all runs, --at one'
-          : undefined;
-  if (problem === undefined) return;
-  throw new TidemarkError('usage', problem, {
-    hint: 'write it with `tidemark export --history --format parquet --output history.parquet`',
-  });
+  const refuse = (problem: string): never => {
+    throw new TidemarkError('usage', problem, {
+      hint: 'write it with `tidemark export --history --format parquet --output history.parquet`',
+    });
+  };
+  if (format !== 'ndjson' && format !== 'parquet')
+    refuse(`--history is written as ndjson or parquet, not as ${format}`);
+  if (options.output !== undefined && file === null)
+    refuse(`--history is one file, and ${options.output} is not named as ${format}`);
+  if (options.at !== undefined) refuse('--history covers all runs, --at one');
 }
 
-/** The published runs after a reference, as `changes --since` takes them, oldest first, with what to know of them; `of` is their period. */
+/** The published runs after a reference (as in `changes --since`), oldest first, with notes; `of` is their period. */
 export function runsSince(
   mirror: Mirror,
   sources: readonly string[],
@@ -63,7 +61,7 @@ export function runsSince(
   };
 }
 
-/** Which runs of the entire history have changes of runs that retention dropped, a line each. */
+/** A line for each run that has changes of runs which retention dropped. */
 export function mergedInHistory(mirror: Mirror, sources: readonly string[]): string[] {
   return mergedNotes(mirror, publishedRuns(mirror, sources));
 }
@@ -81,8 +79,9 @@ function mergedNotes(mirror: Mirror, runs: readonly RunRow[]): string[] {
 }
 
 /**
- * The revisions as that format, record by record; where records are named, run by run. `count` is called for each.
- * Of other runs than `runs` (the oldest one first), which only say what was before, there are none.
+ * The revisions in the format: record by record, or, with ids in the filter, run by run.
+ * @param how.runs leaves out the revisions of other runs; the oldest one first
+ * @param how.count called for each revision
  */
 export function historyPieces(
   mirror: Mirror,
@@ -95,9 +94,9 @@ export function historyPieces(
   },
 ): Iterable<string | Uint8Array> {
   const perRecord = withChanges(mirror, filter, how);
-  // A record that was created again has several ids: named, its history is one.
-  const isFew = (filter.ids ?? []).length > 0;
-  const revisions = isFew ? [...perRecord].sort((a, b) => a.run - b.run) : perRecord;
+  // A record that was created again has several ids, but one history.
+  const hasIds = (filter.ids ?? []).length > 0;
+  const revisions = hasIds ? [...perRecord].sort((a, b) => a.run - b.run) : perRecord;
   return format === 'parquet' ? parquetOfHistory(revisions) : revisionLines(revisions);
 }
 
@@ -113,13 +112,16 @@ function* withChanges(
   let nameBefore: string | null = null;
   let record = '';
   const references = new Map<string, RecreatedReferences>();
-  // With references to recreated records by their new ids: their change is the restore's, not this record's.
-  const bodyBefore = (of: {
+  // With the new ids of recreated records: changed references to them are changes by the restore, not of this record.
+  const bodyBefore = ({
+    source,
+    kind,
+    recreated,
+  }: {
     readonly source: string;
     readonly kind: Kind;
     readonly recreated?: { readonly restore: number; readonly before: string | null };
   }): JsonValue | undefined => {
-    const { source, kind, recreated } = of;
     if (recreated === undefined || recreated.before === null) return undefined;
     const key = JSON.stringify([source, recreated.restore]);
     const own =
@@ -156,7 +158,7 @@ function* withChanges(
   for (const revision of mirror.records.history(filter, from)) {
     const { source, kind, scope, id } = revision;
     const key = JSON.stringify([source, kind, scope, id]);
-    // The first revision that retention kept of a record need not be the one that added it.
+    // Retention may have dropped the revision that added a record.
     if (key !== record) before = nameBefore = null;
     record = key;
     const definition = definitions(revision.source)(revision.kind);
@@ -165,7 +167,7 @@ function* withChanges(
     const change = revision.change === 'rewritten' ? 'changed' : revision.change;
     const from = change === 'changed' ? before?.value : bodyBefore(revision);
     const then = unknown(source, definition)(revision.run);
-    // A change from a value that was kept is one, whatever else was seen until it was kept again.
+    // A change between two values that were kept is a change, even if values in between were not.
     const isUnknown = (name: string): boolean =>
       then.has(name) && (change !== 'changed' || before?.unknown.has(name) === true);
     const changes =
@@ -181,7 +183,7 @@ function* withChanges(
         : [];
     before = { value, unknown: then };
     nameBefore = name;
-    // By the definitions of today: a field may have been volatile when a run found it changed, or be it since.
+    // By the current definitions: a field may have become volatile, or no longer be, since a run found it changed.
     const hasNewText = change === 'changed' && changes?.length === 0;
     if (!hasNewText) yield* asked(newest);
     const more = unknownThen.length === 0 ? {} : { volatile_unknown: unknownThen.sort() };

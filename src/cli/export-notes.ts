@@ -1,4 +1,4 @@
-/** What a reader of an export should know of it: which of its collections are not as fresh as the rest. */
+/** What a reader of an export should know: which collections are not as fresh as the others, or incomplete. */
 import { definitionOf, scopeKey } from '../catalog/catalog.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
@@ -25,7 +25,7 @@ import {
 } from '../state/unasked.ts';
 import { groupAlike, groupText, oldestOf } from './plan-reason.ts';
 
-/** A collection that the latest look at it did not read completely. */
+/** A collection that was not read completely the last time. */
 export interface StaleCollection {
   readonly source: string;
   readonly kind: Kind;
@@ -34,20 +34,20 @@ export interface StaleCollection {
   /** The latest complete reading up to the state; null if there was none. */
   readonly lastComplete: LastComplete | null;
   readonly error: string | null;
-  /** True where the export has none of its records, but is of what is found through it. */
+  /** True if the export has none of its records, but collections that are found through it. */
   readonly leads: boolean;
-  /** Why the run did not ask for it, where it was limited to other kinds; then `outcome` is null. */
+  /** Why the run did not read it, if it was limited to other kinds; then `outcome` is null. */
   readonly limited?: string | undefined;
-  /** Which part the run read of it, where it read one as most do; then `outcome` is null too. */
+  /** Which part the run read, as most runs do; then `outcome` is null too. */
   readonly part?: string | undefined;
 }
 
-/** Collections named at most; `status` has the rest. */
+/** Collections that are listed; `status` has the others. */
 const NAMED = 8;
 
 /**
- * The collections within the filter, or that lead to these, that the state of `run` (null for the latest) does not hold completely, or
- * not as of that run. A run that was limited to other kinds has a list as the last run before it that read it.
+ * The collections within the filter, and those that lead to them, that are not complete in the state of `run` (null for the latest), or
+ * are older. A run that was limited to other kinds has a list as the last run before it that read it.
  */
 export function staleCollections(
   mirror: Mirror,
@@ -90,7 +90,7 @@ export function staleCollections(
     }));
 }
 
-/** Those that the run was not asked for, or read a part of; `only` is the source where the extent names none. */
+/** The collections that the run was not to read, or of which it read a part. @param only the source if the extent names none */
 export function limitedCollections({ stale = [] }: ExportExtent, only: string): StaleCollection[] {
   return stale
     .filter(({ is_limited: isLimited, is_part: isPart }) => isLimited === true || isPart === true)
@@ -102,14 +102,14 @@ export function limitedCollections({ stale = [] }: ExportExtent, only: string): 
     );
 }
 
-/** The same as lines for stderr, in the words of a comparison. */
+/** `limitedCollections` as lines for stderr, in the words of a comparison. */
 export function limitedText(
   limited: readonly StaleCollection[],
   { kind: kinds }: FilterOptions,
   definitions: (source: string) => Parameters<typeof hidingLines>[1],
   isSourceNamed: boolean,
 ): string[] {
-  // `newestOnlyText` and `sampledNotes` say of which a part was read.
+  // `newestOnlyText` and `sampledNotes` list those of which a part was read.
   const others = limited.filter(({ part }) => part === undefined);
   return [...Map.groupBy(others, ({ source }) => source)].flatMap(([source, own]) => {
     const stale = own.flatMap((each) =>
@@ -121,7 +121,7 @@ export function limitedText(
   });
 }
 
-/** Lists of which the state's run read only the newest records, as most do, in the words of a comparison. */
+/** The lists of which the run read only the newest records, as most runs do; in the words of a comparison. */
 export function newestOnlyText(
   mirror: Mirror,
   sources: readonly string[],
@@ -149,7 +149,7 @@ export function newestOnlyText(
 }
 
 /**
- * What the export holds of collections that the configuration leaves out by now, a line for each reason.
+ * What the export has of collections that the configuration now excludes: a line for each reason.
  * @param run null for the latest state
  */
 export function unaskedNotes(
@@ -166,7 +166,7 @@ export function unaskedNotes(
   });
 }
 
-/** Of which kinds the mirror has nothing, as no run read them: a line for each source and reason. */
+/** The kinds that no run has read: a line for each source and reason. */
 export function neverReadNotes(
   mirror: Mirror,
   config: Parameters<typeof kindsNeverRead>[1],
@@ -186,14 +186,14 @@ export function neverReadNotes(
   });
 }
 
-/** Records that the state has as of an earlier run, since the configuration leaves them out. */
+/** The kinds of which the state has records of an earlier run only, as the configuration excludes them. */
 export function unaskedIn(mirror: Mirror, source: string, run: number, filter: RecordFilter): UnaskedKind[] {
   return unaskedKinds(mirror, unaskedInRun(mirror, source, run), { source, run, filter }).filter(
     ({ records }) => records > 0,
   );
 }
 
-/** Of how many records each kind that is read in turns has some only, as far as the filter lets these through. */
+/** For kinds whose records are read one by one: how many have been read so far, within the filter. */
 export function sampledNotes(
   mirror: Mirror,
   sources: readonly string[],
@@ -201,10 +201,10 @@ export function sampledNotes(
   { kinds, run }: { readonly kinds: readonly Kind[]; readonly run: number | null },
 ): string[] {
   if (options.id !== undefined) return [];
-  const latest = Math.max(0, ...sources.map((source) => mirror.runs.latest(source)?.run ?? 0));
+  const at = run ?? latestRun(mirror, sources);
   const countOf = (kind: Kind): number =>
     mirror.records
-      .countsAt(run ?? latest, recordFilter(sources, { ...options, kind: [kind] }))
+      .countsAt(at, recordFilter(sources, { ...options, kind: [kind] }))
       .reduce((sum, { records }) => sum + records, 0);
   return kinds.flatMap((kind) => {
     const { reading, discovery } = definitionOf(kind);
@@ -218,28 +218,27 @@ export function sampledNotes(
 
 type Place = Pick<StaleCollection, 'source' | 'kind' | 'scope'>;
 
-/** True for the collections of which the filter leaves something. */
+/** True for collections with records that match the filter. */
 export function askedCollections(
   mirror: Mirror,
   sources: readonly string[],
   options: FilterOptions,
   run: number | null,
 ): (place: Place) => boolean {
-  const { kind, organization, project } = options;
-  const collections = {
-    ...(kind === undefined ? {} : { kind }),
-    ...(organization === undefined ? {} : { organization }),
-    ...(project === undefined ? {} : { project }),
-  };
-  const latest = Math.max(0, ...sources.map((source) => mirror.runs.latest(source)?.run ?? 0));
-  const nameOf = ({ source, kind, scope }: Place): string => JSON.stringify([source, kind, scopeKey(scope)]);
-  const asked = new Set(
-    mirror.records.countsAt(run ?? latest, recordFilter(sources, collections)).map((place) => nameOf(place)),
-  );
-  return (place) => asked.has(nameOf(place));
+  // A record that is requested by id is in one of all these collections.
+  const { ids: _, ...filter } = recordFilter(sources, options);
+  const keyOf = ({ source, kind, scope }: Place): string => JSON.stringify([source, kind, scopeKey(scope)]);
+  const counts = mirror.records.countsAt(run ?? latestRun(mirror, sources), filter);
+  const keys = new Set(counts.map((place) => keyOf(place)));
+  return (place) => keys.has(keyOf(place));
 }
 
-/** True for the collections that lead to these. */
+/** The newest run of any of the sources; 0 if there is none. */
+function latestRun(mirror: Mirror, sources: readonly string[]): number {
+  return Math.max(0, ...sources.map((source) => mirror.runs.latest(source)?.run ?? 0));
+}
+
+/** True for collections that lead to those of `askedCollections`. */
 export function leadingCollections(
   mirror: Mirror,
   sources: readonly string[],
@@ -253,7 +252,7 @@ export function leadingCollections(
     : askedCollections(mirror, sources, { ...options, kind: kinds }, run);
 }
 
-/** As lines for stderr; none where everything is fresh. */
+/** The stale collections as lines for stderr; none if there are none. */
 export function staleText(
   stale: readonly StaleCollection[],
   run: number | null,
@@ -261,18 +260,14 @@ export function staleText(
   isSourceNamed: boolean,
 ): string[] {
   const held = stale.filter(({ outcome }) => outcome === 'held');
+  const unproven = stale.filter(({ outcome }) => outcome !== 'held');
   return [
     ...(held.length === 0 ? [] : heldText(held, isSourceNamed)),
-    ...unprovenText(
-      stale.filter(({ outcome }) => outcome !== 'held'),
-      run,
-      now,
-      isSourceNamed,
-    ),
+    ...unprovenText(unproven, run, now, isSourceNamed),
   ];
 }
 
-/** Of lists that were read completely: only the records that they lack are in doubt. */
+/** Lists that were read completely: only records that are missing in them are in doubt. */
 function heldText(held: readonly StaleCollection[], isSourceNamed: boolean): string[] {
   return [
     `removals of ${plural(held.length, 'collection')} are held: records that the service did not list are exported as well`,
@@ -300,10 +295,7 @@ function unprovenText(...[stale, run, now, isSourceNamed]: Parameters<typeof sta
   ];
 }
 
-/**
- * Why the export is empty, where no run could read a list that it would be in, or one that leads there; undefined where nothing of that
- * was in the way.
- */
+/** Why the export is empty, if no run could read the lists of its records or one that leads to them; otherwise undefined. */
 export function unreadText(
   options: FilterOptions,
   stale: readonly StaleCollection[],
@@ -328,9 +320,7 @@ function lastCompleteReadText(group: readonly StaleCollection[], run: number | n
     : `; ${then}some never read completely`;
 }
 
-// What an export was asked for, held against what the mirror knows: nothing unknown is passed over in silence.
-
-/** The filters as the command line has them. */
+/** The filters of the command line. */
 export interface FilterOptions {
   readonly kind?: readonly Kind[];
   readonly organization?: readonly string[];
@@ -338,21 +328,22 @@ export interface FilterOptions {
   readonly id?: readonly string[];
 }
 
-/** The same for the mirror. */
+/** The filters as the mirror takes them. */
 export function recordFilter(
   sources: readonly string[],
   options: FilterOptions,
 ): RecordFilter & { readonly sources: readonly string[] } {
+  const { kind, organization, project, id } = options;
   return {
     sources,
-    ...(options.kind === undefined ? {} : { kinds: options.kind }),
-    ...(options.organization === undefined ? {} : { organizations: options.organization }),
-    ...(options.project === undefined ? {} : { projects: options.project }),
-    ...(options.id === undefined ? {} : { ids: options.id }),
+    ...(kind === undefined ? {} : { kinds: kind }),
+    ...(organization === undefined ? {} : { organizations: organization }),
+    ...(project === undefined ? {} : { projects: project }),
+    ...(id === undefined ? {} : { ids: id }),
   };
 }
 
-/** The filters as they were written, for messages. */
+/** The filters as given, for messages. */
 export function filterText(options: FilterOptions): string {
   return (['kind', 'organization', 'project', 'id'] as const)
     .flatMap((name) => (options[name] ?? []).map((value) => `--${name} ${value}`))
@@ -360,8 +351,8 @@ export function filterText(options: FilterOptions): string {
 }
 
 /**
- * The sources of which nothing was ever published.
- * @throws TidemarkError `mirror_missing` when that is all of them: there is no state to export
+ * The sources without a published run.
+ * @throws TidemarkError `mirror_missing` if all are: there is no state to export
  */
 export function unpublishedSources(mirror: Mirror, sources: readonly string[]): string[] {
   const unpublished = sources.filter((source) => mirror.runs.latest(source) === undefined);
@@ -377,20 +368,18 @@ export function unpublishedSources(mirror: Mirror, sources: readonly string[]): 
   });
 }
 
-// Short forms for people: ages, how runs ended.
-
 /** How long ago an ISO 8601 time was: `just now`, `3 min ago`. */
 export function age(at: string | null, nowMs: number): string {
   if (at === null) return 'never';
   const ms = nowMs - Date.parse(at);
-  // A clock that stepped back makes the past the future.
+  // The clock was set back.
   if (ms < -10_000) return `${duration(-ms)} ahead of this clock`;
   return ms < 10_000 ? 'just now' : `${elapsed(ms)} ago`;
 }
 
-/** How a run that published nothing ended, after `run 3 `. */
+/** How a run that published nothing ended, to follow `run 3 `. */
 export function runFailure({ outcome, error, finishedAt }: RunRow): string {
   if (finishedAt === null) return 'has not ended: it still runs, or its process died';
-  // What the service says may be a sentence; more follows here.
+  // A message of the service may end with a full stop, but here the sentence continues.
   return error === null ? outcome : `${outcome}: ${error.replace(/\.$/, '')}`;
 }

@@ -1,4 +1,4 @@
-/** Where an export goes: to stdout, into a file or into a directory, in its format. */
+/** Writes an export in its format: to stdout, into a file or into a directory. */
 import { once } from 'node:events';
 import { statSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
@@ -18,7 +18,7 @@ import { parquetOfKind } from '../report/export/parquet.ts';
 import { type TerraformCounts, terraformImports } from '../report/export/terraform.ts';
 import type { ExportExtent } from '../state/export.ts';
 import { inChunks, writeAtomically, yieldToEventLoop } from './atomic-file.ts';
-import { print, printNote, type CommandContext } from './context.ts';
+import { printJson, printNote, type CommandContext } from './context.ts';
 import { type ExportContent, extentOfKind } from './export-content.ts';
 import {
   writeDirectory,
@@ -33,17 +33,17 @@ export interface Shape {
   readonly format: ExportFormat;
   readonly kinds: readonly Kind[];
   readonly extent: ExportExtent;
-  /** Of which state; null for several sources, each of which has its own latest. */
+  /** The state; null for several sources, each of which has its own latest state. */
   readonly of: { readonly run: number; readonly at: string } | null;
 }
 
-/** Writes the records to stdout: of a table, those of the only kind. */
+/** Writes the records to stdout; as a table, those of the only kind. */
 export async function toStdout(context: CommandContext, content: ExportContent, shape: Shape): Promise<void> {
   const only = isTable(shape.format) ? shape.kinds[0] : undefined;
   await writeToStdout(context, piecesOf(content, shape, { only }), shape.format);
 }
 
-/** Yields to the event loop between chunks; on a terminal, control characters are escaped. */
+/** Writes to stdout; on a terminal, control characters are escaped. */
 export async function writeToStdout(
   context: CommandContext,
   pieces: Iterable<string | Uint8Array>,
@@ -55,17 +55,17 @@ export async function writeToStdout(
     await yieldToEventLoop(context.signal);
     const isEscaped = escaped !== null && context.stdout.isTTY === true && typeof chunk === 'string';
     const safe = isEscaped ? escaped(chunk) : chunk;
-    // `once` from node:events takes its listeners away again and rejects on an error of the stream.
+    // Unlike the stream's own `once`, that of node:events rejects on an error of the stream.
     if (!context.stdout.write(safe)) await once(context.stdout, 'drain');
   }
 }
 
-/** Formats with columns, which differ between kinds. */
+/** True for formats with columns, which differ between kinds. */
 export function isTable(format: ExportFormat): boolean {
   return format === 'csv' || format === 'parquet';
 }
 
-/** The content of all kinds, or of `only` one: a table knows no other way. State and extent go where the format has room for them. */
+/** The content of all kinds, or of `only` one, as tables need. The state and the extent are included if the format can have them. */
 function piecesOf(
   content: ExportContent,
   { format, extent, of }: Pick<Shape, 'format' | 'extent' | 'of'>,
@@ -91,7 +91,7 @@ function piecesOf(
   }
 }
 
-/** The endings of file names by which `--output` means a file rather than a directory. */
+/** File name endings with which `--output` means a file, not a directory. */
 const ENDINGS: Readonly<Record<ExportFormat, readonly string[]>> = {
   ndjson: ['.ndjson', '.jsonl'],
   json: ['.json'],
@@ -101,13 +101,13 @@ const ENDINGS: Readonly<Record<ExportFormat, readonly string[]>> = {
   'terraform-imports': ['.tf'],
 };
 
-/** Those of other formats: a directory of that name would be a surprise. */
+/** Endings of other formats, which nobody means as the name of a directory. */
 const UNKNOWN_ENDING =
   /\.(?:xlsx?|ods|tsv|txt|xml|html?|md|pdf|sql|db|sqlite3?|duckdb|avro|orc|arrow|feather|gz|zip|zst|tar|tgz)$/i;
 
 /**
- * The format of the file that `--output` names by its ending; null for a directory, also for one that has such a name.
- * @throws TidemarkError `usage` where another format is asked for, or the ending is of none
+ * The format of the file that `--output` names, by its ending; null for a directory, including an existing one with such a name.
+ * @throws TidemarkError `usage` if `--format` is another one, or no format has the ending
  */
 export function formatOfFile(
   { cwd }: CommandContext,
@@ -131,7 +131,7 @@ export function formatOfFile(
   });
 }
 
-/** Writes what would go to stdout. */
+/** Writes to a file what would otherwise go to stdout. */
 export async function toFile(
   context: CommandContext,
   path: string,
@@ -142,7 +142,7 @@ export async function toFile(
   const only = isTable(shape.format) ? shape.kinds[0] : undefined;
   const imports = { blocks: 0, comments: 0 };
   const pieces = piecesOf(content, shape, { only, imports });
-  await writeAtomically(path, pieces, { pid: context.pid, signal: context.signal });
+  await writeAtomically(path, pieces, context);
   const counted =
     shape.format === 'terraform-imports'
       ? `${plural(imports.blocks, 'import block')}, and ${plural(imports.comments, 'record')} as comments,`
@@ -153,7 +153,7 @@ export async function toFile(
   });
 }
 
-/** Says that the file is written, and how much is in it. `unread`: keys of the document, with what it may lack. */
+/** Reports that the file is written. @param about.unread keys of the document about what the file may lack */
 export async function reportFile(
   context: CommandContext,
   path: string,
@@ -167,15 +167,12 @@ export async function reportFile(
   const { format, run, unread, counted } = about;
   if (context.options.json === true) {
     const outcome = { files: 1, written: 1, removed: 0 };
-    const document = {
-      ...outcomeDocument(dirname(path), format, run, outcome, unread),
-      file: basename(path),
-    };
-    await print(context, `${JSON.stringify(document)}\n`);
+    const document = outcomeDocument(dirname(path), format, run, outcome, unread);
+    await printJson(context, { ...document, file: basename(path) });
   } else printNote(context, [`${counted} written to ${path}`]);
 }
 
-/** Returns how many files of an earlier export it removed. */
+/** Returns how many files of an earlier export were removed. */
 export async function toDirectory(
   context: CommandContext,
   directory: string,
@@ -193,20 +190,16 @@ export async function toDirectory(
           paths: kinds.map((kind) => `${kind}.${format}`),
           files: () => kindFiles(content, { format, kinds, extent }),
         },
-    {
-      ...{ pid: context.pid, signal: context.signal },
-      note: (line) => printNote(context, [line]),
-    },
+    { pid: context.pid, signal: context.signal, note: (line) => printNote(context, [line]) },
   );
-  if (context.options.json === true) {
-    const document = outcomeDocument(directory, format, content.run, outcome, unreadDocument(extent, stale));
-    await print(context, `${JSON.stringify(document)}\n`);
-    return outcome.removed;
-  }
   const { files, written, removed } = outcome;
-  printNote(context, [
-    `${plural(files, 'file')} in ${directory}: ${count(written)} written, ${count(files - written)} unchanged; ${count(removed)} of an earlier export removed`,
-  ]);
+  if (context.options.json === true) {
+    const unread = unreadDocument(extent, stale);
+    await printJson(context, outcomeDocument(directory, format, content.run, outcome, unread));
+  } else
+    printNote(context, [
+      `${plural(files, 'file')} in ${directory}: ${count(written)} written, ${count(files - written)} unchanged; ${count(removed)} of an earlier export removed`,
+    ]);
   return removed;
 }
 
@@ -214,19 +207,11 @@ function outcomeDocument(
   directory: string,
   format: ExportFormat,
   run: number,
-  outcome: DirectoryOutcome,
+  { files, written, removed }: DirectoryOutcome,
   unread: object,
 ): object {
-  return {
-    schema: 'tidemark.export_directory/1',
-    directory,
-    format,
-    run,
-    files: outcome.files,
-    written: outcome.written,
-    removed: outcome.removed,
-    ...unread,
-  };
+  const schema = 'tidemark.export_directory/1';
+  return { schema, directory, format, run, files, written, removed, ...unread };
 }
 
 function unreadDocument(
@@ -247,7 +232,7 @@ function unreadDocument(
   };
 }
 
-/** The folders that a tree of record files will have: per source where several are named, else per kind. */
+/** The folders of record files: one per source if there are several, otherwise one per kind. */
 function folders(content: ExportContent, kinds: readonly Kind[]): string[] {
   return content.hasSource
     ? content.sources
@@ -267,17 +252,14 @@ function* recordFiles(content: ExportContent): Generator<ExportFile> {
   }
 }
 
-/** Without run and time: a tree that is kept changes only where the records do. */
+/** Without run and time: the files change only if the records do. */
 function* kindFiles(
   content: ExportContent,
   { format, kinds, extent }: Pick<Shape, 'format' | 'kinds' | 'extent'>,
 ): Generator<ExportFile> {
   for (const kind of kinds) {
-    const pieces = piecesOf(
-      content,
-      { format, extent: extentOfKind(extent, kind), of: null },
-      { only: kind },
-    );
+    const shape = { format, extent: extentOfKind(extent, kind), of: null };
+    const pieces = piecesOf(content, shape, { only: kind });
     yield { path: [`${kind}.${format}`], pieces, isRecord: false };
   }
 }

@@ -1,4 +1,4 @@
-/** `tidemark export`: the mirror's records as NDJSON, JSON, YAML, CSV or Parquet, to stdout or into a directory. */
+/** `tidemark export`: writes the mirror's records as NDJSON, JSON, YAML, CSV, Parquet or import blocks, to stdout, a file or a directory. */
 import { resolve } from 'node:path';
 import { KINDS, type Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -68,10 +68,9 @@ interface ExportOptions extends FilterOptions {
 }
 
 /**
- * Exit 3 where a list of what is exported was not read completely, or never, and stderr names it: everything is written even so. So is a
- * history that may lack changes, as of `changes`. A record that is asked for by id is found or not.
- * Nothing published yet, and an unknown id, organization or project, is exit 1; so is a history that another program altered, of
- * which everything is written even so.
+ * Exit 3 if a list of the exported records was not read completely (stderr names it), or if a history may lack changes (as for
+ * `changes`); not for records that are requested by id. Exit 1 if nothing was published yet, for an unknown id, organization or project,
+ * and if another program altered the history. The records are written nevertheless.
  */
 export async function exportRecords(context: CommandContext, asked: ExportOptions): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
@@ -121,11 +120,10 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     const resolvedState =
       named.at === undefined ? null : resolveState(mirror, named.at, { ...choice, now: systemClock.now() });
     const run = resolvedState === null || resolvedState.ref === 'latest' ? null : resolvedState.run;
+    const place = { mirror, config, sources };
     const options =
-      run === null || named.id === undefined
-        ? named
-        : { ...named, id: idsThen(context, { mirror, config, sources, run }, named) };
-    // What follows on stdout may be of another mirror's source.
+      run === null || named.id === undefined ? named : { ...named, id: idsThen(context, place, run, named) };
+    // On stdout, records of other mirrors may follow.
     const isOfSeveral = context.ofSeveral !== undefined && asked.output === undefined;
     const namesSource = others.length > 0 || isOfSeveral;
     const content = new ExportContent(mirror, recordFilter(sources, options), run, {
@@ -133,7 +131,6 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     });
     const filter = { ...recordFilter(sources, options), followsIds: isHistory };
     const neverRead = neverReadNotes(mirror, config, sources, options.kind);
-    const place = { mirror, config, sources };
     if (isHistory) requireEverKnown(options, filter, place);
     else requireKnown(options, 'state', content.look(), { ...place, run });
     const question = unreadQuestion(context, mirror, all, { sources, options });
@@ -165,7 +162,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       });
       if (file === null) await writeToStdout(context, pieces, format);
       else {
-        await writeAtomically(file, pieces, { pid: context.pid, signal: context.signal });
+        await writeAtomically(file, pieces, context);
         await reportFile(context, file, {
           format,
           run: content.run,
@@ -181,7 +178,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
               `${isPartial ? 'in what could be read, ' : ''}${nothingText(options, { since: asked.since, isAll: !isOfSeveral })}`,
             ]),
         ...nothingOf(unpublished),
-        // What --kind names is a reason below.
+        // With --kind, they are in the reason below.
         ...(options.kind === undefined ? neverRead : []),
         ...unaskedNotes(mirror, sources, null, recordFilter(sources, options)),
         ...sampledNotes(mirror, sources, options, {
@@ -202,7 +199,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     const unread = held.filter((kind) => extent.unread?.includes(kind) === true);
     const shape: Shape = {
       format,
-      // A table alone has its columns even so.
+      // On its own, a table of an unread kind is written with its columns.
       kinds: isDirectory ? held.filter((kind) => !unread.includes(kind)) : held,
       extent,
       of: stateOf(mirror, sources, resolvedState),
@@ -219,7 +216,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       options.id === undefined
         ? []
         : notKnownIn(mirror, config, question.sources, { ...options, kind: question.filter.kinds });
-    // One that is asked for by id was found; whether another list has it too, `notKnown` says.
+    // A record that is requested by id was found; `notKnown` says whether another list may have it too.
     const unproven = options.id === undefined ? stale.filter(({ outcome }) => outcome !== 'held') : [];
     const isUnread =
       notKnown.length > 0 ||
@@ -247,7 +244,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       held: options.kind ?? (namesFiles ? held : KINDS),
       isNamed: options.kind !== undefined || !namesFiles,
     });
-    // Why something is missing: the reason of exit code 3, a note beside 0.
+    // Why something is missing: a reason with exit code 3, a note with 0.
     const missing = [
       ...nothingOf(unpublished),
       ...(content.count > 0 || unreadBy === undefined ? [] : [unreadBy]),
@@ -298,20 +295,11 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
   }
 }
 
-/** The ids asked for; those that records got after the run, as the ids that these had then. */
+/** The requested ids; for an id that a restore gave later, the one that the record had at the run. */
 function idsThen(
   context: CommandContext,
-  {
-    mirror,
-    config,
-    sources,
-    run,
-  }: {
-    readonly mirror: Mirror;
-    readonly config: Config;
-    readonly sources: readonly string[];
-    readonly run: number;
-  },
+  { mirror, config, sources }: { mirror: Mirror; config: Config; sources: readonly string[] },
+  run: number,
   options: FilterOptions,
 ): readonly string[] {
   const held = [...mirror.records.keysAt(run, { ...recordFilter(sources, options), followsIds: true })];
@@ -328,8 +316,8 @@ function idsThen(
 }
 
 /**
- * All kinds but those that no source mirrors and of which nothing is left from before: an empty file would count as no
- * records. Without a configuration, the mirror's collections say what is mirrored.
+ * The kinds that a source mirrors (without a configuration: that the mirror has collections of), and those with records from before. For
+ * any other kind, an empty file would say that there are no records.
  */
 function heldKinds({ sources }: Config, mirror: Mirror, content: ExportContent): readonly Kind[] {
   const mirrored = new Set(
@@ -340,7 +328,7 @@ function heldKinds({ sources }: Config, mirror: Mirror, content: ExportContent):
   return KINDS.filter((kind) => mirrored.has(kind) || !content.isEmpty({ kind }));
 }
 
-/** Those of the kinds that later runs continue to read: all where the mirror alone says what is mirrored. */
+/** The kinds that later runs will read; all without a configuration. */
 function stillRead(
   { sources: configured }: Config,
   sources: readonly string[],
@@ -365,7 +353,7 @@ function nothingOf(unpublished: readonly string[]): string[] {
   return unpublished.map((source) => `nothing of ${source} is in the mirror yet: run \`tidemark sync\``);
 }
 
-/** Kinds of which the export has nothing of one source, since its configuration excludes them. */
+/** Kinds that are missing in the export because the configuration of a source excludes them. */
 function excludedNote(
   { sources: configured }: Config,
   mirror: Mirror,
@@ -387,7 +375,7 @@ function excludedNote(
     });
 }
 
-/** Kinds whose fields are named; `volatile_unknown` of JSON has them all. */
+/** Kinds whose fields are listed; `volatile_unknown` of the JSON document has them all. */
 const KINDS_NAMED = 3;
 
 function unreadNote(run: number | null, kinds: readonly Kind[], of = ''): string[] {
@@ -401,12 +389,8 @@ function unknownNote(run: number | null, { volatile_unknown: unknown = [] }: Exp
   if (run === null || unknown.length === 0) return [];
   const named = unknown.slice(0, KINDS_NAMED).map(({ kind, fields }) => `${kind}: ${fields.join(', ')}`);
   const more = unknown.length - named.length;
-  return [
-    unknownFieldsText(
-      `as of run ${run}`,
-      [...named, ...(more > 0 ? [`and of ${plural(more, 'more kind')}`] : [])].join('; '),
-    ),
-  ];
+  if (more > 0) named.push(`and of ${plural(more, 'more kind')}`);
+  return [unknownFieldsText(`as of run ${run}`, named.join('; '))];
 }
 
 function stateOf(
@@ -420,7 +404,7 @@ function stateOf(
   return { run, at };
 }
 
-/** @param isAll false where the records of other mirrors follow */
+/** @param isAll false if records of other mirrors follow */
 function nothingText(
   options: FilterOptions,
   { since, isAll }: { readonly since?: string | undefined; readonly isAll: boolean },

@@ -1,4 +1,4 @@
-/** `tidemark fleet apply FILE`: the cells of a fleet as a file declares them; a plan first, and with `--yes` the doing. */
+/** `tidemark fleet apply FILE`: makes the cells of a fleet those that a file declares; without `--yes` only shows the plan. */
 import { resolve } from 'node:path';
 import { type CellDeclaration, readCells } from '../config/cells.ts';
 import { namesOf } from '../config/mirrors.ts';
@@ -6,7 +6,7 @@ import { EXIT, type ExitCode } from '../core/errors.ts';
 import { count, plural } from '../core/wording.ts';
 import { type CellStep, type CellsPlan, checkRetirements, planCells } from '../fleet/cells-plan.ts';
 import { Registry } from '../fleet/registry/registry.ts';
-import { print, printNote, printReason, type CommandContext } from './context.ts';
+import { print, printJson, printNote, printReason, type CommandContext } from './context.ts';
 import { fleetConfig } from './fleet.ts';
 
 interface ApplyOptions {
@@ -15,7 +15,7 @@ interface ApplyOptions {
   readonly maxRetire?: number;
 }
 
-/** Exit 0 nothing to do, or done; 2 something to do and no `--yes`; 3 a step is blocked; 6 more retirements than allowed. */
+/** Exit 0 nothing to do, or done; 2 something to do without `--yes`; 3 a step is blocked; 6 more retirements than allowed. */
 export async function fleetApply(context: CommandContext, options: ApplyOptions): Promise<ExitCode> {
   const declared = readCells(resolve(context.cwd, options.file));
   const { database } = fleetConfig(context);
@@ -24,9 +24,7 @@ export async function fleetApply(context: CommandContext, options: ApplyOptions)
   if (version < latest && options.yes !== true) {
     printNote(context, [tablesNote(version, latest)]);
     // An older registry cannot be read before it is upgraded.
-    if (version > 0) return EXIT.differences;
-    const plan = planCells(declared, []);
-    await show(context, plan, false);
+    if (version === 0) await show(context, planCells(declared, []), false);
     return EXIT.differences;
   }
   const registry = await Registry.open(database, { maxConnections: 2, migrates: options.yes === true });
@@ -44,10 +42,10 @@ export async function fleetApply(context: CommandContext, options: ApplyOptions)
   }
 }
 
-/** Groups of cells that a note names. */
+/** Groups of cells that a note lists. */
 const TWICE_NAMED = 5;
 
-/** Cells that read the same under another name: all is well with that, but it is seldom meant. */
+/** Notes for cells that read the same under different names, which works, but is seldom intended. */
 function readTwice(declared: readonly CellDeclaration[]): string[] {
   const byPlace = Map.groupBy(declared, ({ address, secret, organizations, document }) =>
     JSON.stringify([address, secret, organizations?.toSorted() ?? null, document.source ?? {}]),
@@ -97,20 +95,13 @@ async function applyTo(
 
 async function show(context: CommandContext, plan: CellsPlan, isDone: boolean): Promise<void> {
   if (context.options.json === true) {
-    const steps = plan.steps.map(({ action, name, fields, reason }) => ({
-      action,
-      cell: name,
-      fields,
-      reason,
-    }));
-    const document = {
+    await printJson(context, {
       schema: 'tidemark.fleet-plan/1',
       plan: plan.hash,
       is_done: isDone,
-      steps,
+      steps: plan.steps.map(({ action, name, fields, reason }) => ({ action, cell: name, fields, reason })),
       unchanged: plan.unchanged,
-    };
-    await print(context, `${JSON.stringify(document)}\n`);
+    });
     return;
   }
   const counts = (['add', 'return', 'change', 'retire', 'blocked'] as const).flatMap((action) => {
@@ -156,13 +147,9 @@ function stepLines({ action, name, fields, reason, declared }: CellStep): string
 }
 
 function fieldLine({ field, from, to }: CellStep['fields'][number]): string {
-  const text = (value: unknown): string =>
-    value === null
-      ? field === 'organizations'
-        ? 'all'
-        : 'none'
-      : typeof value === 'string'
-        ? value
-        : JSON.stringify(value);
+  const text = (value: unknown): string => {
+    if (value === null) return field === 'organizations' ? 'all' : 'none';
+    return typeof value === 'string' ? value : JSON.stringify(value);
+  };
   return `    ${field === 'showsValues' ? 'values' : field}: ${text(from)} → ${text(to)}`;
 }

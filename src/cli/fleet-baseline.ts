@@ -1,4 +1,4 @@
-/** `tidemark fleet baseline`: the baseline of many cells, set by the workers, each with its next job on the cell. */
+/** `tidemark fleet baseline`: sets the baseline of many cells. The workers do it, with their next job on each cell. */
 import { commandActor } from '../core/actor.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
@@ -11,7 +11,7 @@ import { problemOf } from '../fleet/serve/health.ts';
 import { renderTable } from '../report/table.ts';
 import { OF_MIRROR, parseReference } from '../state/reference.ts';
 import { type BaselineRow, reportBaselines } from './baselines.ts';
-import { type CommandContext, print, printNote, printReason, terminalWidth } from './context.ts';
+import { type CommandContext, print, printJson, printNote, printReason, terminalWidth } from './context.ts';
 import { withRegistry } from './fleet.ts';
 import { requireSnapshotName } from './snapshots.ts';
 
@@ -25,13 +25,13 @@ interface BaselineOptions {
 }
 
 const SCHEMA = 'tidemark.fleet-baseline/1';
-/** How long it waits for the workers, as a checkout does. */
+/** How long the command waits for the workers; the same as for a checkout. */
 const WAIT_MS = 15 * 60_000;
 const POLL_MS = 1_000;
-/** A worker that was not heard of for longer is not waited for. */
+/** A worker without a sign of life for longer is not waited for. */
 const SILENT_MS = 120_000;
 
-/** Exit codes as of `reportBaselines`. Without a name it lists: 0 if all have a baseline, 3 if some do not, 1 if none has one. */
+/** Exit codes of `reportBaselines`. Without a name lists the baselines: exit 0 if all cells have one, 3 if some do not, 1 if none has one. */
 export async function fleetBaseline(context: CommandContext, options: BaselineOptions): Promise<ExitCode> {
   const { name, reference, wait = true, as } = options;
   const time = reference === undefined ? null : timeOf(reference);
@@ -40,29 +40,19 @@ export async function fleetBaseline(context: CommandContext, options: BaselineOp
   return withRegistry(context, async (registry) => {
     const cells = await selected(registry, options);
     if (name === undefined) return list(context, cells);
-    const rows = new Map(cells.map((cell) => [cell.name, before(cell, name, time)]));
+    const rows = new Map(cells.map((cell) => [cell.name, rowBefore(cell, name, time)]));
     const open = cells.filter((cell) => rows.get(cell.name)?.outcome === 'asked');
-    // What was asked for already stays as it was asked for.
-    const asked = open.filter(({ baselineOrder }) => !isSame(baselineOrder, name, time));
-    if (asked.length > 0)
-      await registry.orderBaseline(
-        asked.map((cell) => cell.name),
-        { name, time, by },
-      );
-    if (wait && open.length > 0) {
-      for (const row of await waitFor(
-        context,
-        registry,
-        open.map((cell) => cell.name),
-        name,
-      ))
-        rows.set(row.name, row);
-    }
+    const namesOf = (some: readonly CellOverview[]): string[] => some.map((cell) => cell.name);
+    // The same order is not given twice.
+    const ordered = open.filter(({ baselineOrder }) => !isSame(baselineOrder, name, time));
+    if (ordered.length > 0) await registry.orderBaseline(namesOf(ordered), { name, time, by });
+    if (wait && open.length > 0)
+      for (const row of await waitFor(context, registry, namesOf(open), name)) rows.set(row.name, row);
     return reportBaselines(context, name, [...rows.values()], { one: 'cell', schema: SCHEMA });
   });
 }
 
-/** @throws TidemarkError `usage` for what does not name a state of every cell */
+/** Null for the newest run. @throws TidemarkError `usage` if the text does not name a state of every cell */
 function timeOf(text: string): string | null {
   const reference = parseReference(text, systemClock.now(), OF_MIRROR);
   if (reference.form === 'latest') return null;
@@ -93,20 +83,20 @@ function isSame(order: CellOverview['baselineOrder'], name: string, time: string
   return order !== null && order.name === name && order.time === time;
 }
 
-/** What is known of a cell before it is asked for: `asked` where it can be. */
-function before(cell: CellOverview, name: string, time: string | null): BaselineRow {
+/** The row of a cell before anything is ordered: `asked` if the baseline can be. */
+function rowBefore(cell: CellOverview, name: string, time: string | null): BaselineRow {
   const row = { name: cell.name, run: null, reason: null };
-  const not = (reason: string): BaselineRow => ({ ...row, outcome: 'not_possible', reason });
-  if (cell.state === 'retired') return not('retired');
-  if (cell.root === null) return not('no run was published yet');
-  if (cell.state === 'checked_out') return not(`checked out by ${cell.checkoutHolder ?? 'a person'}`);
-  // With an error it may be in the mirror of a worker alone, and not in storage.
+  const impossible = (reason: string): BaselineRow => ({ ...row, outcome: 'not_possible', reason });
+  if (cell.state === 'retired') return impossible('retired');
+  if (cell.root === null) return impossible('no run was published yet');
+  if (cell.state === 'checked_out') return impossible(`checked out by ${cell.checkoutHolder ?? 'a person'}`);
+  // After an error, only the mirror of a worker may have the baseline, not the one in storage.
   const isOpen = cell.baselineOrder !== null || cell.baselineError !== null;
   const isThere = cell.baseline === name && time === null && !isOpen;
   return isThere ? { ...row, outcome: 'already', run: cell.baselineRun } : { ...row, outcome: 'asked' };
 }
 
-/** Waits until the workers have done it, or cannot. */
+/** Waits until the workers have set the baseline, or cannot. */
 async function waitFor(
   context: CommandContext,
   registry: Registry,
@@ -127,32 +117,31 @@ async function waitFor(
         baselineOrder !== null && groupCheckedOutBy === null && (holder !== null || (overdueMs ?? -1) >= 0),
     );
     if (!isOpen || isNoWorker || systemClock.monotonicMs() > until)
-      return cells.map((cell) => after(cell, baseline, isNoWorker));
+      return cells.map((cell) => rowAfter(cell, baseline, isNoWorker));
     await systemClock.sleep(POLL_MS, context.signal);
   }
 }
 
-function after(cell: CellOverview, baseline: string, isNoWorker: boolean): BaselineRow {
-  const { name, baselineOrder, baselineError, baselineRun, groupCheckedOutBy, holder } = cell;
-  if (baselineOrder === null && baselineError === null && cell.baseline === baseline)
+function rowAfter(cell: CellOverview, baseline: string, isNoWorker: boolean): BaselineRow {
+  const { name, baselineOrder, baselineError, baselineRun } = cell;
+  if (baselineOrder !== null)
+    return { name, outcome: 'waiting', run: null, reason: whyWaiting(cell, isNoWorker) };
+  if (baselineError === null && cell.baseline === baseline)
     return { name, outcome: 'set', run: baselineRun, reason: null };
-  if (baselineOrder === null) {
-    const reason = baselineError ?? 'it was changed meanwhile';
-    const wayOut = isUnsound(cell) ? `; ${CELL_MIRROR_HINT}` : '';
-    return { name, outcome: 'not_possible', run: null, reason: `${reason}${wayOut}` };
-  }
-  const why =
-    groupCheckedOutBy !== null
-      ? `its key is in use by a checkout of ${groupCheckedOutBy}`
-      : isNoWorker
-        ? 'no worker is running (`tidemark fleet work` starts one)'
-        : holder === null
-          ? problemOf(cell) || 'no worker has taken it yet'
-          : `worker ${holder} is working on it`;
-  return { name, outcome: 'waiting', run: null, reason: why };
+  const reason = baselineError ?? 'it was changed meanwhile';
+  const wayOut = isUnsound(cell) ? `; ${CELL_MIRROR_HINT}` : '';
+  return { name, outcome: 'not_possible', run: null, reason: `${reason}${wayOut}` };
 }
 
-/** A mirror that is damaged, or whose baseline another program altered: it takes no other baseline. */
+function whyWaiting(cell: CellOverview, isNoWorker: boolean): string {
+  const { groupCheckedOutBy, holder } = cell;
+  if (groupCheckedOutBy !== null) return `its key is in use by a checkout of ${groupCheckedOutBy}`;
+  if (isNoWorker) return 'no worker is running (`tidemark fleet work` starts one)';
+  if (holder !== null) return `worker ${holder} is working on it`;
+  return problemOf(cell) || 'no worker has taken it yet';
+}
+
+/** True if the mirror is damaged, or another program altered its baseline: no other baseline can be set. */
 function isUnsound({ errorCode }: CellOverview): boolean {
   return errorCode === 'mirror_corrupt';
 }
@@ -160,7 +149,7 @@ function isUnsound({ errorCode }: CellOverview): boolean {
 async function list(context: CommandContext, cells: readonly CellOverview[]): Promise<ExitCode> {
   const own = cells.filter(({ state }) => state !== 'retired');
   if (context.options.json === true) {
-    const document = {
+    await printJson(context, {
       schema: SCHEMA,
       name: null,
       cells: own.map(({ name, baseline, baselineRun, baselineOrder, baselineError }) => ({
@@ -168,8 +157,7 @@ async function list(context: CommandContext, cells: readonly CellOverview[]): Pr
         asked_for: baselineOrder?.name ?? null,
         error: baselineError,
       })),
-    };
-    await print(context, `${JSON.stringify(document)}\n`);
+    });
   } else {
     const table = renderTable(
       ['cell', 'baseline', 'run', 'note'],

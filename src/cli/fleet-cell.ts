@@ -1,4 +1,4 @@
-/** `tidemark fleet-cell`: the child process in which a worker of a fleet works on cells, one after the other. Not for users. */
+/** `tidemark fleet-cell`: the child process in which a worker of a fleet works on cells, one after another. Not for users. */
 import { EventEmitter } from 'node:events';
 import { hostname } from 'node:os';
 import process from 'node:process';
@@ -13,12 +13,12 @@ import { assumeRequests, openReadClient } from '../wire-client.ts';
 import type { CommandContext } from './context.ts';
 import { serverLog } from './source-probe.ts';
 
-/** How long work may take to stop after its worker has ended; then the process exits. */
+/** Time to stop after the worker has ended; then the process exits. */
 const ORPHAN_MS = 5_000;
 
 /**
- * Works on the cells that it is sent over the channel, until that is closed.
- * @throws TidemarkError `usage` where no worker has started it
+ * Works on the cells that it receives over the channel, until that is closed.
+ * @throws TidemarkError `usage` unless a worker started it
  */
 export async function fleetCell(context: CommandContext): Promise<ExitCode> {
   if (!process.connected) {
@@ -32,7 +32,7 @@ export async function fleetCell(context: CommandContext): Promise<ExitCode> {
 
 async function workOnCells(context: CommandContext, worker: CellChannel): Promise<ExitCode> {
   const send = (message: FromCellProcess): void => {
-    // The callback ignores the error of sending to a worker that has ended.
+    // The callback ignores the error if the worker has ended.
     if (worker.connected) worker.send?.(message, undefined, undefined, () => undefined);
   };
   const lease = new Lease(() => context.leave?.(EXIT.interrupted));
@@ -92,8 +92,8 @@ async function workOnCells(context: CommandContext, worker: CellChannel): Promis
 }
 
 /**
- * The time until which the worker holds the rate group. Once it is over, another worker may send requests with the same key:
- * the process ends before it sends another one, wherever it is. Nothing is lost by that, as by any other kill.
+ * How long the worker holds the rate group. Afterwards another worker may send requests with the same key: the process ends before it
+ * sends another one. As with any kill, nothing is lost.
  */
 class Lease {
   readonly #leave: () => void;
@@ -110,10 +110,10 @@ class Lease {
   }
 
   require(): void {
-    // By both clocks: one may be set back, and the other stops while the machine sleeps.
+    // By both clocks: the first may be set back, and the second stops while the machine sleeps.
     if (systemClock.now() <= this.#until && systemClock.monotonicMs() <= this.#untilMonotonicMs) return;
     this.#leave();
-    // In the worker's own process nothing ends at once.
+    // Reached in the worker's own process, which does not end at once.
     throw new TidemarkError('interrupted', 'the lease of the group is over');
   }
 }
@@ -122,7 +122,7 @@ function shifted(aheadMs: number): Clock {
   return { ...systemClock, now: () => systemClock.now() + aheadMs };
 }
 
-/** What is used of a process that has a channel to the one that started it. */
+/** The channel to the worker: what is used of `process`. */
 interface CellChannel extends EventEmitter {
   readonly connected: boolean;
   send?(
@@ -133,7 +133,7 @@ interface CellChannel extends EventEmitter {
   ): boolean;
 }
 
-/** One end of a channel within this process: the other gets what it sends later, and as JSON has it, as between processes. */
+/** One end of a channel within this process. As between processes, messages arrive later, and as JSON. */
 class ChannelEnd extends EventEmitter {
   connected = true;
   other: ChannelEnd | null = null;
@@ -162,13 +162,13 @@ class CellsHere extends ChannelEnd implements CellChild {
     this.emit('exit', code, signal);
   }
 
-  /** What is under way is only asked to stop. */
+  /** Only asks the work to stop. */
   kill(signal: string): void {
     this.exit(null, signal);
   }
 }
 
-/** Works on cells in the worker's own process, through the same messages (`isOneProcess`). */
+/** Works on cells in the worker's own process, with the same messages (`isOneProcess`). */
 export function startCellsHere(context: CommandContext): CellChild {
   const child = new CellsHere();
   const worker = new ChannelEnd();

@@ -1,4 +1,4 @@
-/** `tidemark fleet checkout` and `fleet checkin`: a cell in the hands of a person, for restore, undo, drill and the rest. */
+/** `tidemark fleet checkout` and `fleet checkin`: gives a cell to a person, for restore, undo, drill and so on. */
 import { existsSync, readdirSync, rmdirSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { readIdentities } from '../backup/encryption.ts';
@@ -10,7 +10,7 @@ import { plural } from '../core/wording.ts';
 import { CONFIG_FILE, MIRROR_FILE, checkIn, checkOut, discardCheckout } from '../fleet/checkout.ts';
 import { Registry } from '../fleet/registry/registry.ts';
 import { readConfig, readLoadedConfig } from '../wire.ts';
-import { print, type CommandContext } from './context.ts';
+import { print, printJson, type CommandContext } from './context.ts';
 import { requireFleet } from './fleet-work.ts';
 import { commandLog } from './source-probe.ts';
 
@@ -21,10 +21,10 @@ interface CheckoutOptions {
   readonly force?: boolean;
 }
 
-/** How long `--wait` waits for a worker to finish with the cell. */
+/** How long `--wait` waits until a worker has finished its work on the cell. */
 const WAIT_MS = 15 * 60_000;
 
-/** Exit 0 once the mirror is here. @throws TidemarkError as `checkOut` */
+/** Exit 0 if the mirror is here. @throws TidemarkError as `checkOut` */
 export async function fleetCheckout(
   context: CommandContext,
   { cell, directory: given, wait = false, force = false }: CheckoutOptions,
@@ -47,8 +47,7 @@ export async function fleetCheckout(
       isForced: force,
     });
     if (context.options.json === true) {
-      const document = { schema: 'tidemark.fleet-checkout/1', cell, run, config, mirror };
-      await print(context, `${JSON.stringify(document)}\n`);
+      await printJson(context, { schema: 'tidemark.fleet-checkout/1', cell, run, config, mirror });
     } else {
       await print(
         context,
@@ -66,12 +65,12 @@ export async function fleetCheckout(
   }
 }
 
-/** An option as it was given, for a command that is shown. */
+/** An option as given, for a command that is printed. */
 function optionText(name: string, value: string | undefined): string {
   return value === undefined ? '' : ` --${name} ${shellWord(value)}`;
 }
 
-/** All of it is in storage: an old mirror lying around would be taken for the cell's. Files of the user's own stay. */
+/** The mirror is in storage now, and an old copy might be mistaken for it. The user's own files stay. */
 function removeCheckout(directory: string): void {
   for (const name of readdirSync(directory))
     if (name === CONFIG_FILE || name.startsWith(MIRROR_FILE))
@@ -86,7 +85,7 @@ interface CheckinOptions {
   readonly force?: boolean;
 }
 
-/** Exit 0 once the workers have the cell again. @throws TidemarkError as `checkIn` */
+/** Exit 0 if the workers have the cell again. @throws TidemarkError as `checkIn` */
 export async function fleetCheckin(
   context: CommandContext,
   { cell, directory: given, discard = false, force = false }: CheckinOptions,
@@ -114,7 +113,7 @@ export async function fleetCheckin(
         hint: 'name the directory of the checkout with --directory, or give the cell back as it was with --discard',
       });
     }
-    // Its key may be on the workers alone: nothing is asked of the service.
+    // Without the key, which may be only on the workers.
     const config = readConfig(context, { config: file, source: [cell] }, 'unused');
     const { run, newRuns } = await checkIn(cell, {
       registry,

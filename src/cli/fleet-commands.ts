@@ -1,4 +1,4 @@
-/** `tidemark fleet`: many sources on several machines, as rows of the command table. */
+/** The commands of `tidemark fleet`: many sources on several machines. */
 import { SEVERITIES } from '../catalog/definition.ts';
 import {
   asOption,

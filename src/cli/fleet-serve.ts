@@ -1,4 +1,4 @@
-/** `tidemark fleet serve`: the registry as a page, JSON and metrics, until it is stopped. */
+/** `tidemark fleet serve`: serves the registry as a page, JSON and metrics, until it is stopped. */
 import { randomBytes } from 'node:crypto';
 import type { HttpConfig } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
@@ -11,7 +11,7 @@ import { daemonLog } from './daemon-effects.ts';
 import { withRegistry } from './fleet.ts';
 import { ServedSettings } from './served-settings.ts';
 
-/** Exit 0 after a stop. @throws TidemarkError as opening the registry and listening do */
+/** Exit 0 after a stop. @throws TidemarkError if the registry cannot be opened, or the address cannot be used */
 export async function fleetServe(context: CommandContext): Promise<ExitCode> {
   const first = readLoadedConfig(context, context.options, 'unused');
   requireToken(first.http);
@@ -28,7 +28,7 @@ export async function fleetServe(context: CommandContext): Promise<ExitCode> {
         host,
         port,
         token,
-        // Nothing on this machine has to be let in by another token.
+        // Unknown to everybody: no program on this machine needs access without `token`.
         localToken: randomBytes(32).toString('hex'),
         publicUrl,
         trustedProxies,
@@ -48,7 +48,7 @@ export async function fleetServe(context: CommandContext): Promise<ExitCode> {
   });
 }
 
-/** @throws TidemarkError `config_invalid` where a file is to have the token and gave none */
+/** @throws TidemarkError `config_invalid` if the token's file has none */
 function requireToken({ token, tokenFile }: HttpConfig): void {
   if (token !== null || tokenFile === null) return;
   throw new TidemarkError('config_invalid', `${tokenFile} gave no token: nothing listens without it`, {

@@ -1,4 +1,4 @@
-/** `tidemark fleet status`: how every cell and worker is, and what is wrong. */
+/** `tidemark fleet status`: the state of every cell and worker, and what is wrong. */
 import { withConfigOption } from '../core/hints.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { count, duration, plural, elapsed } from '../core/wording.ts';
@@ -17,10 +17,11 @@ import {
 } from '../fleet/serve/health.ts';
 import { fleetStatusDocument } from '../fleet/serve/documents.ts';
 import { renderTable } from '../report/table.ts';
-import { print, printReason, type CommandContext, terminalWidth } from './context.ts';
+import { print, printJson, printReason, type CommandContext, terminalWidth } from './context.ts';
+import { errorDocument } from './failure.ts';
 import { type CellOptions, fleetConfig, REASONS_SHOWN, withRegistry } from './fleet.ts';
 
-/** Exit 0 when every cell is fine, 3 when one is not, no worker is alive or the storage is away, 1 when nothing was ever published. */
+/** Exit 0 if every cell is fine; 3 if one is not, no worker is alive or the storage is missing; 1 if nothing was ever published. */
 export async function fleetStatus(
   context: CommandContext,
   options: CellOptions & { readonly failing?: boolean },
@@ -31,16 +32,12 @@ export async function fleetStatus(
     const hasMirrors = cells.some(({ storedAt }) => storedAt !== null);
     const away = storage?.type === 'directory' ? storageError(storage.path, hasMirrors) : null;
     const workers = await registry.workers();
-    // While the storage is away, one whose newest mirror it lacks is among them at once, not only after a while.
+    // While the storage is missing, also a cell whose newest mirror is not in it, which is otherwise wrong only after some time.
     const isFailing = (cell: CellOverview): boolean => isWrong(cell) || (away !== null && !cell.isStored);
     const shown = options.failing === true ? cells.filter(isFailing) : cells;
     if (context.options.json === true) {
-      const document = {
-        ...fleetStatusDocument(shown, workers),
-        storage_error:
-          away === null ? null : { code: away.code, message: away.message, hint: away.hint ?? null },
-      };
-      await print(context, `${JSON.stringify(document)}\n`);
+      const document = fleetStatusDocument(shown, workers);
+      await printJson(context, { ...document, storage_error: errorDocument(away) });
     } else {
       const text = statusText(context, { cells, shown, workers, heartbeatMs, limit: options.limit ?? 50 });
       await print(context, withConfigOption(text, context.options.config));
@@ -83,21 +80,20 @@ function statusReason(cells: readonly CellOverview[], workers: readonly WorkerOv
   ];
 }
 
-interface StatusFacts {
-  readonly cells: readonly CellOverview[];
-  readonly shown: readonly CellOverview[];
-  readonly workers: readonly WorkerOverview[];
-  readonly heartbeatMs: number;
-  readonly limit: number;
-}
-
 function statusText(
   context: CommandContext,
-  { cells, shown, workers, heartbeatMs, limit }: StatusFacts,
+  {
+    cells,
+    shown,
+    workers,
+    heartbeatMs,
+    limit,
+  }: Record<'cells' | 'shown', readonly CellOverview[]> &
+    Record<'heartbeatMs' | 'limit', number> & { readonly workers: readonly WorkerOverview[] },
 ): string {
   const byHealth = Map.groupBy(cells, ({ health }) => health);
   const counts = [...byHealth].map(([health, own]) => {
-    // Its own status only after a while.
+    // Not a status of its own before some time has passed.
     const unstored = health === 'fine' ? own.filter(({ isStored }) => !isStored).length : 0;
     const more = unstored === 0 ? '' : ` (${count(unstored)} not in storage)`;
     return `${count(own.length)} ${HEALTH_TEXT[health]}${more}`;
@@ -130,7 +126,7 @@ function statusText(
     { width: terminalWidth(context), least: ['owner', 'last run'] },
   );
   const more = shown.length - rows.length;
-  // A smaller one is not listed as of its newest run where its mirror is damaged: that is its problem.
+  // A damaged mirror is a problem of its own, and the reason why a smaller cell may be unlisted.
   const unlisted = cells.filter(
     ({ isProjected, health, records: own, errorCode }) =>
       !isProjected && health !== 'retired' && own > MOST_PROJECTED && errorCode !== 'mirror_corrupt',
@@ -164,7 +160,7 @@ function ago(ms: number | null): string {
   return ms < 10_000 ? 'just now' : `${elapsed(ms)} ago`;
 }
 
-/** One that is silent for longer than the heartbeat may have died: others take its cells, though it counts as alive for a while. */
+/** A worker that is silent for longer than the heartbeat may have died: others take its cells, although it still counts as alive for some time. */
 function workerLines(workers: readonly WorkerOverview[], heartbeatMs: number): string[] {
   if (workers.length === 0) return ['no worker: `tidemark fleet work` starts one'];
   const lines = workers.map((worker) => {

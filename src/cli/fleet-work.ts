@@ -1,4 +1,4 @@
-/** `tidemark fleet work`: one worker of a fleet, until it is stopped or drained. */
+/** `tidemark fleet work`: runs a worker of a fleet until it is stopped or drained. */
 import { fork } from 'node:child_process';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
@@ -25,23 +25,19 @@ import { readLoadedConfig } from '../wire.ts';
 import type { CommandContext } from './context.ts';
 import { daemonLog } from './daemon-effects.ts';
 
-interface FleetWorkOptions {
-  readonly name?: string;
-}
-
-/** How long a start waits for the storage to answer. */
+/** How long a start waits for an answer of the storage. */
 const STORAGE_CHECK_MS = 60_000;
-/** How often the registry is asked whether a worker of the same name is heard of again. */
+/** How often the registry is asked for a sign of life of a worker with the same name. */
 const NAME_CHECK_MS = 1_000;
 
 /**
  * Exit 0 after a stop.
- * @throws TidemarkError for a configuration without database or storage, for a storage that refuses, for a name that another
- *   worker has, and as opening them does
+ * @throws TidemarkError for a configuration without database or storage, a storage that refuses, a name that another worker has, and
+ *   if the database, the storage or the cache cannot be opened
  */
 export async function fleetWork(
   context: CommandContext,
-  { name = hostname() }: FleetWorkOptions,
+  { name = hostname() }: { readonly name?: string },
 ): Promise<ExitCode> {
   const config = readLoadedConfig(context, context.options, 'unused');
   const { fleet, secretVariables } = config;
@@ -60,12 +56,8 @@ export async function fleetWork(
   const lock = lockCache(cache, name, context.pid);
   try {
     const registry = await Registry.open(database, { maxConnections: fleet.slots + 2 });
-    const queue = await GroupQueue.open({
-      registry,
-      database,
-      heartbeatSeconds: Math.ceil(fleet.heartbeatMs / 1000),
-      log,
-    });
+    const heartbeatSeconds = Math.ceil(fleet.heartbeatMs / 1000);
+    const queue = await GroupQueue.open({ registry, database, heartbeatSeconds, log });
     const worker = new Worker({
       registry,
       queue,
@@ -105,7 +97,7 @@ export async function fleetWork(
   }
 }
 
-/** What the commands that work on mirrors of a fleet need. @throws TidemarkError `config_invalid` */
+/** The database and the storage of the fleet. @throws TidemarkError `config_invalid` if one is not configured */
 export function requireFleet({ database, databaseProblem, storage }: FleetConfig): {
   readonly database: Secret;
   readonly storage: NonNullable<FleetConfig['storage']>;
@@ -124,9 +116,9 @@ export function requireFleet({ database, databaseProblem, storage }: FleetConfig
 }
 
 /**
- * Asks storage in S3 for a list once: a bucket, a policy or credentials that are wrong stay so. One that does not answer may
- * come back, as a directory may be mounted later: the worker waits for these.
- * @throws TidemarkError
+ * Lists storage in S3 once, to find a wrong bucket, policy or credentials. A service that does not answer may come back, and a directory
+ * may be mounted later: the worker waits for these.
+ * @throws TidemarkError if the storage refuses
  */
 async function checkStorage(
   storage: NonNullable<FleetConfig['storage']>,
@@ -135,10 +127,9 @@ async function checkStorage(
   if (storage.type !== 's3') return;
   // A place that no cell has, so the list is empty.
   const target = await openTarget(cellStorage(storage, '.start'), systemClock);
-  const asked = target.list().catch((thrown: unknown) => {
+  const listed = target.list().catch((thrown: unknown) => {
     const { message, hint, isRetryable } = asTidemarkError(thrown);
-    if (isRetryable) return;
-    throw new TidemarkError('rejected', `fleet.storage: ${message}`, hint === undefined ? {} : { hint });
+    if (!isRetryable) throw new TidemarkError('rejected', `fleet.storage: ${message}`, { hint });
   });
   const over = new AbortController();
   const stopped = AbortSignal.any([signal, over.signal]);
@@ -146,27 +137,31 @@ async function checkStorage(
     if (!stopped.aborted) throw error;
   });
   try {
-    await Promise.race([asked, limit]);
+    await Promise.race([listed, limit]);
   } finally {
     over.abort();
   }
 }
 
 /**
- * Whether no other worker of this name is alive. One that was heard of within the heartbeat may have been killed just now, so
- * it counts as alive once it is heard of again. False where the stop came first.
- * @throws TidemarkError `mirror_locked` for a worker that is alive
+ * True if no other worker of this name is alive; false if this one is stopped first. A worker with a sign of life within the heartbeat may
+ * have been killed since: it counts as alive only after another one.
+ * @throws TidemarkError `mirror_locked` if there is such a worker
  */
 async function isNameFree(
   registry: Registry,
-  facts: {
+  {
+    name,
+    heartbeatMs,
+    signal,
+    log,
+  }: {
     readonly name: string;
     readonly heartbeatMs: number;
     readonly signal: AbortSignal;
     readonly log: Logger;
   },
 ): Promise<boolean> {
-  const { name, heartbeatMs, signal, log } = facts;
   let first: WorkerOverview | null = null;
   while (!signal.aborted) {
     const other = (await registry.workers()).find((worker) => worker.name === name);
@@ -178,13 +173,10 @@ async function isNameFree(
         `a worker ${name} on ${other.host} was heard of ${duration(other.seenAgeMs)} ago: waiting whether it is there still`,
       );
     } else if (other.seenAt !== first.seenAt) {
-      throw new TidemarkError(
-        'mirror_locked',
-        `a worker with the name ${name} runs on ${other.host} already`,
-        {
-          hint: 'give each worker a name of its own with --name',
-        },
-      );
+      const message = `a worker with the name ${name} runs on ${other.host} already`;
+      throw new TidemarkError('mirror_locked', message, {
+        hint: 'give each worker a name of its own with --name',
+      });
     }
     await systemClock.sleep(NAME_CHECK_MS, signal).catch((error: unknown) => {
       if (!signal.aborted) throw error;
@@ -193,7 +185,7 @@ async function isNameFree(
   return false;
 }
 
-/** Two workers of one name would write the same mirrors. */
+/** Two workers with the same name would write the same mirrors. */
 function lockCache(cache: string, name: string, pid: number): WriterLock {
   makeDirectory(cache);
   try {
@@ -208,7 +200,7 @@ function lockCache(cache: string, name: string, pid: number): WriterLock {
   }
 }
 
-/** Variables that Node, the system's loader, SQLite and the client of S3 read: no key of a cell is among them. */
+/** Variables that Node, the system's loader, SQLite and the S3 client read. They do not include the keys of cells. */
 const INHERITED =
   /^(PATH|HOME|LANG|LC_ALL|TZ|TMPDIR|SQLITE_TMPDIR|NODE_OPTIONS|NODE_EXTRA_CA_CERTS|LD_LIBRARY_PATH|LD_PRELOAD|HTTPS?_PROXY|NO_PROXY|AWS_\w+)$/i;
 

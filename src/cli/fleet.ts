@@ -1,4 +1,4 @@
-/** `tidemark fleet runs`, `changes`, `drift`, `sql` and `drain`: what the registry knows of all cells. */
+/** `tidemark fleet runs`, `changes`, `drift`, `sql` and `drain`: what the registry knows about all cells. */
 import { SEVERITIES, type Severity } from '../catalog/definition.ts';
 import type { FleetConfig } from '../config/config.ts';
 import { parseDuration } from '../config/schema.ts';
@@ -18,7 +18,7 @@ import {
 import { Registry } from '../fleet/registry/registry.ts';
 import { parseReference } from '../state/reference.ts';
 import { readLoadedConfig } from '../wire.ts';
-import { print, printNote, printReason, type CommandContext, terminalWidth } from './context.ts';
+import { print, printJson, printNote, printReason, type CommandContext, terminalWidth } from './context.ts';
 import { renderTable } from '../report/table.ts';
 
 /** Options of commands about some cells. */
@@ -29,7 +29,7 @@ export interface CellOptions {
 
 /**
  * The fleet's configuration and its database.
- * @throws TidemarkError `config_missing` where no database is configured, or its URL could not be read
+ * @throws TidemarkError `config_missing` if no database is configured, or its URL could not be read
  */
 export function fleetConfig(context: CommandContext): FleetConfig & { readonly database: Secret } {
   const { fleet } = readLoadedConfig(context, context.options, 'unused');
@@ -40,7 +40,7 @@ export function fleetConfig(context: CommandContext): FleetConfig & { readonly d
   });
 }
 
-/** Opens the registry for the length of `work`. */
+/** Opens the registry, and closes it after `work`. */
 export async function withRegistry<T>(
   context: CommandContext,
   work: (registry: Registry) => Promise<T>,
@@ -53,10 +53,10 @@ export async function withRegistry<T>(
   }
 }
 
-/** Cells that a reason names at most. */
+/** Cells that a reason lists. */
 export const REASONS_SHOWN = 10;
 
-/** Always exit 0: `fleet status` shows whether something is wrong. */
+/** Always exit 0: `fleet status` says whether something is wrong. */
 export async function fleetRuns(
   context: CommandContext,
   options: CellOptions & { readonly failing?: boolean },
@@ -66,23 +66,12 @@ export async function fleetRuns(
     const limit = options.limit ?? 50;
     const runs = await registry.runs({ cells, limit, isFailing: options.failing === true });
     if (context.options.json === true) {
-      await print(context, `${JSON.stringify(fleetRunsDocument(runs))}\n`);
+      await printJson(context, fleetRunsDocument(runs));
       return EXIT.done;
     }
+    const counted = ['requests', 'added', 'changed', 'removed'];
     const table = renderTable(
-      [
-        'cell',
-        'run',
-        'outcome',
-        'started',
-        'took',
-        'requests',
-        'added',
-        'changed',
-        'removed',
-        'worker',
-        'error',
-      ],
+      ['cell', 'run', 'outcome', 'started', 'took', ...counted, 'worker', 'error'],
       runs.map((run) => [
         run.cell,
         String(run.run),
@@ -108,10 +97,10 @@ interface ChangesOptions extends CellOptions {
   readonly organization?: readonly string[];
 }
 
-/** Records of one kind that a run changed: more are one line, as of session recordings, unless --verbose asks for each. */
+/** Changes of one kind in a run, such as session recordings, that are listed without --verbose; more are summarized in one line. */
 const CHANGES_LISTED = 10;
 
-/** Exit 0, as `changes`; 3 where cells that were not read completely may have the organization that none is known to have. */
+/** Exit 0, as `changes`; 3 if no cell is known to have the organization, but one that was not read completely may. */
 export async function fleetChanges(context: CommandContext, options: ChangesOptions): Promise<ExitCode> {
   const { cell, kind: kinds, organization: organizations, limit = 200 } = options;
   const since = sinceOf(options.since ?? '24h');
@@ -121,8 +110,7 @@ export async function fleetChanges(context: CommandContext, options: ChangesOpti
     const cells = await registry.overview({ cells: filter.cells });
     await requireOrganizations(registry, filter, cells);
     if (json === true) {
-      const document = fleetChangesDocument(await registry.changes(filter), cells);
-      await print(context, `${JSON.stringify(document)}\n`);
+      await printJson(context, fleetChangesDocument(await registry.changes(filter), cells));
       return EXIT.done;
     }
     const unread = cellsNotRead(cells);
@@ -151,7 +139,7 @@ export async function fleetChanges(context: CommandContext, options: ChangesOpti
   });
 }
 
-/** Of each cell of which changes may be missing, which run did not read what. */
+/** A line for each cell of which changes may be missing, with its run. */
 function unreadLines(cells: readonly CellOverview[]): string[] {
   const more = cells.length - REASONS_SHOWN;
   return [
@@ -170,10 +158,10 @@ function summaryText(summary: ChangeSummary): string {
     .join(', ');
 }
 
-/** @throws TidemarkError `reference_unknown` for what is neither an age nor a time */
+/** @throws TidemarkError `reference_unknown` if the text is neither an age nor a time */
 function sinceOf(text: string): Since {
   const ageMs = parseDuration(text);
-  // An age counts from PostgreSQL's clock.
+  // PostgreSQL's clock decides what an age means.
   if (ageMs !== undefined) return { ageMs };
   const reference = parseReference(text, systemClock.now());
   if (reference.form === 'time') return { at: reference.at };
@@ -193,7 +181,10 @@ function moreText({ shown, total }: { readonly shown: number; readonly total: nu
   return total > shown ? `… ${plural(total - shown, `more ${one}`)} (--limit ${total})\n` : '';
 }
 
-/** Exit 0 no open finding of that severity, 2 with some, 3 where a cell was not compared with a baseline, or its mirror was found damaged or altered since; 1 if that is so of all. */
+/**
+ * Exit 0 no open findings of the severity, 2 with some, 3 if a cell was not compared with a baseline, or its mirror was found damaged or
+ * altered since; 1 if that is so for all cells.
+ */
 export async function fleetDrift(
   context: CommandContext,
   options: CellOptions & { readonly severity?: Severity },
@@ -206,7 +197,7 @@ export async function fleetDrift(
     const found = await registry.findings({ cells: names, severities, limit });
     const unknown = cells.filter(({ findings }) => findings === null).map(({ name }) => name);
     if (context.options.json === true) {
-      await print(context, `${JSON.stringify(fleetDriftDocument(found, cells))}\n`);
+      await printJson(context, fleetDriftDocument(found, cells));
     } else {
       const table = renderTable(
         ['severity', 'cell', 'kind', 'record', 'change', 'field', 'since', 'from', 'to'],
@@ -224,14 +215,14 @@ export async function fleetDrift(
         [],
         { width: terminalWidth(context), least: ['since'] },
       );
-      const [least] = severities.slice(-1);
+      const least = severities.at(-1);
       const all = cells.reduce((sum, { findings }) => sum + (findings ?? 0), 0);
-      const none =
-        least === 'low' || all === 0 ? '' : `of severity ${least} or higher, ${count(all)} below it`;
+      const below =
+        least === 'low' || all === 0 ? '' : ` of severity ${least} or higher, ${count(all)} below it`;
       await print(
         context,
         found.total === 0
-          ? `no open findings${none === '' ? '' : ` ${none}`}\n`
+          ? `no open findings${below}\n`
           : `${table}\n${moreText({ shown: found.rows.length, total: found.total }, 'finding')}`,
       );
     }
@@ -261,27 +252,20 @@ export async function fleetSql(
   { query, limit = 1000 }: { readonly query: string; readonly limit?: number },
 ): Promise<ExitCode> {
   return withRegistry(context, async (registry) => {
-    const answer = await registry.sql(query, limit);
-    const note = answer.isCut ? [`only the first ${count(answer.rows.length)} rows are shown (--limit)`] : [];
+    const { columns, rows, isCut } = await registry.sql(query, limit);
     if (context.options.json === true) {
-      const { columns, rows, isCut } = answer;
-      const document = { schema: 'tidemark.fleet-sql/1', columns, rows, is_cut: isCut };
-      await print(context, `${JSON.stringify(document)}\n`);
+      await printJson(context, { schema: 'tidemark.fleet-sql/1', columns, rows, is_cut: isCut });
     } else {
-      const table = renderTable(
-        answer.columns,
-        answer.rows.map((row) => row.map((cell) => cell ?? 'NULL')),
-        [],
-        { width: terminalWidth(context) },
-      );
-      await print(context, `${table}\n(${plural(answer.rows.length, 'row')})\n`);
+      const cells = rows.map((row) => row.map((cell) => cell ?? 'NULL'));
+      const table = renderTable(columns, cells, [], { width: terminalWidth(context) });
+      await print(context, `${table}\n(${plural(rows.length, 'row')})\n`);
     }
-    printNote(context, note);
+    if (isCut) printNote(context, [`only the first ${count(rows.length)} rows are shown (--limit)`]);
     return EXIT.done;
   });
 }
 
-/** Exit 0 once the worker has the message, which leaves when its jobs are done, or is not heard of any more. */
+/** Exit 0 if the worker will leave after its jobs, or gives no sign of life. */
 export async function fleetDrain(
   context: CommandContext,
   { worker }: { readonly worker: string },

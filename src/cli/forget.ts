@@ -1,15 +1,15 @@
-/** `tidemark forget`: drops local history by retention. Nothing remote is ever touched. */
-import { type KeepOptions, retentionOf } from '../config/config.ts';
+/** `tidemark forget`: drops local history by retention. Never changes the service. */
+import { type KeepOptions, type RetentionPolicy, retentionOf } from '../config/config.ts';
 import { commandActor } from '../core/actor.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { duration, formatInteger, megabytes, plural } from '../core/wording.ts';
 import type { ForgetResult } from '../mirror/forget.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { RetentionPolicy } from '../config/config.ts';
 import { type RetentionPlan, checkPolicy, rangesOf } from '../mirror/retention.ts';
 import { contentComparison } from '../sync/content.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { print, printReason, type CommandContext, terminalWidth } from './context.ts';
+import { print, printJson, printReason, type CommandContext, terminalWidth } from './context.ts';
+import { errorDocument, errorLines } from './failure.ts';
 import { openExistingMirror } from './when-free.ts';
 import { renderTable } from '../report/table.ts';
 
@@ -18,13 +18,16 @@ export interface ForgetOptions extends KeepOptions {
   readonly as?: string;
 }
 
-/** What is kept, and who says so. */
+/** What is kept, and where that is set. */
 interface Rules {
   readonly policy: RetentionPolicy;
   readonly from: 'options' | 'configuration';
 }
 
-/** By the rules that are given, else by those of the configuration. Exit 0 when done, 3 when everything was forgotten but the file or its log may still have bytes of it. */
+/**
+ * By the given rules, or those of the configuration. Exit 0 when done; 3 if the runs were forgotten, but the file or its log may still
+ * contain parts of them.
+ */
 export async function forget(context: CommandContext, options: ForgetOptions): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
   const given = retentionOf(options);
@@ -52,16 +55,14 @@ export async function forget(context: CommandContext, options: ForgetOptions): P
     const result = await mirror.retention.forget({ ...choice, isEqual });
     await show(context, mirror, rules, result, result);
     if (result.cleanupError === null) return EXIT.done;
-    const { message, hint } = result.cleanupError;
-    // Not a note: it is why the command ends as partial.
-    printReason(context, [message, ...(hint === undefined ? [] : [`  → ${hint}`])]);
+    printReason(context, errorLines(result.cleanupError));
     return EXIT.partial;
   } finally {
     mirror.close();
   }
 }
 
-/** `result` is null for a dry run. */
+/** @param result null for a dry run */
 async function show(
   context: CommandContext,
   mirror: Mirror,
@@ -70,7 +71,7 @@ async function show(
   result: ForgetResult | null,
 ): Promise<void> {
   if (context.options.json === true) {
-    await print(context, `${JSON.stringify(document(mirror, rules, plan, result))}\n`);
+    await printJson(context, document(mirror, rules, plan, result));
     return;
   }
   const lines = [
@@ -107,11 +108,8 @@ function forgottenLine({ kept, forgotten }: RetentionPlan, isDry: boolean): stri
   const ranges = rangesOf(forgotten.map(({ run }) => run)).map(([first, last]) =>
     first === last ? `${first}` : `${first}–${last}`,
   );
-  const operation = isDry
-    ? 'would be forgotten'
-    : forgotten.length === 1
-      ? 'was forgotten'
-      : 'were forgotten';
+  const were = forgotten.length === 1 ? 'was forgotten' : 'were forgotten';
+  const operation = isDry ? 'would be forgotten' : were;
   return `${plural(forgotten.length, 'run')} ${operation}: ${ranges.join(', ')}`;
 }
 
@@ -147,8 +145,4 @@ function document(
     bytes_after: result?.bytesAfter ?? null,
     error: errorDocument(result?.cleanupError ?? null),
   };
-}
-
-function errorDocument(error: ForgetResult['cleanupError']): object | null {
-  return error === null ? null : { code: error.code, message: error.message, hint: error.hint ?? null };
 }

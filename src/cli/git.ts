@@ -1,4 +1,4 @@
-/** `tidemark git`: commits the mirror's latest state to the configured repositories. */
+/** `tidemark git`: commits the latest state of the mirror to the configured repositories. */
 import { withheldBy } from '../backup/hook.ts';
 import type { SourceConfig } from '../config/config.ts';
 import type { GitConfig } from '../config/git.ts';
@@ -9,16 +9,23 @@ import { escapeControlCharacters } from '../core/escape-control.ts';
 import { type CommitOutcome, commitState, gitOptions } from '../git/commit.ts';
 import { countsText } from '../git/message.ts';
 import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
-import { type CommandContext, print, printNote, printReason } from './context.ts';
-
-interface GitCommandOptions {
-  readonly dryRun?: boolean;
-}
+import { type CommandContext, print, printJson, printNote, printReason } from './context.ts';
+import { errorDocument, errorLines } from './failure.ts';
 
 type GitSource = SourceConfig & { readonly git: GitConfig };
 
-/** Exit 0 where every source is committed, also where nothing was to be; 1 where one could not be; 4 if none has a repository. */
-export async function git(context: CommandContext, options: GitCommandOptions): Promise<ExitCode> {
+/** The result for one source: its commit, or why there is none. */
+interface Ended {
+  readonly source: string;
+  readonly outcome: CommitOutcome | null;
+  readonly error: TidemarkError | null;
+}
+
+/** Exit 0 if every source is committed, or has nothing to commit; 1 if one could not be committed; 4 if none has a repository. */
+export async function git(
+  context: CommandContext,
+  options: { readonly dryRun?: boolean },
+): Promise<ExitCode> {
   const loaded = readLoadedConfig(context, context.options, 'unused');
   const sources = loaded.sources.filter((source): source is GitSource => source.git !== null);
   if (sources.length === 0)
@@ -29,11 +36,7 @@ export async function git(context: CommandContext, options: GitCommandOptions): 
   const isDryRun = options.dryRun === true;
   const mirror = openConfiguredMirror(config, 'read', 'git', context.pid);
   const withheld = withheldBy(config);
-  const ended: {
-    readonly source: string;
-    readonly outcome: CommitOutcome | null;
-    readonly error: TidemarkError | null;
-  }[] = [];
+  const ended: Ended[] = [];
   try {
     for (const source of sources) {
       const base = { env: context.env, withheld, signal: context.signal };
@@ -50,8 +53,8 @@ export async function git(context: CommandContext, options: GitCommandOptions): 
     mirror.close();
   }
   if (context.options.json === true) {
-    const document = { schema: 'tidemark.git/1', dry_run: isDryRun, sources: ended.map(documentOf) };
-    await print(context, `${JSON.stringify(document)}\n`);
+    const sources = ended.map(documentOf);
+    await printJson(context, { schema: 'tidemark.git/1', dry_run: isDryRun, sources });
   } else {
     const lines = ended.flatMap(({ outcome }) => (outcome === null ? [] : linesOf(outcome, isDryRun)));
     if (lines.length > 0) await print(context, `${lines.join('\n')}\n`);
@@ -62,10 +65,7 @@ export async function git(context: CommandContext, options: GitCommandOptions): 
         `${source}: left alone, since Tidemark did not write it: ${outcome.foreign.join(', ')}`,
       ]);
     if (error !== null)
-      printReason(context, [
-        `${source}: ${error.message}`,
-        ...(error.hint === undefined ? [] : [`  → ${error.hint}`]),
-      ]);
+      printReason(context, errorLines({ message: `${source}: ${error.message}`, hint: error.hint }));
   }
   return ended.some(({ error }) => error !== null) ? EXIT.failed : EXIT.done;
 }
@@ -89,15 +89,7 @@ function linesOf(
   ];
 }
 
-function documentOf({
-  source,
-  outcome,
-  error,
-}: {
-  readonly source: string;
-  readonly outcome: CommitOutcome | null;
-  readonly error: TidemarkError | null;
-}): object {
+function documentOf({ source, outcome, error }: Ended): object {
   return {
     source,
     run: outcome?.run ?? null,
@@ -107,6 +99,6 @@ function documentOf({
     changes: outcome?.changes.map(({ path, kind, name, change }) => ({ path, kind, name, change })) ?? [],
     pushed: outcome?.isPushed ?? false,
     foreign: outcome?.foreign ?? [],
-    error: error === null ? null : { code: error.code, message: error.message, hint: error.hint ?? null },
+    error: errorDocument(error),
   };
 }

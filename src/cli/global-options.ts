@@ -1,4 +1,4 @@
-/** The options that every command takes (design.md, Commands), as rows like those of the commands. */
+/** The options that every command takes (design.md, Commands). */
 import { LOG_LEVELS } from '../core/logger.ts';
 import type { OptionRow } from './command-row.ts';
 
@@ -22,17 +22,17 @@ export const GLOBAL_OPTIONS: readonly OptionRow[] = [
   { flags: '--no-color', description: 'print without colours' },
 ];
 
-/** Every command has it too, and ends with it. */
+/** Every command has it too. */
 export const HELP_OPTION: OptionRow = { flags: '-h, --help', description: 'show this help' };
 
-/** The program's own. */
+/** Only of the program itself. */
 export const VERSION_OPTION: OptionRow = { flags: '-V, --version', description: 'print the version' };
 
 /** The introduction of `--help`, the man page and the reference. */
 export const SUMMARY =
   "Keeps a trustworthy local SQLite copy of an organization's configuration in a remote service.";
 
-/** The first five commands of most people, and how to get on from there. */
+/** The first commands for most users. */
 export const FIRST_EXAMPLES: readonly string[] = [
   'tidemark demo                          # sync, drift and restore in a sandbox, no key needed',
   'tidemark init                          # asks, checks, writes tidemark.yaml',

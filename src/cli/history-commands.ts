@@ -1,4 +1,4 @@
-/** The commands for one record's history, for the changes of a period, and for what people did. Their files are named after them. */
+/** The commands about the history of a record, the changes of a period, and what people did. */
 import { AUDIT_ACTIONS } from '../mirror/audit-actions.ts';
 import { type CommandRow, type OptionRow, filterOptions, positiveNumber } from './command-row.ts';
 import { recordArguments, recordOptions, secretsOption } from './record-options.ts';
