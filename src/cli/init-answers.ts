@@ -1,4 +1,4 @@
-/** What `init` must know before it probes the service, and secrets by reference: from options, or asked for on the terminal. */
+/** What `init` needs before it probes the service, and where secrets are kept: from options, or asked for on the terminal. */
 import { accessSync, constants, existsSync, statSync } from 'node:fs';
 import { isIPv4 } from 'node:net';
 import { basename, dirname, relative, resolve } from 'node:path';
@@ -39,38 +39,43 @@ export type SecretReference =
 /** The API key, or another secret, by reference. */
 export interface GivenKey {
   readonly reference: SecretReference;
-  /** Null where it is not known yet: a variable that is not set here. */
+  /** Null if unknown: a variable that is not set here. */
   readonly secret: Secret | null;
-  /** Absolute path of a file that is still to be written with it; null where the key is kept already. */
+  /** Absolute path of the file that is still to be written with it; null if the secret is already in its place. */
   readonly newFile: string | null;
 }
 
 const DEFAULT_VARIABLE = 'TIDEMARK_API_KEY';
 
-/** True where somebody can be asked. */
+/** True if the user can be asked. */
 export function canAsk(context: CommandContext): boolean {
   return context.stdin.isTTY && isInteractive(context) && context.options.json !== true;
 }
 
-/** An answer, or the end of the command where the question was left. */
+/** The answer. @throws TidemarkError `interrupted` if the user left the question */
 export function answered<T>(answer: T | null): T {
   if (answer !== null) return answer;
-  throw new TidemarkError('interrupted', 'interrupted; nothing was written');
+  throw interrupted();
 }
 
-/** What is wrong with a text, by the type of the option that it is for. */
+/** The error if the user interrupts `init`. */
+export function interrupted(cause?: unknown): TidemarkError {
+  return new TidemarkError('interrupted', 'interrupted; nothing was written', { cause });
+}
+
+/** What is wrong with a text, by the type of its option. */
 export function mistakeIn(type: OptionType): (text: string) => string | undefined {
   return (text) => {
     const parsed = type.safeParse(text);
     if (parsed.success) return undefined;
-    const said = parsed.error.issues[0]?.message ?? '';
-    return said !== '' && !/^(invalid|expected string)/i.test(said)
-      ? said
+    const message = parsed.error.issues[0]?.message ?? '';
+    return message !== '' && !/^(invalid|expected string)/i.test(message)
+      ? message
       : `expected ${aboutOf(type).expected ?? 'another text'}`;
   };
 }
 
-/** @throws TidemarkError `usage` for options of the source that cannot be right, before anything is asked or sent */
+/** @throws TidemarkError `usage` for wrong options of the source, before anything is asked or sent */
 export function requireSourceOptions(context: CommandContext, options: InitOptions, output: string): void {
   const { url, name, keyEnv, keyFile } = options;
   if (url !== undefined) refuse('--url', addressMistake(url));
@@ -80,23 +85,16 @@ export function requireSourceOptions(context: CommandContext, options: InitOptio
   keyFromOption(context, options, output);
 }
 
-/** @throws TidemarkError `usage` for a mistake */
+/** @throws TidemarkError `usage` if there is a mistake */
 export function refuse(option: string, mistake: string | undefined): void {
   if (mistake !== undefined) throw new TidemarkError('usage', `${option}: ${mistake}`);
 }
 
-/** The address, without what the paths bring along themselves. */
+/** The address of the service, without `/api`, with which the paths begin. */
 export async function urlFor(context: CommandContext, { url }: InitOptions): Promise<string> {
-  const given =
-    url ??
-    (canAsk(context)
-      ? answered(
-          await askText(context, 'Address of the service (https://…)', {
-            check: addressMistake,
-          }),
-        )
-      : undefined);
-  if (given === undefined) throw missing('--url', 'the address of the service');
+  if (url === undefined && !canAsk(context)) throw missing('--url', 'the address of the service');
+  const question = 'Address of the service (https://…)';
+  const given = url ?? answered(await askText(context, question, { check: addressMistake }));
   const address = new URL(withScheme(given));
   const path = address.pathname.replace(/\/+$/, '');
   if (path.endsWith('/api')) {
@@ -106,10 +104,10 @@ export async function urlFor(context: CommandContext, { url }: InitOptions): Pro
   return address.href.replace(/\/$/, '');
 }
 
-/** What is wrong with an address; where only the scheme is missing, with the one that is most likely meant. */
+/** What is wrong with an address; if only the scheme is missing, suggests one. */
 function addressMistake(text: string): string | undefined {
   const check = mistakeIn(baseUrl);
-  // A word alone is a slip more often than a host of this network.
+  // A single word is more often a typing error than a host of this network.
   const isWord = /^(?!localhost$)[\w-]*$/i.test(text.trim());
   const mistake = check(isWord ? text : withScheme(text));
   const near = `${likelyScheme(text.trim())}${text.trim()}`;
@@ -125,17 +123,17 @@ function withScheme(text: string): string {
 
 const PRIVATE = /^(?:10|192\.168|172\.(?:1[6-9]|2\d|3[01]))\./;
 
-/** Encrypted, but for an address of this machine or of a private network, where a service seldom has a certificate. */
+/** https, except for addresses of this machine and of private networks, where services seldom have a certificate. */
 function likelyScheme(text: string): 'http://' | 'https://' {
   const [host = ''] = text.split(/[:/]/, 1);
   return isLoopback(host) || (isIPv4(host) && PRIVATE.test(host)) ? 'http://' : 'https://';
 }
 
 /**
- * The name of the source: the one that is given, or the answer to the question.
- * @param name from the option, or answered before another key was given
- * @param key refused as a name: it was pasted once more
- * @throws TidemarkError `usage` where the name is the key, and nobody can be asked
+ * The name of the source: the given one, or the answer to the question.
+ * @param name from the option, or an answer before another key was given
+ * @param key refused as a name: it was pasted by mistake
+ * @throws TidemarkError `usage` if the name is the key and the user cannot be asked
  */
 export async function nameFor(
   context: CommandContext,
@@ -164,7 +162,7 @@ function keyFromOption(context: CommandContext, options: InitOptions, output: st
   return keyEnv === undefined ? null : inVariable(context, keyEnv, options, '--key-env');
 }
 
-/** @throws TidemarkError `usage` where no key can be had */
+/** @throws TidemarkError `usage` if no key is given and the user cannot be asked */
 export async function keyFor(
   context: CommandContext,
   options: InitOptions,
@@ -187,25 +185,21 @@ export async function keyFor(
   throw missing('--key-env or --key-file', 'where the key is');
 }
 
-/** Checked first: a command line is visible to the machine's other users. */
+/** @throws TidemarkError `usage` for a key on the command line, which other users of the machine can see */
 export function refuseKeyInClear({ key }: InitOptions): void {
   if (key !== undefined) throw secretInClear('a key');
 }
 
-/** @param what begins the message: never the secret itself */
+/** The error for a secret on the command line. @param what begins the message: never the secret itself */
 export function secretInClear(what: string, option = '--key-env'): TidemarkError {
-  return new TidemarkError(
-    'usage',
-    `${what} does not belong on the command line, which histories keep and \`ps\` shows`,
-    {
-      hint: `put it into a variable or a file, and name that: ${
-        option === '--notify' ? '--notify slack:SLACK_URL' : '--key-env NAME or --key-file FILE'
-      }; replace this one, it has been seen`,
-    },
-  );
+  const message = `${what} does not belong on the command line, which histories keep and \`ps\` shows`;
+  const instead = option === '--notify' ? '--notify slack:SLACK_URL' : '--key-env NAME or --key-file FILE';
+  return new TidemarkError('usage', message, {
+    hint: `put it into a variable or a file, and name that: ${instead}; replace this one, it has been seen`,
+  });
 }
 
-/** @throws TidemarkError `usage`, without the text, where somebody gave a secret in place of its variable or file */
+/** @throws TidemarkError `usage`, without the text, if it looks like a secret instead of the name of its variable or file */
 export function refuseSecret(reference: string, option: string): void {
   if (shownReference(reference) === reference) return;
   throw secretInClear(`${option}: this looks like a secret, which`, option);
@@ -217,7 +211,7 @@ function missing(option: string, what: string): TidemarkError {
   });
 }
 
-/** The secret in an environment variable; `option` names it in errors. */
+/** The secret in an environment variable. @param option for errors */
 export function inVariable(
   context: CommandContext,
   name: string,
@@ -225,19 +219,13 @@ export function inVariable(
   option: string,
 ): GivenKey {
   if (context.env[name] === undefined) refuseSecret(name, option);
-  const mistake = variableMistake(name);
-  if (mistake !== undefined) throw new TidemarkError('usage', `${option}: ${mistake}`);
+  refuse(option, variableMistake(name));
   const value = (context.env[name] ?? '').trim();
   if (value === '' && check !== false) {
-    throw new TidemarkError(
-      'usage',
-      `${option}: the variable ${name} is not set here, so it cannot be checked`,
-      {
-        hint: 'set it for this command, or give --no-check',
-      },
-    );
+    const message = `${option}: the variable ${name} is not set here, so it cannot be checked`;
+    throw new TidemarkError('usage', message, { hint: 'set it for this command, or give --no-check' });
   }
-  if (value !== '') requireKey(value, `the variable ${name}`);
+  if (value !== '') refuse(`the variable ${name}`, keyMistake(value));
   return {
     reference: { by: 'variable', name },
     secret: value === '' ? null : new Secret(value),
@@ -245,6 +233,7 @@ export function inVariable(
   };
 }
 
+/** What is wrong with the name of a variable. */
 export function variableMistake(name: string): string | undefined {
   return /^[A-Za-z_]\w*$/.test(name) ? undefined : 'expected the name of a variable: letters, digits and _';
 }
@@ -254,12 +243,7 @@ function keyMistake(text: string): string | undefined {
   return /^[\x21-\x7e]+$/.test(text) ? undefined : 'a key has no spaces, and no characters beyond ASCII';
 }
 
-function requireKey(value: string, where: string): void {
-  const mistake = keyMistake(value);
-  if (mistake !== undefined) throw new TidemarkError('usage', `${where}: ${mistake}`);
-}
-
-/** The secret in a file that exists; `option` names it in errors. */
+/** The secret in an existing file. @param option for errors */
 export function inFile(context: CommandContext, given: string, output: string, option: string): GivenKey {
   const path = resolve(context.cwd, given);
   if (!existsSync(path)) refuseSecret(basename(given), option);
@@ -272,13 +256,13 @@ export function inFile(context: CommandContext, given: string, output: string, o
   };
 }
 
-/** Beside or below the configuration as a relative path, so that both can move together; elsewhere unchanged. */
+/** A path as the configuration has it: relative if it is in or below the same directory, so that both can be moved together. */
 export function asWritten(path: string, output: string): string {
   const short = relative(dirname(output), path);
   return short.startsWith('..') || short === path ? path : `./${short}`;
 }
 
-/** Why no new file can be written there; directories that are missing are created with it. */
+/** Why no new file can be written to the path; missing directories will be created. */
 export function newFileMistake(path: string): string | undefined {
   let directory = dirname(path);
   while (!existsSync(directory)) directory = dirname(directory);
@@ -293,19 +277,19 @@ export function newFileMistake(path: string): string | undefined {
 
 interface SecretQuestions {
   readonly where: string;
-  /** Proposed as the variable's name. */
+  /** The suggested name of the variable. */
   readonly variable: string;
-  /** Asks for the secret itself. */
+  /** The question for the secret itself. */
   readonly secret: string;
   readonly check: (text: string) => string | undefined;
-  /** Proposed for the file that a typed secret is kept in. */
+  /** The suggested file for a secret that is typed. */
   readonly newFile: string;
-  /** Absolute paths of files that will be written for others. */
+  /** Absolute paths of files that will be written for other secrets. */
   readonly taken?: readonly string[];
   readonly option: string;
 }
 
-/** Asks where a secret is: typed now, in a variable that is set, or in a file. */
+/** Asks where a secret is: typed now, in a variable, or in a file. */
 export async function askedSecret(
   context: CommandContext,
   options: InitOptions,
@@ -328,10 +312,8 @@ export async function askedSecret(
     await askChoice(context, questions.where, isSet ? [variable, typed, file] : [typed, variable, file]),
   );
   if (where === 'variable') {
-    const proposal = questions.variable;
-    const name = answered(
-      await askText(context, 'Name of the variable', { proposal, check: variableMistake }),
-    );
+    const details = { proposal: questions.variable, check: variableMistake };
+    const name = answered(await askText(context, 'Name of the variable', details));
     if ((context.env[name] ?? '') === '') {
       printNote(context, [`${name} is not set in this environment`]);
       return askedSecret(context, options, output, questions);
@@ -347,19 +329,18 @@ export async function askedSecret(
     return inFile(context, path, output, questions.option);
   }
   const secret = answered(await askSecret(context, questions.secret, questions.check));
-  const proposal = asWritten(resolve(dirname(output), questions.newFile), output);
-  const { taken = [] } = questions;
-  const isThere = (path: string): boolean => existsSync(path) || taken.includes(path);
+  const absolute = (path: string): string => resolve(dirname(output), path);
+  const proposal = asWritten(absolute(questions.newFile), output);
+  const isTaken = (path: string): boolean => existsSync(path) || questions.taken?.includes(path) === true;
   const check = (path: string): string | undefined =>
-    isThere(resolve(dirname(output), path))
+    isTaken(absolute(path))
       ? 'there is a file of that name already: name another'
-      : newFileMistake(resolve(dirname(output), path));
-  const path = answered(await askText(context, 'Keep it in this file', { proposal, check }));
-  const newFile = resolve(dirname(output), path);
+      : newFileMistake(absolute(path));
+  const newFile = absolute(answered(await askText(context, 'Keep it in this file', { proposal, check })));
   return { reference: { by: 'file', path: asWritten(newFile, output) }, secret: new Secret(secret), newFile };
 }
 
-/** Yes is selected at the start. */
+/** Asks a question, with Yes selected. */
 export async function askYes(context: CommandContext, question: string, no = 'No'): Promise<boolean> {
   const answer = await askChoice(context, question, [
     { value: 'yes', label: 'Yes' },
@@ -368,6 +349,7 @@ export async function askYes(context: CommandContext, question: string, no = 'No
   return answered(answer) === 'yes';
 }
 
+/** Whether session recordings are to be mirrored. */
 export async function wantsRecordings(
   context: CommandContext,
   { recordings }: InitOptions,

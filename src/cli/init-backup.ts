@@ -1,4 +1,4 @@
-/** The backups that `init` sets up, from its options or asked for. */
+/** The backups that `init` configures, from its options or asked for. */
 import { existsSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { isRecipient } from '../config/age-recipient.ts';
@@ -16,7 +16,7 @@ export interface BackupAnswers {
   readonly newDirectories: readonly string[];
 }
 
-/** @throws TidemarkError `usage` for options of backups that cannot be right */
+/** @throws TidemarkError `usage` for wrong options of backups */
 export function requireBackupOptions({ backup = [], recipient = [] }: InitOptions): void {
   if (backup.length === 0 && recipient.length > 0)
     throw new TidemarkError('usage', '--recipient is for backups: name where they go with --backup');
@@ -28,7 +28,7 @@ export function requireBackupOptions({ backup = [], recipient = [] }: InitOption
     refuse('--recipient', 'expected an age recipient, as `age-keygen -y` prints it: age1…');
 }
 
-/** @param earlier the answers so far: proposed again */
+/** The backups to configure. @param earlier the answers so far, which are suggested again */
 export async function backupFor(
   context: CommandContext,
   options: InitOptions,
@@ -46,11 +46,8 @@ export async function backupFor(
       ),
       ...(backup.length > 0 && recipient.length === 0 ? [UNENCRYPTED] : []),
     ]);
-    return {
-      targets: backup.map((target) => targetText(context, target, output)),
-      recipients: recipient,
-      newDirectories: [],
-    };
+    const targets = backup.map((target) => targetText(context, target, output));
+    return { targets, recipients: recipient, newDirectories: [] };
   }
   return await askedBackup(context, output, earlier);
 }
@@ -67,14 +64,9 @@ async function askedBackup(
     { value: 'directory', label: 'A directory', hint: 'best on another disk' },
     { value: 's3', label: 'S3-compatible storage' },
   ] as const;
-  const where = answered(
-    // The first one is what Enter chooses.
-    await askChoice(
-      context,
-      'Where should backups of the mirror go?',
-      choices.toSorted((a, b) => Number(b.value === form) - Number(a.value === form)),
-    ),
-  );
+  // Enter chooses the first one.
+  const sorted = choices.toSorted((a, b) => Number(b.value === form) - Number(a.value === form));
+  const where = answered(await askChoice(context, 'Where should backups of the mirror go?', sorted));
   const proposal = where === form ? before : undefined;
   if (where === 'none') return { targets: [], recipients: [], newDirectories: [] };
   const newDirectories: string[] = [];
@@ -82,12 +74,8 @@ async function askedBackup(
   if (where === 's3') {
     const check = (text: string): string | undefined =>
       isS3Address(text) ? targetMistake(text) : `expected ${TARGET_ADDRESS.replace(/^a path, or /, '')}`;
-    target = answered(
-      await askText(context, 'Address (s3://BUCKET/PREFIX)', {
-        check,
-        ...(proposal === undefined ? {} : { proposal }),
-      }),
-    );
+    const details = { check, ...(proposal === undefined ? {} : { proposal }) };
+    target = answered(await askText(context, 'Address (s3://BUCKET/PREFIX)', details));
   } else {
     const check = (text: string): string | undefined => {
       const facts = statSync(resolve(context.cwd, text), { throwIfNoEntry: false });
@@ -114,9 +102,8 @@ async function askedBackup(
       : `expected age recipients (age1…), or ${NOT_ENCRYPTED}`;
   const had = earlier.recipients.join(' ');
   const enter = had === '' ? 'Enter: do not encrypt' : `Enter: as before; ${NOT_ENCRYPTED}: do not encrypt`;
-  const typed = answered(
-    await askText(context, `Encrypt for these age recipients (${enter})`, { proposal: had, check }),
-  );
+  const question = `Encrypt for these age recipients (${enter})`;
+  const typed = answered(await askText(context, question, { proposal: had, check }));
   return {
     targets: [targetText(context, target, output), ...others],
     recipients: typed === NOT_ENCRYPTED ? [] : recipientsIn(typed),

@@ -1,5 +1,5 @@
-/** The channel of alerts that `init` sets up, from its option or asked for. */
-import { openPoster } from '../api/post.ts';
+/** The channels for alerts that `init` configures, from its options or asked for. */
+import { openPoster, type Poster } from '../api/post.ts';
 import { proxySettings } from '../config/proxy.ts';
 import type { ChannelConfig } from '../config/channels.ts';
 import { systemClock } from '../core/clock.ts';
@@ -13,10 +13,12 @@ import {
   askedSecret,
   canAsk,
   inFile,
+  interrupted,
   inVariable,
   variableMistake,
   type GivenKey,
   type InitOptions,
+  refuse,
   refuseSecret,
   secretInClear,
 } from './init-answers.ts';
@@ -25,7 +27,7 @@ import { attempt } from './notify.ts';
 import { askChoice, askText } from './prompt.ts';
 import { commandLog } from './source-probe.ts';
 
-/** A channel with where its secret is kept. */
+/** A channel, and where its secret is kept. */
 export interface GivenChannel {
   readonly type: InitChannelType;
   readonly given: GivenKey;
@@ -44,8 +46,8 @@ function isChannelType(text: string): text is InitChannelType {
 }
 
 /**
- * Null where nobody else is to be notified.
- * @param earlier the channels before it
+ * The next channel; null if there is to be no other one.
+ * @param earlier the channels so far
  */
 export async function channelFor(
   context: CommandContext,
@@ -87,7 +89,7 @@ export async function channelFor(
   return { type, given, to };
 }
 
-/** @throws TidemarkError `usage` for a channel that cannot be one */
+/** @throws TidemarkError `usage` for a wrong `--notify` */
 export function requireChannels(context: CommandContext, options: InitOptions, output: string): void {
   for (const option of options.notify ?? []) channelFromOption(context, options, option, output);
 }
@@ -100,7 +102,7 @@ function channelFromOption(
 ): GivenChannel {
   const [type = '', reference = '', to = null, ...more] = text.split(':');
   if (!isChannelType(type) || reference === '' || more.length > 0 || (to !== null) !== (type === 'email')) {
-    // An address in clear has a colon after its scheme.
+    // The scheme of a URL ends with a colon.
     if (to?.startsWith('//') === true)
       throw secretInClear('--notify: an address is a secret, which', '--notify');
     refuseSecret(text, '--notify');
@@ -110,14 +112,12 @@ function channelFromOption(
       { hint: `types are: ${Object.keys(CHANNELS).join(', ')}` },
     );
   }
-  if (to !== null && addressMistake(to) !== undefined)
-    throw new TidemarkError('usage', `--notify: ${addressMistake(to)}`);
+  if (to !== null) refuse('--notify', addressMistake(to));
   const isVariable = variableMistake(reference) === undefined;
   const given = isVariable
     ? inVariable(context, reference, options, '--notify')
     : inFile(context, reference, output, '--notify');
-  const mistake = given.secret === null ? undefined : secretMistake(type, given.secret.reveal());
-  if (mistake !== undefined) throw new TidemarkError('usage', `--notify: ${mistake}`);
+  if (given.secret !== null) refuse('--notify', secretMistake(type, given.secret.reveal()));
   return { type, given, to };
 }
 
@@ -130,37 +130,42 @@ function secretMistake(type: InitChannelType, text: string): string | undefined 
   return `expected a URL that begins with ${schemes.map((scheme) => `${scheme}//`).join(' or ')}`;
 }
 
-/** Calls the URL of a ping, as after a complete sync. @returns what went wrong; null where it was taken */
+/** Calls the URL of a ping, as after a complete sync. @returns the error; null if the call was accepted */
 export async function testPing(context: CommandContext, url: Secret): Promise<TidemarkError | null> {
-  const poster = openPoster(() => proxySettings(context.env));
-  try {
-    const answer = await poster.post({
-      ...{ method: 'POST', url, body: 'called by tidemark init, as a test\n', signal: context.signal },
-      headers: { 'content-type': 'text/plain; charset=utf-8' },
-    });
-    requireAccepted(answer, [url], systemClock.now());
-    return null;
-  } catch (error) {
-    if (!context.signal.aborted) return asTidemarkError(error);
-    throw new TidemarkError('interrupted', 'interrupted; nothing was written', { cause: error });
-  } finally {
-    await poster.close();
-  }
+  return await withPoster(context, async (poster) => {
+    try {
+      const answer = await poster.post({
+        ...{ method: 'POST', url, body: 'called by tidemark init, as a test\n', signal: context.signal },
+        headers: { 'content-type': 'text/plain; charset=utf-8' },
+      });
+      requireAccepted(answer, [url], systemClock.now());
+      return null;
+    } catch (error) {
+      if (context.signal.aborted) throw error;
+      return asTidemarkError(error);
+    }
+  });
 }
 
-/** Sends a test notice. @returns what went wrong; null where it was delivered */
+/** Sends a test notice. @returns the error; null if it was delivered */
 export async function testChannel(
   context: CommandContext,
   channel: ChannelConfig,
 ): Promise<TidemarkError | null> {
-  const poster = openPoster(() => proxySettings(context.env));
-  try {
+  return await withPoster(context, async (poster) => {
     const log = commandLog(context, 'silent');
     const send = createSend({ poster, clock: systemClock, log, env: context.env });
     return (await attempt(send, channel, null, context.signal)).error;
+  });
+}
+
+/** @throws TidemarkError `interrupted` if the user interrupts */
+async function withPoster<T>(context: CommandContext, work: (poster: Poster) => Promise<T>): Promise<T> {
+  const poster = openPoster(() => proxySettings(context.env));
+  try {
+    return await work(poster);
   } catch (error) {
-    if (!context.signal.aborted) throw error;
-    throw new TidemarkError('interrupted', 'interrupted; nothing was written', { cause: error });
+    throw context.signal.aborted ? interrupted(error) : error;
   } finally {
     await poster.close();
   }

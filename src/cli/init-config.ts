@@ -1,14 +1,14 @@
-/** The files that `init` writes: the commented configuration, and what starts Tidemark. Pure. */
+/** The texts of the files that `init` writes: the commented configuration, and what starts Tidemark. Pure. */
 import { createHash } from 'node:crypto';
 import { basename, dirname } from 'node:path';
 import type { ChannelType } from '../config/channels.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { SecretReference } from './init-answers.ts';
 
-/** Every half hour, as the daemon does without a configuration. */
+/** Every half hour, the daemon's default. */
 export const USUAL_SYNC = '*/30 * * * *';
 
-/** The key that holds a channel's secret, and how to ask for it; `ping` is an entry of `pings`. */
+/** The configuration key of a channel's secret, and how to ask for it; `ping` is an entry of `pings`. */
 export const CHANNELS = {
   slack: { key: 'url', label: 'Slack', what: 'incoming webhook URL' },
   teams: { key: 'url', label: 'Microsoft Teams', what: 'webhook URL' },
@@ -39,7 +39,7 @@ export interface ConfigChoices {
   readonly url: string;
   readonly key: SecretReference;
   readonly profile: string;
-  /** `off` for a sync that somebody else starts. */
+  /** `off` if something else starts syncs. */
   readonly syncCron: string;
   /** Kinds to leave out. */
   readonly excluded: readonly Kind[];
@@ -48,7 +48,7 @@ export interface ConfigChoices {
   readonly recipients: readonly string[];
 }
 
-/** JSON's quoting is YAML's, so that no answer can be anything but a text. */
+/** A string for YAML, which reads JSON's quoting: an answer can be nothing but text. */
 function quoted(text: string): string {
   return JSON.stringify(text);
 }
@@ -57,7 +57,7 @@ function secretPair(key: string, secret: SecretReference): string {
   return secret.by === 'variable' ? `${key}: \${${secret.name}}` : `${key}File: ${quoted(secret.path)}`;
 }
 
-/** YAML text. */
+/** The configuration, as YAML. */
 export function configText(choices: ConfigChoices): string {
   const { name, url, key, profile, syncCron, excluded } = choices;
   const kinds =
@@ -145,34 +145,34 @@ export const CRON_MINUTES = 15;
 export interface ServiceFacts {
   /** Absolute path of the configuration. */
   readonly config: string;
-  /** Words of the program, such as `/usr/bin/node /opt/tidemark/dist/main.js`. */
+  /** How the program is called, such as `/usr/bin/node /opt/tidemark/dist/main.js`. */
   readonly program: readonly string[];
   /** True for a unit of the machine, false for one of the user. */
   readonly isSystem: boolean;
-  /** Of the user who may read the key file. */
+  /** The user who may read the key file. */
   readonly user: { readonly name: string; readonly uid: number; readonly gid: number };
   /** Absolute paths of secret files that are not below the configuration's directory. */
   readonly secretFiles: readonly string[];
-  /** Likewise those of directories for backups. */
+  /** Likewise of directories for backups. */
   readonly backupDirectories?: readonly string[];
 }
 
-/** Variables for what does not see those of the shell. */
+/** Variables for processes that do not get those of the shell. */
 export const ENVIRONMENT_FILE = 'tidemark.env';
-/** The dashboard's token, where the user wants one: beside it, in the compose file. */
+/** The file with the dashboard's token, which the compose file can use; in the same directory. */
 export const TOKEN_FILE = 'tidemark.token';
 
-/** How the files that start Tidemark begin. */
+/** The beginning of the files that start Tidemark. */
 export const WRITTEN_BY_INIT = '# Written by `tidemark init`';
 
 /** Makes the image that the file for Docker Compose starts. */
 export const BUILD_IMAGE = 'docker build --tag tidemark:latest .';
 
-/** What starts Tidemark on this machine, as the text of its file. */
+/** The text of the file that starts Tidemark. */
 export function serviceText(form: ServiceForm, facts: ServiceFacts): string {
   const directory = dirname(facts.config);
   if (form === 'systemd') {
-    // systemd reads % and backslashes in its own way.
+    // % and backslashes have a meaning in systemd.
     const escaped = (text: string): string => text.replaceAll('\\', '\\\\').replaceAll('%', '%%');
     const words = [...facts.program, 'daemon', '--config', facts.config];
     return `${WRITTEN_BY_INIT}; deploy/systemd has a hardened form for a user of its own.
@@ -249,12 +249,12 @@ ${mounts.join('')}    user: "${facts.user.uid}:${facts.user.gid}"
 `;
 }
 
-/** Compose replaces variables in every value; two dollar signs are one that it leaves alone. */
+/** Compose replaces variables in every value; two dollar signs stand for one. */
 function inCompose(text: string): string {
   return quoted(text.replaceAll('$', '$$$$'));
 }
 
-/** With one name for two directories, `up` in one would replace the container of the other: the hash is that of its path. */
+/** With the hash of the path: if two directories had the same name, `up` in one would replace the container of the other. */
 function composeProject(directory: string): string {
   const words =
     basename(directory)

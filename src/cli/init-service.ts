@@ -1,4 +1,4 @@
-/** The schedule that `init` sets up and what starts it, from its options or asked for. */
+/** The schedule that `init` configures and what starts Tidemark, from its options or asked for. */
 import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { dirname, join, relative, resolve, sep } from 'node:path';
@@ -22,22 +22,23 @@ import {
 } from './init-config.ts';
 import { askChoice, askText } from './prompt.ts';
 
-/** What starts Tidemark: a file that is to be written, and the command that makes it take effect. */
+/** What starts Tidemark: the file to write, and the command that puts it into effect. */
 export interface ServiceAnswer {
   readonly form: ServiceForm;
   readonly path: string;
-  /** Its text. Absolute paths of what is not below the configuration's directory. */
+  /** Its text. @param outside absolute paths that are not below the configuration's directory */
   readonly text: (outside: Pick<ServiceFacts, 'secretFiles' | 'backupDirectories'>) => string;
-  /** Whether a file that `init` wrote is replaced. */
+  /** True if it replaces a file that `init` wrote. */
   readonly isReplacing: boolean;
   readonly next: string;
 }
 
-/** @throws TidemarkError `usage` for a schedule that cannot be one */
+/** @throws TidemarkError `usage` for a wrong schedule */
 export function requireSchedule({ schedule }: InitOptions): void {
   if (schedule !== undefined) refuse('--schedule', mistakeIn(cronOrOff)(schedule));
 }
 
+/** The schedule of syncs, as cron fields or `off`. */
 export async function scheduleFor(context: CommandContext, { schedule }: InitOptions): Promise<string> {
   if (schedule !== undefined) return schedule;
   if (!canAsk(context)) return USUAL_SYNC;
@@ -51,14 +52,14 @@ export async function scheduleFor(context: CommandContext, { schedule }: InitOpt
   );
 }
 
-/** Null where nothing is to start it. */
+/** What is to start Tidemark; null for nothing. */
 export async function serviceFor(
   context: CommandContext,
   options: InitOptions,
   output: string,
 ): Promise<ServiceAnswer | null> {
   const { service, force } = options;
-  // Again: it may have been made since.
+  // Checked again: the file may have been created meanwhile.
   requireFreeService(context, options, output);
   const form =
     service ??
@@ -74,10 +75,11 @@ export async function serviceFor(
       : 'none');
   if (form === 'none') return null;
   const proposal = servicePath(context, form, output);
-  const check = (path: string): string | undefined =>
-    existsSync(resolve(context.cwd, path)) && !(force === true && isWrittenByInit(resolve(context.cwd, path)))
-      ? 'there is a file of that name already: name another'
-      : newFileMistake(resolve(context.cwd, path));
+  const check = (text: string): string | undefined => {
+    const path = resolve(context.cwd, text);
+    const isTaken = existsSync(path) && !(force === true && isWrittenByInit(path));
+    return isTaken ? 'there is a file of that name already: name another' : newFileMistake(path);
+  };
   const given =
     service === undefined ? answered(await askText(context, 'Write it to', { proposal, check })) : proposal;
   const path = resolve(context.cwd, given);
@@ -97,9 +99,8 @@ export async function serviceFor(
 }
 
 /**
- * The name that `--service` gives its file cannot be chosen: what is there is replaced with `--force`, if `init` wrote it. Known
- * before anything is asked.
- * @throws TidemarkError `usage` where it may not be replaced
+ * Checks the file of `--service`, whose name cannot be chosen: an existing one is replaced with `--force`, if `init` wrote it.
+ * @throws TidemarkError `usage` if it may not be replaced
  */
 export function requireFreeService(
   context: CommandContext,
@@ -125,12 +126,12 @@ function isWrittenByInit(path: string): boolean {
   try {
     return readFileSync(path, 'utf8').startsWith(WRITTEN_BY_INIT);
   } catch {
-    // What cannot be read is not replaced.
+    // A file that cannot be read is not replaced.
     return false;
   }
 }
 
-/** `npx` starts a clone through a link in its cache, which is emptied now and then. */
+/** `npx` starts a clone through a link in its cache, which may be emptied. */
 function lastingEntry(entry: string): string {
   return entry.split(sep).includes('_npx') ? realpathSync(entry) : entry;
 }
@@ -139,16 +140,10 @@ function isUserUnit(path: string): boolean {
   return path.includes('/systemd/user/');
 }
 
-/** What of the other answers does not hold where this starts Tidemark, a line each. */
+/** Notes on answers that do not work with what starts Tidemark. */
 export function serviceNotes(
   service: ServiceAnswer | null,
-  {
-    url,
-    syncCron,
-  }: {
-    readonly url: string;
-    readonly syncCron: string;
-  },
+  { url, syncCron }: Record<'url' | 'syncCron', string>,
 ): string[] {
   if (service === null) return [];
   const { form, path } = service;
@@ -166,7 +161,7 @@ export function serviceNotes(
   return [];
 }
 
-/** The backup directories that are not below that of the configuration, as absolute paths. */
+/** The absolute paths of backup directories that are not below the configuration's directory. */
 export function directoriesOutside(targets: readonly string[], directory: string): string[] {
   const paths = targets
     .filter((target) => !isS3Address(target))
@@ -175,7 +170,7 @@ export function directoriesOutside(targets: readonly string[], directory: string
   return [...new Set(paths)];
 }
 
-/** True where the schedule is due more than once from one start by cron to the next. */
+/** True if the schedule is due more than once between two starts by cron. */
 function isFinerThanCron(schedule: string): boolean {
   if (schedule === 'off') return false;
   const { seconds, minutes } = cronFields(schedule);
@@ -187,7 +182,7 @@ function isFinerThanCron(schedule: string): boolean {
 
 function servicePath(context: CommandContext, form: ServiceForm, output: string): string {
   if (form === 'compose') return join(dirname(output), 'compose.yaml');
-  // Not to /etc/cron.d, also as root: cron would start it at once, before its variables are written.
+  // Not in /etc/cron.d, even as root: cron would start it at once, before its variables are written.
   if (form === 'cron') return join(dirname(output), 'tidemark.cron');
   if (userInfo().uid === 0) return '/etc/systemd/system/tidemark.service';
   const home = context.env['HOME'] ?? '';

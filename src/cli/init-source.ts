@@ -1,4 +1,4 @@
-/** What `init` learns of the source: address, key and name, tried against the service. */
+/** The source that `init` configures: asks for address, key and name, and tests them. */
 import type { Kind } from '../catalog/kinds.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { profileNames } from '../config/profile.ts';
@@ -12,6 +12,7 @@ import { problemReport, reachReport } from './doctor-report.ts';
 import {
   answered,
   canAsk,
+  interrupted,
   keyFor,
   nameFor,
   urlFor,
@@ -26,7 +27,7 @@ import { probeSource } from './source-probe.ts';
 /** The variable that holds the key while it is being tested. */
 export const CHECK_VARIABLE = 'INIT_KEY';
 
-/** What was answered on the source: the rest is asked after it was looked at. */
+/** The answers about the source, and what probing it found. */
 export interface SourceAnswers {
   readonly draft: ConfigChoices;
   readonly key: GivenKey;
@@ -34,7 +35,7 @@ export interface SourceAnswers {
   readonly notOffered: readonly Kind[];
 }
 
-/** URL, key and name; on a terminal asked for again until something can be read with them. */
+/** Asks for URL, key and name; on a terminal again until something can be read with them. */
 export async function askForSource(
   context: CommandContext,
   options: InitOptions,
@@ -50,8 +51,7 @@ export async function askForSource(
     };
     const looked =
       options.check === false ? null : await probeWithProfile(context, options, draft, key, output);
-    const next =
-      looked === null ? 'write' : await verdictOn(context, looked, context.options.verbose === true);
+    const next = looked === null ? 'write' : await verdictOn(context, looked);
     if (next === 'write')
       return { draft, key, looked, notOffered: looked === null ? [] : await leftOut(context, looked) };
     if (next === 'url') url = await urlFor(context, {});
@@ -62,7 +62,7 @@ export async function askForSource(
   }
 }
 
-/** Probes the service with the given profile, or with the one that the first answers suggest. */
+/** Probes the service with the given profile, or with the one that its first answers suggest. */
 async function probeWithProfile(
   context: CommandContext,
   options: InitOptions,
@@ -76,14 +76,13 @@ async function probeWithProfile(
     try {
       return await probeSource(context, source, null, null, null, true);
     } catch (error) {
-      if (!context.signal.aborted) throw error;
-      throw new TidemarkError('interrupted', 'interrupted; nothing was written', { cause: error });
+      throw context.signal.aborted ? interrupted(error) : error;
     }
   };
   const first = await probed(draft.profile);
   if (options.profile !== undefined || first.fatal !== null) return first;
   const { profile, signs } = fittingProfile(first);
-  // Where nothing can be read, address or key is wrong, and the profile not yet the question.
+  // If nothing can be read, the address or the key is wrong: the profile does not matter yet.
   if (signs.length === 0 && doctorExitCode([first], []) !== EXIT.done) return first;
   printNote(context, signs.length === 0 ? [] : [`this looks like ${profile}: ${signs.join('; ')}`]);
   const chosen = canAsk(context)
@@ -106,7 +105,7 @@ async function probeWithProfile(
   return chosen === draft.profile ? first : await probed(chosen);
 }
 
-/** What a choice means for reads and restores, in one line each. */
+/** What the choice of a profile means. */
 const LABELS: Readonly<Record<string, string>> = {
   svc: 'svc: the API as documented; roles, projects and some components cannot be restored',
   'svc-writable':
@@ -114,7 +113,7 @@ const LABELS: Readonly<Record<string, string>> = {
   posthog: 'posthog: PostHog Cloud, or a self-hosted PostHog, with its field names and list shapes',
 };
 
-/** The source as it will be configured, but with the key given here. */
+/** The source as it will be configured, but with the given key. */
 function sourceFor(
   context: CommandContext,
   draft: ConfigChoices,
@@ -126,30 +125,23 @@ function sourceFor(
   const [source] = configFrom(text, output, env, context).sources;
   if (source === undefined) throw new Error('a configuration without the source that was written into it');
   const place = reference.by === 'variable' ? `the variable ${reference.name}` : `the file ${reference.path}`;
-  // The file of an entered key is written only once the key was accepted.
+  // The file of a typed key does not exist yet.
   return { ...source, keyPlace: newFile === null ? `the key in ${place}` : 'the key that you entered' };
 }
 
-/**
- * Shows what the key reaches. If that is nothing, the user chooses what to enter again, or to write the file anyway.
- */
-async function verdictOn(
-  context: CommandContext,
-  reach: SourceReach,
-  isVerbose: boolean,
-): Promise<'write' | 'url' | 'key'> {
+/** Shows what the key can read. If that is nothing, the user decides what to enter again, or to write the file anyway. */
+async function verdictOn(context: CommandContext, reach: SourceReach): Promise<'write' | 'url' | 'key'> {
+  const isVerbose = context.options.verbose === true;
   const problems = bySeverity([...reachProblems(reach), ...clockProblems(reach)]).map((problem) => ({
     ...problem,
-    // No file has that option yet.
+    // There is no configuration yet.
     next: problem.next.replaceAll('baseUrl of the source', 'the address'),
   }));
   if (context.options.json !== true) {
     const shown = problems.filter(({ gravity }) => isVerbose || gravity !== 'note');
-    const reports = [
-      reachReport(reach, { isVerbose }),
-      ...(shown.length === 0 ? [] : [problemReport(shown)]),
-    ];
-    for (const report of reports) await print(context, `${renderText(report, lineOptions(context))}\n`);
+    const report = reachReport(reach, { isVerbose });
+    for (const part of [report, ...(shown.length === 0 ? [] : [problemReport(shown)])])
+      await print(context, `${renderText(part, lineOptions(context))}\n`);
   }
   const code = doctorExitCode([reach], problems);
   if (code === EXIT.done || code === EXIT.partial) return 'write';
@@ -165,7 +157,7 @@ async function verdictOn(
     );
     if (next !== 'leave') return next;
   }
-  const worst = problems[0];
+  const [worst] = problems;
   throw new TidemarkError(
     code === EXIT.refused ? 'unauthorized' : (reach.fatal?.code ?? 'not_found'),
     `nothing was written: ${worst?.message ?? 'nothing can be read'}`,
@@ -173,17 +165,17 @@ async function verdictOn(
   );
 }
 
-/** Kinds that the service does not offer would make every run partial: excluded, unless the user declines. */
+/** The kinds that the service does not offer: excluded, unless the user declines, as they would make every run partial. */
 async function leftOut(context: CommandContext, { kinds }: SourceReach): Promise<readonly Kind[]> {
-  const missing = [...new Set(kinds.filter(({ state }) => state === 'not_offered').map(({ kind }) => kind))];
+  const missing = [...new Set(kinds.flatMap(({ kind, state }) => (state === 'not_offered' ? kind : [])))];
   if (missing.length === 0) return [];
-  const said = `not offered here: ${missing.join(', ')}`;
+  const text = `not offered here: ${missing.join(', ')}`;
   if (!canAsk(context)) {
-    printNote(context, [`${said}; left out by kinds.exclude`]);
+    printNote(context, [`${text}; left out by kinds.exclude`]);
     return missing;
   }
   const answer = answered(
-    await askChoice(context, `${said}. Leave these kinds out?`, [
+    await askChoice(context, `${text}. Leave these kinds out?`, [
       { value: 'out', label: 'Yes', hint: 'else every run is partial' },
       { value: 'in', label: 'No, ask for them in every run' },
     ]),

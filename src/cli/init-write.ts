@@ -1,4 +1,4 @@
-/** What `init` writes: the configuration with its secrets and the service's file, all or nothing, and what it says of them. */
+/** Writes what `init` was asked to: the configuration, its secrets and the service's file, all or nothing; and reports it. */
 import {
   appendFileSync,
   existsSync,
@@ -17,7 +17,7 @@ import { asFileError, makeDirectory } from '../core/file-errors.ts';
 import type { SourceReach } from '../doctor/source-reach.ts';
 import { workTreeOf } from '../git/program.ts';
 import { removeLeftBehind, temporaryPath } from './atomic-file.ts';
-import { print, type CommandContext } from './context.ts';
+import { print, printJson, type CommandContext } from './context.ts';
 import { sourceDocument } from './doctor-document.ts';
 import type { GivenKey } from './init-answers.ts';
 import { ENVIRONMENT_FILE, TOKEN_FILE } from './init-config.ts';
@@ -25,7 +25,7 @@ import type { GivenChannel } from './init-channel.ts';
 import type { BackupAnswers } from './init-backup.ts';
 import { type ServiceAnswer, directoriesOutside } from './init-service.ts';
 
-/** @throws TidemarkError `usage` where a file is in the way, or there is no directory for it */
+/** @throws TidemarkError `usage` if the path is a directory, or a file that may not be replaced */
 export function requireFree(path: string, isForced: boolean): void {
   const facts = statSync(path, { throwIfNoEntry: false });
   if (facts?.isDirectory() === true)
@@ -40,7 +40,7 @@ function inTheWay(path: string): TidemarkError {
 }
 
 /**
- * The configuration from a text, as any command would read it from `path`, where nothing need be yet.
+ * The configuration in a text, as commands would read it from `path`, which need not exist.
  * @throws TidemarkError `config_invalid`
  */
 export function configFrom(
@@ -61,7 +61,7 @@ export function configFrom(
   }
 }
 
-/** Writes the secrets, the service's file and the configuration, and creates directories: all of it, or nothing. */
+/** Writes the secrets, the service's file and the configuration, and creates directories; after an error, removes all of it. */
 export function writeAll(
   path: string,
   text: string,
@@ -85,7 +85,7 @@ export function writeAll(
     const first = makeDirectory(directory, mode);
     if (first !== undefined) made.push(first);
   };
-  // A path below the configuration's directory is written as a relative one.
+  // Paths below the configuration's directory are relative.
   const elsewhere = secrets.flatMap(({ reference }) =>
     reference.by === 'file' && isAbsolute(reference.path) ? [reference.path] : [],
   );
@@ -114,13 +114,13 @@ export function writeAll(
   }
 }
 
-/** Gives a file its name, unless another process has made one of that name since it was looked for. */
+/** Gives a file its name, unless another process has meanwhile created one with that name. */
 function placeNew(temporary: string, path: string): void {
   try {
     linkSync(temporary, path);
   } catch (error) {
     if (systemCodeOf(error) === 'EEXIST') throw inTheWay(path);
-    // A file system without links.
+    // The file system has no links.
     renameSync(temporary, path);
     return;
   }
@@ -135,17 +135,11 @@ function write(path: string, text: string, mode: number): void {
   }
 }
 
-/** Says what was written and where the secrets are; with `--json` as a document. */
+/** Reports what was written and where the secrets are; with `--json` as a document. */
 export async function printResult(
   context: CommandContext,
   output: string,
-  {
-    key,
-    channels,
-    backup,
-    service,
-    looked,
-  }: {
+  answers: {
     readonly key: GivenKey;
     readonly channels: readonly GivenChannel[];
     readonly backup: Pick<BackupAnswers, 'newDirectories'>;
@@ -153,8 +147,9 @@ export async function printResult(
     readonly looked: SourceReach | null;
   },
 ): Promise<void> {
+  const { key, channels, backup, service, looked } = answers;
   const secretFiles = [key, ...channels.map(({ given }) => given)].flatMap(({ newFile }) => newFile ?? []);
-  // Those that the user may write later, where the file that starts Tidemark looks for them.
+  // Files that the user may write later, and that the service's file refers to.
   const later =
     service === null ? [] : [ENVIRONMENT_FILE, ...(service.form === 'compose' ? [TOKEN_FILE] : [])];
   const ignored = [
@@ -163,15 +158,14 @@ export async function printResult(
     ...backup.newDirectories,
   ].flatMap((path) => ignoredByGit(path) ?? []);
   if (context.options.json === true) {
-    const document = {
+    await printJson(context, {
       schema: 'tidemark.init/1',
       file: output,
       key: key.reference,
       key_file_written: key.newFile,
       files: [output, ...secretFiles, ...(service === null ? [] : [service.path])],
       check: looked === null ? null : sourceDocument(looked),
-    };
-    await print(context, `${JSON.stringify(document)}\n`);
+    });
     return;
   }
   const lines = [
@@ -186,7 +180,7 @@ export async function printResult(
   await print(context, `${lines.join('\n')}\n`);
 }
 
-/** What to do next, in a line; a second one where what starts Tidemark lacks variables of this shell. */
+/** What to do next, including variables that what starts Tidemark needs. */
 export function nextLine(
   output: string,
   secrets: readonly GivenKey[],
@@ -199,15 +193,14 @@ export function nextLine(
       : 'next: `tidemark sync`, then `tidemark status`; `tidemark daemon` does it on schedule';
   }
   const variables = secrets.flatMap(({ reference }) => (reference.by === 'variable' ? reference.name : []));
-  const names = [...new Set(variables)];
+  const names = [...new Set(variables)].join(' and ');
   const file = join(dirname(output), ENVIRONMENT_FILE);
-  const first =
-    names.length === 0 ? '' : `put ${names.join(' and ')} into ${file} (NAME=value, mode 0600), then `;
+  const first = names === '' ? '' : `put ${names} into ${file} (NAME=value, mode 0600), then `;
   return `next: ${first}${service.next}`;
 }
 
 /**
- * Has git ignore a secret file, or a directory for backups, in its work tree, unless a line of .gitignore names it already.
+ * Makes git ignore a secret file or a directory for backups in a work tree, unless it already does.
  * @returns what was done, for the user; null outside a work tree
  */
 function ignoredByGit(path: string): string | null {

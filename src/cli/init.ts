@@ -49,7 +49,7 @@ interface Answers extends SourceAnswers {
   readonly service: ServiceAnswer | null;
 }
 
-/** What can be answered again before anything is written, in the order of the questions. */
+/** The questions, in their order; each can be answered again before anything is written. */
 const TOPICS = ['source', 'recordings', 'alerts', 'backups', 'schedule', 'service'] as const;
 type Topic = (typeof TOPICS)[number];
 
@@ -84,7 +84,7 @@ export async function init(context: CommandContext, options: InitOptions): Promi
     if (next !== 'back') answers = await ask(context, next, unasked, answers, output);
     next = await confirm(context, options, answers, output);
   }
-  // Asked before anything is written: an interruption here leaves nothing changed.
+  // Asked before anything is written: the user may still interrupt.
   const isBaselineWanted = next === 'sync' && (await wantsBaseline(context, options));
   context.signal.throwIfAborted();
   const { key, channels, service, backup, looked } = answers;
@@ -99,7 +99,7 @@ export async function init(context: CommandContext, options: InitOptions): Promi
   return code;
 }
 
-/** The answers with those on one topic, from the options or asked for. */
+/** The answers with new ones on a topic, from the options or asked for. */
 async function ask(
   context: CommandContext,
   topic: Topic,
@@ -139,7 +139,7 @@ function choicesOf({ draft, looked, notOffered, hasRecordings, channels, backup,
 /** Reads the configuration as the next command will. @throws TidemarkError as `configFrom` */
 function check(context: CommandContext, answers: Answers, output: string): void {
   const { channels, key } = answers;
-  // Secrets whose file does not exist yet come by variables here.
+  // Secrets whose file does not exist yet are passed in variables here.
   const variableOf = ({ newFile }: GivenKey, index: number): string | undefined =>
     newFile === null ? undefined : `${CHANNEL_VARIABLE}_${index}`;
   const checked = {
@@ -148,19 +148,13 @@ function check(context: CommandContext, answers: Answers, output: string): void 
   };
   const secrets = channels.map(({ given }, index) => [variableOf(given, index), given.secret?.reveal()]);
   const env = { ...context.env, ...(Object.fromEntries(secrets) as Record<string, string | undefined>) };
-  const isKeyThere = key.newFile === null && key.secret !== null;
-  const { warnings } = configFrom(
-    configText(checked),
-    output,
-    env,
-    context,
-    isKeyThere ? 'required' : 'unused',
-  );
+  const keys = key.newFile === null && key.secret !== null ? 'required' : 'unused';
+  const { warnings } = configFrom(configText(checked), output, env, context, keys);
   const { draft, syncCron, service } = answers;
   printNote(context, [...warnings, ...serviceNotes(service, { url: draft.url, syncCron })]);
 }
 
-/** On a terminal, shows all answers and asks what to do with them: write, sync after it, or answer a topic again. */
+/** On a terminal, shows the answers and asks what to do: write them, also sync, or change an answer. */
 async function confirm(
   context: CommandContext,
   { sync, baseline }: InitOptions,
@@ -173,12 +167,12 @@ async function confirm(
   const { looked, backup } = answers;
   const canSync = isSyncGiven || (looked !== null && looked.fatal === null);
   const andBackup = backup.targets.length > 0 ? ' and backup' : '';
-  const said = summaryOf(answers);
+  const summary = summaryOf(answers);
   const width = Math.max(...TOPICS.map((topic) => TOPIC_NAMES[topic].length));
   showNote(
     context,
     'Your answers',
-    TOPICS.map((topic) => `${TOPIC_NAMES[topic].padEnd(width)}  ${said[topic]}`),
+    TOPICS.map((topic) => `${TOPIC_NAMES[topic].padEnd(width)}  ${summary[topic]}`),
   );
   const next = answered(
     await askChoice(context, `Write ${basename(output)}?`, [
@@ -190,7 +184,7 @@ async function confirm(
   if (next !== 'change') return next;
   return answered(
     await askChoice<Topic | 'back'>(context, 'Which one?', [
-      ...TOPICS.map((value) => ({ value, label: TOPIC_NAMES[value], hint: said[value] })),
+      ...TOPICS.map((value) => ({ value, label: TOPIC_NAMES[value], hint: summary[value] })),
       { value: 'back', label: 'None' },
     ]),
   );
@@ -232,7 +226,7 @@ function choiceOf({ type, given, to }: GivenChannel, variable?: string): Channel
   return { type, to, secret: variable === undefined ? given.reference : { by: 'variable', name: variable } };
 }
 
-/** Those of the options, or on a terminal asked for until there is no further one. */
+/** The channels of the options, or those that the user names until there is no other one; each is tested. */
 async function testedChannels(
   context: CommandContext,
   options: InitOptions,
@@ -251,7 +245,7 @@ async function testedChannels(
   return channels;
 }
 
-/** Sends a test notice through the channel. True where that failed and another one is to be chosen. */
+/** Sends a test notice through the channel. True if that failed and the user wants to choose again. */
 async function isGivenUp(
   context: CommandContext,
   options: InitOptions,
@@ -299,7 +293,7 @@ async function wantsBaseline(context: CommandContext, { baseline }: InitOptions)
   return await askYes(context, 'Make that state the baseline that drift is measured from?', 'No, later');
 }
 
-/** The first run, the baseline if that run is complete, and the first backup, which has it. Each prints what it did. */
+/** Runs the first sync, sets the baseline if that is complete, and makes the first backup, which includes it. Each prints what it did. */
 async function firstSync(
   context: CommandContext,
   output: string,
@@ -319,7 +313,7 @@ async function firstSync(
   return combinedExitCode(codes);
 }
 
-/** Without it there is none until the daemon's first. The configuration is written in any case. */
+/** A failure is reported, but not thrown: the configuration is written. */
 async function firstBackup(context: CommandContext): Promise<ExitCode> {
   const { createBackupNow } = await import('./backup.ts');
   try {
