@@ -139,6 +139,18 @@ export const asOption: OptionRow = {
   description: 'name to record as who did it (default: USER@HOST)',
 };
 
+/** The options of a command that writes a report. */
+export function reportOptions(formats: readonly string[]): readonly OptionRow[] {
+  return [
+    {
+      flags: '--format <format>',
+      description: 'output format (default: that of the file which --output names, else text)',
+      choices: formats,
+    },
+    { flags: '--output <file>', description: 'write to this file instead of stdout' },
+  ];
+}
+
 /** Options that narrow a command to some records (design.md, Commands). */
 export const filterOptions: readonly OptionRow[] = [
   kindOption,

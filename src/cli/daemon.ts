@@ -132,22 +132,16 @@ function httpStarter(context: CommandContext, log: Logger): StartHttp {
       import('../daemon/http/http.ts'),
       import('../server/replica/replica.ts'),
     ]);
-    const { host, port, token, tokenFile, triggerToken, publicUrl, trustedProxies, userHeader, mcp } =
-      cells.config().http;
+    const { tokenFile, mcp, ...http } = cells.config().http;
+    const { token } = http;
     if (token === null && tokenFile !== null) {
       throw new TidemarkError('config_invalid', `${tokenFile} gave no token: nothing listens without it`, {
         hint: 'correct http.tokenFile, or the permissions of that file',
       });
     }
     return startHttp(cells, {
-      host,
-      port,
-      token,
-      triggerToken,
+      ...http,
       localToken: localToken.reveal(),
-      publicUrl,
-      trustedProxies,
-      userHeader,
       clock: systemClock,
       log,
       // Loaded only if it is on: the MCP library is large.

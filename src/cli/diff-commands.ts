@@ -1,4 +1,4 @@
-/** The commands that compare states. A command's file is named after it. */
+/** The commands that compare states. */
 import { SEVERITIES } from '../catalog/definition.ts';
 import {
   asOption,
@@ -6,9 +6,10 @@ import {
   type OptionRow,
   filterOptions,
   kindName,
+  reportOptions,
   wholeNumber,
 } from './command-row.ts';
-import { secretsOption } from './record-options.ts';
+import { placeOptions, secretsOption } from './record-options.ts';
 
 const fieldOption: OptionRow = {
   flags: '--field <pointer>',
@@ -26,26 +27,6 @@ const modeOptions: readonly OptionRow[] = [
 ];
 
 const FORMATS = ['text', 'json', 'markdown', 'html', 'junit', 'sarif'];
-
-/** How a comparison is written. */
-const reportOptions = (formats: readonly string[]): readonly OptionRow[] => [
-  {
-    flags: '--format <format>',
-    description: 'output format (default: that of the file which --output names, else text)',
-    choices: formats,
-  },
-  { flags: '--output <file>', description: 'write to this file instead of stdout' },
-  secretsOption,
-];
-
-const placeOptions: readonly OptionRow[] = [
-  {
-    flags: '--organization <id>',
-    description: 'disambiguate by organization id or name',
-    isRepeatable: true,
-  },
-  { flags: '--project <id>', description: 'disambiguate by project id or name', isRepeatable: true },
-];
 
 export const DIFF_COMMANDS: readonly CommandRow[] = [
   {
@@ -71,6 +52,7 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
       fieldOption,
       ...modeOptions,
       ...reportOptions([...FORMATS, 'patch']),
+      secretsOption,
     ],
     notes: [
       '--to-source matches records by their names (members by address) and those of their parents, as ids differ: a record with',
@@ -104,6 +86,7 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
       fieldOption,
       ...modeOptions,
       ...reportOptions(FORMATS),
+      secretsOption,
     ],
     examples: [
       'tidemark drift',

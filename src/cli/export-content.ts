@@ -43,21 +43,18 @@ export function extentOf(
       source,
       at: resolvedState ?? resolvedStateOf(mirror, LATEST, { source, isEvidence: true }),
     }));
+  const named = <T extends object>(source: string, collections: readonly T[]): T[] =>
+    collections.map((each) => ({ ...(namesSource ? { source } : {}), ...each }));
   const found = points.map(({ source, at }) => {
     const own = extentCollections(mirror, source, at, {
       isAsked: (place) => isAsked({ source, ...place }) && !isSearched(filter, place.kind),
       leads: (place) => leads({ source, ...place }),
     });
-    const named = <T extends object>(collections: readonly T[]): T[] =>
-      collections.map((each) => ({ ...(namesSource ? { source } : {}), ...each }));
-    return { whole: named(own.whole), stale: named(own.stale) };
+    return { whole: named(source, own.whole), stale: named(source, own.stale) };
   });
   const whole = found.flatMap((each) => each.whole);
   const notRead = points.flatMap(({ source, at }) =>
-    unaskedIn(mirror, source, at.run, recordFilter([source], options)).map((each) => ({
-      ...(namesSource ? { source } : {}),
-      ...each,
-    })),
+    named(source, unaskedIn(mirror, source, at.run, recordFilter([source], options))),
   );
   const unknown =
     resolvedState === null
@@ -80,12 +77,14 @@ export function extentOf(
   return {
     filter,
     whole,
-    ...(stale.length === 0 ? {} : { stale }),
-    ...(unknown.length === 0 ? {} : { volatile_unknown: unknown }),
-    ...(unread.length === 0 ? {} : { unread }),
-    ...(bySource.length === 0 ? {} : { unread_by_source: bySource }),
-    ...(notRead.length === 0 ? {} : { not_read: notRead }),
+    ...withoutEmpty({
+      ...{ stale, volatile_unknown: unknown, unread, unread_by_source: bySource, not_read: notRead },
+    }),
   };
+}
+
+function withoutEmpty<Lists extends Record<string, readonly unknown[]>>(lists: Lists): Partial<Lists> {
+  return Object.fromEntries(Object.entries(lists).filter(([, list]) => list.length > 0)) as Partial<Lists>;
 }
 
 /** The part of the extent that is about one kind. */
@@ -103,21 +102,20 @@ export function extentOfKind(
 ): ExportExtent {
   const isOwn = (each: { readonly kind: Kind }): boolean => each.kind === kind;
   const above = kindsAbove([kind]);
-  const ownStale = stale.filter((each) => isOwn(each) || above.includes(each.kind));
-  const unreadAbove = unread.filter((each) => above.includes(each));
   const ownBySource = bySource.flatMap(({ source, kinds: all }) => {
     const kinds = all.filter((each) => each === kind || above.includes(each));
     return kinds.length === 0 ? [] : [{ source, kinds }];
   });
-  const own = unknown.filter(isOwn);
   return {
-    filter: { ...filter, kinds: KINDS.filter((each) => each === kind) },
+    filter: { ...filter, kinds: [kind] },
     whole: whole.filter(isOwn),
-    ...(ownStale.length === 0 ? {} : { stale: ownStale }),
-    ...(own.length === 0 ? {} : { volatile_unknown: own }),
-    ...(unreadAbove.length === 0 ? {} : { unread: unreadAbove }),
-    ...(ownBySource.length === 0 ? {} : { unread_by_source: ownBySource }),
-    ...(notRead.some(isOwn) ? { not_read: notRead.filter(isOwn) } : {}),
+    ...withoutEmpty({
+      stale: stale.filter((each) => isOwn(each) || above.includes(each.kind)),
+      volatile_unknown: unknown.filter(isOwn),
+      unread: unread.filter((each) => above.includes(each)),
+      unread_by_source: ownBySource,
+      not_read: notRead.filter(isOwn),
+    }),
   };
 }
 

@@ -2,6 +2,7 @@
 import { existsSync, readdirSync, rmdirSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { readIdentities } from '../backup/encryption.ts';
+import type { FleetConfig } from '../config/config.ts';
 import { commandActor } from '../core/actor.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
@@ -24,23 +25,37 @@ interface CheckoutOptions {
 /** How long `--wait` waits until a worker has finished its work on the cell. */
 const WAIT_MS = 15 * 60_000;
 
+/** Opens the registry for `work`, with what checkout and checkin need. */
+async function withFleet<T>(
+  context: CommandContext,
+  work: (fleet: FleetConfig, shared: SharedEffects) => Promise<T>,
+): Promise<T> {
+  const { fleet } = readLoadedConfig(context, context.options, 'unused');
+  const { database, storage } = requireFleet(fleet);
+  const registry = await Registry.open(database, { maxConnections: 2 });
+  const { pid, signal } = context;
+  try {
+    const holder = commandActor().by;
+    return await work(fleet, { registry, storage, clock: systemClock, pid, signal, holder });
+  } finally {
+    await registry.close();
+  }
+}
+
+type SharedEffects = Pick<
+  Parameters<typeof checkOut>[1],
+  'registry' | 'storage' | 'clock' | 'pid' | 'signal' | 'holder'
+>;
+
 /** Exit 0 if the mirror is here. @throws TidemarkError as `checkOut` */
 export async function fleetCheckout(
   context: CommandContext,
   { cell, directory: given, wait = false, force = false }: CheckoutOptions,
 ): Promise<ExitCode> {
-  const { fleet } = readLoadedConfig(context, context.options, 'unused');
-  const { database, storage } = requireFleet(fleet);
   const directory = resolve(context.cwd, given ?? cell);
-  const registry = await Registry.open(database, { maxConnections: 2 });
-  try {
+  return await withFleet(context, async (fleet, shared) => {
     const { config, mirror, run } = await checkOut(cell, {
-      registry,
-      storage,
-      clock: systemClock,
-      pid: context.pid,
-      signal: context.signal,
-      holder: commandActor().by,
+      ...shared,
       directory,
       identities: fleet.identityFile === null ? [] : await readIdentities(fleet.identityFile),
       waitMs: wait ? WAIT_MS : 0,
@@ -60,9 +75,7 @@ export async function fleetCheckout(
       );
     }
     return EXIT.done;
-  } finally {
-    await registry.close();
-  }
+  });
 }
 
 /** An option as given, for a command that is printed. */
@@ -90,17 +103,14 @@ export async function fleetCheckin(
   context: CommandContext,
   { cell, directory: given, discard = false, force = false }: CheckinOptions,
 ): Promise<ExitCode> {
-  const { fleet } = readLoadedConfig(context, context.options, 'unused');
-  const { database, storage } = requireFleet(fleet);
   const directory = resolve(context.cwd, given ?? cell);
   if (force && !discard) {
     throw new TidemarkError('usage', '--force is for --discard only', {
       hint: 'what somebody else did can be dropped, not published for them',
     });
   }
-  const registry = await Registry.open(database, { maxConnections: 2 });
-  const holder = commandActor().by;
-  try {
+  return await withFleet(context, async (fleet, shared) => {
+    const { registry, holder } = shared;
     if (discard) {
       await discardCheckout(cell, { registry, holder, isForced: force });
       await print(context, `${cell} is checked in as it was; ${directory} is left to you\n`);
@@ -116,12 +126,7 @@ export async function fleetCheckin(
     // Without the key, which may be only on the workers.
     const config = readConfig(context, { config: file, source: [cell] }, 'unused');
     const { run, newRuns } = await checkIn(cell, {
-      registry,
-      storage,
-      clock: systemClock,
-      pid: context.pid,
-      signal: context.signal,
-      holder,
+      ...shared,
       config,
       recipients: fleet.recipients,
       log: commandLog(context, 'warn'),
@@ -130,7 +135,5 @@ export async function fleetCheckin(
     const what = newRuns === 0 ? 'without a new run' : `with ${plural(newRuns, 'new run')}`;
     await print(context, `${cell} is checked in as of run ${run}, ${what}\n`);
     return EXIT.done;
-  } finally {
-    await registry.close();
-  }
+  });
 }

@@ -1,6 +1,12 @@
 /** The commands about the history of a record, the changes of a period, and what people did. */
 import { AUDIT_ACTIONS } from '../mirror/audit-actions.ts';
-import { type CommandRow, type OptionRow, filterOptions, positiveNumber } from './command-row.ts';
+import {
+  type CommandRow,
+  type OptionRow,
+  filterOptions,
+  positiveNumber,
+  reportOptions,
+} from './command-row.ts';
 import { recordArguments, recordOptions, secretsOption } from './record-options.ts';
 
 const allOption: OptionRow = {
@@ -8,16 +14,33 @@ const allOption: OptionRow = {
   description: 'include what changes on its own inside other fields, such as copies of users',
 };
 
+const atOption: OptionRow = {
+  flags: '--at <ref>',
+  description: 'state to read (default: latest)',
+  values: 'point',
+};
+
+/** @param first what `--since` is if it is left out */
+function periodOptions(first: string): readonly OptionRow[] {
+  return [
+    {
+      flags: '--since <ref>',
+      description: `after this state, time or age (default: ${first})`,
+      values: 'point',
+    },
+    { flags: '--until <ref>', description: 'up to this state or time (default: now)', values: 'point' },
+  ];
+}
+
+const FORMATS = ['text', 'json', 'csv', 'html', 'markdown'];
+
 export const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
   {
     name: 'show',
     group: 'Look',
     description: 'Show one record, as it is or as it was',
     arguments: recordArguments,
-    options: [
-      { flags: '--at <ref>', description: 'state to read (default: latest)', values: 'point' },
-      ...recordOptions,
-    ],
+    options: [atOption, ...recordOptions],
     examples: [
       'tidemark show batch_exports 0190c2f4-…',
       'tidemark show batch_exports "Nightly S3" --at run:12',
@@ -46,7 +69,7 @@ export const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
     description: 'Show which run last changed each field of a record',
     arguments: recordArguments,
     options: [
-      { flags: '--at <ref>', description: 'state to read (default: latest)', values: 'point' },
+      atOption,
       { flags: '--deep', description: 'list the fields inside objects one by one' },
       allOption,
       ...recordOptions,
@@ -66,19 +89,9 @@ export const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
       'Exit code 1 if another program altered a run, or a restore that is named: everything is still shown.',
     ],
     options: [
-      {
-        flags: '--since <ref>',
-        description: 'after this state, time or age (default: 7d)',
-        values: 'point',
-      },
-      { flags: '--until <ref>', description: 'up to this state or time (default: now)', values: 'point' },
+      ...periodOptions('7d'),
       ...filterOptions,
-      {
-        flags: '--format <format>',
-        description: 'output format (default: that of the file which --output names, else text)',
-        choices: ['text', 'json', 'csv', 'html', 'markdown'],
-      },
-      { flags: '--output <file>', description: 'write to this file instead of stdout' },
+      ...reportOptions(FORMATS),
       { flags: '--limit <n>', description: 'records shown as text (default: 200)', parse: positiveNumber },
       secretsOption,
     ],
@@ -101,12 +114,7 @@ export const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
     group: 'Look',
     description: 'Show who accepted, pinned, restored or forgot what',
     options: [
-      {
-        flags: '--since <ref>',
-        description: 'after this state, time or age (default: the first entry)',
-        values: 'point',
-      },
-      { flags: '--until <ref>', description: 'up to this state or time (default: now)', values: 'point' },
+      ...periodOptions('the first entry'),
       {
         flags: '--action <action>',
         description: 'only this action; repeatable',
@@ -120,12 +128,7 @@ export const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
         values: 'free',
         isRepeatable: true,
       },
-      {
-        flags: '--format <format>',
-        description: 'output format (default: that of the file which --output names, else text)',
-        choices: ['text', 'json', 'csv', 'html', 'markdown'],
-      },
-      { flags: '--output <file>', description: 'write to this file instead of stdout' },
+      ...reportOptions(FORMATS),
     ],
     notes: [
       'Newest first. In brackets after a name that was given with --as or in the dashboard: how Tidemark knew who it was.',

@@ -22,13 +22,15 @@ export const secretsOption: OptionRow = {
   description: 'print secret values in clear text',
 };
 
-/** Options that distinguish records of the same id, and that select what is shown. */
-export const recordOptions: readonly OptionRow[] = [
+/** Options that distinguish records of the same id. */
+export const placeOptions: readonly OptionRow[] = [
   {
     flags: '--organization <id>',
     description: 'disambiguate by organization id or name',
     isRepeatable: true,
   },
   { flags: '--project <id>', description: 'disambiguate by project id or name', isRepeatable: true },
-  secretsOption,
 ];
+
+/** The options of a command that shows one record. */
+export const recordOptions: readonly OptionRow[] = [...placeOptions, secretsOption];
