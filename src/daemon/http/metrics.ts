@@ -190,10 +190,19 @@ const counter = (name: string, help: string, labels: readonly string[], read: Re
   return { name: `tidemark_${name}_total`, type: 'counter', help, labels, read };
 };
 
-/** A sample for each source of the mirror. */
-const perSource = (valueOf: (status: SourceStatus) => number | null): Reader => {
-  return ({ snapshot }) => snapshot.sourceStatuses.map((status) => [valueOf(status), status.source]);
-};
+/** With a single value. */
+const plainGauge = (name: string, help: string, valueOf: (facts: MetricFacts) => number | null): MetricRow =>
+  gauge(name, help, [], (facts) => [[valueOf(facts)]]);
+
+/** With a value for each source of the mirror. */
+const sourceGauge = (
+  name: string,
+  help: string,
+  valueOf: (status: SourceStatus) => number | null,
+): MetricRow =>
+  gauge(name, help, ['source'], ({ snapshot }) =>
+    snapshot.sourceStatuses.map((status) => [valueOf(status), status.source]),
+  );
 
 /**
  * The counts, on top of a zero for each configured source: in a series that begins with its first count, `increase` would not see that
@@ -223,9 +232,18 @@ function hasFailedSince(
   );
 }
 
-const perClient = (valueOf: (stats: SourceRequestStats) => number): Reader => {
-  return fromZero([], ({ stats }) => stats.map((each) => [valueOf(each), each.source]));
-};
+/** Counts requests to each source. */
+const requestCounter = (
+  name: string,
+  help: string,
+  valueOf: (stats: SourceRequestStats) => number,
+): MetricRow =>
+  counter(
+    name,
+    help,
+    ['source'],
+    fromZero([], ({ stats }) => stats.map((each) => [valueOf(each), each.source])),
+  );
 
 /** A sample for each schedule, of all mirrors together. */
 const perSchedule = (
@@ -241,9 +259,15 @@ const perSchedule = (
 
 const sum = (values: readonly number[]): number => values.reduce((all, value) => all + value, 0);
 
-const perTarget = (valueOf: (target: MetricFacts['targets'][number]) => number | null): Reader => {
-  return ({ targets }) => targets.map((target) => [valueOf(target), target.source, target.address]);
-};
+/** With a value for each target of backups. */
+const targetGauge = (
+  name: string,
+  help: string,
+  valueOf: (target: MetricFacts['targets'][number]) => number | null,
+): MetricRow =>
+  gauge(name, help, ['source', 'target'], ({ targets }) =>
+    targets.map((target) => [valueOf(target), target.source, target.address]),
+  );
 
 const OUTCOMES = ['complete', 'partial', 'failed'] as const;
 
@@ -258,7 +282,7 @@ export const METRICS: readonly MetricRow[] = [
         HEALTH_STATES.map((each): Sample => [each === state ? 1 : 0, source, each]),
       ),
   ),
-  gauge('start_time_seconds', 'When the daemon started', [], ({ startedAt }) => [[seconds(startedAt)]]),
+  plainGauge('start_time_seconds', 'When the daemon started', ({ startedAt }) => seconds(startedAt)),
   gauge('build_info', '1; the label is the version of the daemon', ['version'], () => [
     [1, programVersion()],
   ]),
@@ -285,21 +309,13 @@ export const METRICS: readonly MetricRow[] = [
         ]);
       }),
   ),
-  gauge(
-    'last_run_timestamp_seconds',
-    'When the latest run ended',
-    ['source'],
-    perSource(({ lastEnded }) => seconds(lastEnded?.finishedAt)),
+  sourceGauge('last_run_timestamp_seconds', 'When the latest run ended', ({ lastEnded }) =>
+    seconds(lastEnded?.finishedAt),
   ),
-  gauge(
-    'last_run_duration_seconds',
-    'Duration of the latest run that ended',
-    ['source'],
-    perSource(({ lastEnded }) => {
-      const ms = lastEnded === null ? null : tookMs(lastEnded);
-      return ms === null ? null : ms / 1000;
-    }),
-  ),
+  sourceGauge('last_run_duration_seconds', 'Duration of the latest run that ended', ({ lastEnded }) => {
+    const ms = lastEnded === null ? null : tookMs(lastEnded);
+    return ms === null ? null : ms / 1000;
+  }),
   gauge(
     'last_success_timestamp_seconds',
     'When the latest complete run ended; absent before the first',
@@ -359,11 +375,8 @@ export const METRICS: readonly MetricRow[] = [
         ]),
       ),
   ),
-  gauge(
-    'held_removals',
-    'Removals that are held',
-    ['source'],
-    perSource(({ held }) => held.reduce((sum, { records }) => sum + records, 0)),
+  sourceGauge('held_removals', 'Removals that are held', ({ held }) =>
+    held.reduce((sum, { records }) => sum + records, 0),
   ),
   counter(
     'changes',
@@ -416,24 +429,9 @@ export const METRICS: readonly MetricRow[] = [
         ? sources.map((source): Sample => [knownProblems(snapshot, source), source])
         : [[knownProblems(snapshot, null), '']],
   ),
-  counter(
-    'requests',
-    'Requests sent to the service, including retries',
-    ['source'],
-    perClient(({ requests }) => requests),
-  ),
-  counter(
-    'request_retries',
-    'Retries',
-    ['source'],
-    perClient(({ retries }) => retries),
-  ),
-  counter(
-    'requests_throttled',
-    'Responses with status 429',
-    ['source'],
-    perClient(({ throttled }) => throttled),
-  ),
+  requestCounter('requests', 'Requests sent to the service, including retries', ({ requests }) => requests),
+  requestCounter('request_retries', 'Retries', ({ retries }) => retries),
+  requestCounter('requests_throttled', 'Responses with status 429', ({ throttled }) => throttled),
   gauge(
     'rate_left_requests',
     'Requests left in the rate limit; absent without a limit. Of the hour: the same for all sources with the same key and limit',
@@ -447,7 +445,7 @@ export const METRICS: readonly MetricRow[] = [
   gauge('jobs_running', 'Jobs running now', ['name', 'source'], ({ activity }) =>
     activity.running().map(({ name, source }) => [1, name, source ?? '']),
   ),
-  gauge('jobs_queued', 'Jobs waiting', [], ({ activity }) => [[activity.queued().length]]),
+  plainGauge('jobs_queued', 'Jobs waiting', ({ activity }) => activity.queued().length),
   gauge(
     'schedule_due_timestamp_seconds',
     'When the schedule starts next',
@@ -477,54 +475,39 @@ export const METRICS: readonly MetricRow[] = [
       channel,
     ]);
   }),
-  gauge('mirror_readable', '1 if the mirror can be read, else 0', [], ({ unreadable }) => [
-    [unreadable === 0 ? 1 : 0],
-  ]),
-  gauge('mirror_bytes', 'Size of the mirror file', [], ({ files }) => [[files.mirror]]),
-  gauge('mirror_wal_bytes', 'Size of the write-ahead log beside it', [], ({ files }) => [[files.wal]]),
-  gauge(
+  plainGauge('mirror_readable', '1 if the mirror can be read, else 0', ({ unreadable }) =>
+    unreadable === 0 ? 1 : 0,
+  ),
+  plainGauge('mirror_bytes', 'Size of the mirror file', ({ files }) => files.mirror),
+  plainGauge('mirror_wal_bytes', 'Size of the write-ahead log beside it', ({ files }) => files.wal),
+  plainGauge(
     'mirror_volume_free_bytes',
     'Space left for Tidemark on the volume of the mirror; with several volumes, on the one with the least',
-    [],
-    ({ volume }) => [[volume?.free ?? null]],
+    ({ volume }) => volume?.free ?? null,
   ),
-  gauge('mirror_volume_size_bytes', 'Size of that volume', [], ({ volume }) => [[volume?.size ?? null]]),
-  gauge(
+  plainGauge('mirror_volume_size_bytes', 'Size of that volume', ({ volume }) => volume?.size ?? null),
+  targetGauge(
     'backup_newest_timestamp_seconds',
     'When the newest complete backup in the target was made; absent without one. The source is empty if one mirror holds all sources',
-    ['source', 'target'],
-    perTarget(({ newest }) => seconds(newest?.madeAt)),
+    ({ newest }) => seconds(newest?.madeAt),
   ),
-  gauge(
-    'backup_newest_bytes',
-    'Size of that backup',
-    ['source', 'target'],
-    perTarget(({ newest }) => newest?.bytes ?? null),
-  ),
-  gauge(
+  targetGauge('backup_newest_bytes', 'Size of that backup', ({ newest }) => newest?.bytes ?? null),
+  targetGauge(
     'backup_allowed_age_seconds',
     'Age of that backup from which it is overdue: twice `backup.every`, or twice the interval of syncs if that is longer (after a change, counted from it); absent without a sync schedule',
-    ['source', 'target'],
-    perTarget(({ allowedMs }) => (allowedMs === null ? null : allowedMs / 1000)),
+    ({ allowedMs }) => (allowedMs === null ? null : allowedMs / 1000),
   ),
-  gauge(
+  targetGauge(
     'backup_target_readable',
     '1 if the backups in the target could be listed, else 0',
-    ['source', 'target'],
-    perTarget(({ isReadable }) => Number(isReadable)),
+    ({ isReadable }) => Number(isReadable),
   ),
-  gauge(
+  targetGauge(
     'backup_volume_free_bytes',
     'Space left for Tidemark on the volume of a target that is a directory; absent if that is the volume of the mirror',
-    ['source', 'target'],
-    perTarget(({ volume }) => volume?.freeBytes ?? null),
+    ({ volume }) => volume?.freeBytes ?? null,
   ),
-  gauge(
-    'backup_volume_size_bytes',
-    'Size of that volume',
-    ['source', 'target'],
-    perTarget(({ volume }) => volume?.sizeBytes ?? null),
-  ),
+  targetGauge('backup_volume_size_bytes', 'Size of that volume', ({ volume }) => volume?.sizeBytes ?? null),
   gauge(
     'event_loop_lag_seconds',
     'Delay of the event loop since the last scrape',
@@ -535,9 +518,11 @@ export const METRICS: readonly MetricRow[] = [
       [lag.max, 'max'],
     ],
   ),
-  gauge('process_resident_memory_bytes', 'Resident memory of the daemon', [], ({ process }) => [
-    [process.residentBytes],
-  ]),
+  plainGauge(
+    'process_resident_memory_bytes',
+    'Resident memory of the daemon',
+    ({ process }) => process.residentBytes,
+  ),
   counter('process_cpu_seconds', 'CPU time of the daemon, user and system', [], ({ process }) => [
     [process.cpuSeconds],
   ]),
