@@ -5,7 +5,7 @@ import type { BackupTarget } from '../backup/targets/target.ts';
 import { isS3Address } from '../config/backup-target.ts';
 import { systemClock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { count } from '../core/wording.ts';
+import { formatInteger } from '../core/wording.ts';
 
 const PLACES_SHOWN = 20;
 
@@ -72,5 +72,5 @@ function placeAddress(target: BackupTarget, address: string | null, name: string
 
 function namesText(names: readonly string[]): string {
   const more = names.length - PLACES_SHOWN;
-  return `${names.slice(0, PLACES_SHOWN).join(', ')}${more > 0 ? ` and ${count(more)} more` : ''}`;
+  return `${names.slice(0, PLACES_SHOWN).join(', ')}${more > 0 ? ` and ${formatInteger(more)} more` : ''}`;
 }

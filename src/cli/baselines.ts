@@ -1,6 +1,6 @@
 /** Setting the baseline of many mirrors: reports how many have it, and why the others do not. */
 import { EXIT, type ExitCode } from '../core/errors.ts';
-import { count, plural } from '../core/wording.ts';
+import { formatInteger, plural } from '../core/wording.ts';
 import { type CommandContext, print, printJson, printReason } from './context.ts';
 
 /** `asked`: a worker will set it. */
@@ -43,7 +43,7 @@ export async function reportBaselines(
     });
   } else {
     const lines = [
-      `${baseline} is the baseline of ${count(set + already)} of ${plural(rows.length, one)}: ${count(set)} set now, ${count(already)} already set`,
+      `${baseline} is the baseline of ${formatInteger(set + already)} of ${plural(rows.length, one)}: ${formatInteger(set)} set now, ${formatInteger(already)} already set`,
       ...(asked === 0 ? [] : [`${plural(asked, one)}: workers set it with their next job on each`]),
     ];
     await print(context, `${lines.join('\n')}\n`);
@@ -63,7 +63,7 @@ function reasonLines(rows: readonly BaselineRow[], heading: string): string[] {
   const byReason = Map.groupBy(rows, ({ reason }) => reason ?? '');
   const lines = [...byReason].map(([reason, all]) => {
     const names = all.slice(0, NAMES_SHOWN).map(({ name }) => name);
-    const more = all.length > names.length ? ` and ${count(all.length - names.length)} more` : '';
+    const more = all.length > names.length ? ` and ${formatInteger(all.length - names.length)} more` : '';
     return `  ${reason}: ${names.join(', ')}${more}`;
   });
   return [heading, ...lines];

@@ -20,7 +20,7 @@ import {
 import { keyFingerprint } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';
-import { count, duration, plural } from '../core/wording.ts';
+import { duration, formatInteger, plural } from '../core/wording.ts';
 import { backupInterval } from '../daemon/http/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { openMirrorAsItIs } from '../mirror/open.ts';
@@ -212,7 +212,7 @@ export function keptText(retention: RetentionPolicy | null): string {
   const { withinMs, ...counts } = retention;
   const rules = [
     ...(withinMs === undefined ? [] : [`all of ${duration(withinMs)}`]),
-    ...Object.entries(counts).map(([period, number]) => `${count(number)} ${period}`),
+    ...Object.entries(counts).map(([period, number]) => `${formatInteger(number)} ${period}`),
   ];
   return `kept: ${rules.join(', ')}`;
 }
@@ -249,7 +249,7 @@ function rateText({ rate, definitions, kinds: { include, exclude } }: SourceConf
   const own = effectiveKindLimits(rate, new Set(synced)).map(
     (each) => `; ${each.kinds[0]} at most ${windowsText(each) ?? ''}`,
   );
-  return `${limits.length === 0 ? 'no limit on requests' : limits.join(' and ')}, ${count(concurrency)} at a time${own.join('')}`;
+  return `${limits.length === 0 ? 'no limit on requests' : limits.join(' and ')}, ${formatInteger(concurrency)} at a time${own.join('')}`;
 }
 
 export async function configSchema(context: CommandContext): Promise<ExitCode> {

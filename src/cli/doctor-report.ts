@@ -5,7 +5,7 @@ import type { Config } from '../config/config.ts';
 import { NO_PROXIES, proxyFor, shownProxy } from '../config/proxy.ts';
 import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, type TidemarkError } from '../core/errors.ts';
-import { byteSize, count, duration, plural, localTime } from '../core/wording.ts';
+import { byteSize, duration, formatInteger, localTime, plural } from '../core/wording.ts';
 import type { TargetCheck } from './doctor-backups.ts';
 import type { DaemonLockfile } from '../daemon/lockfile.ts';
 import type { ListShape, ProbeState } from '../doctor/collection-probe.ts';
@@ -138,7 +138,7 @@ function records({ probes, state, collections, definition }: KindReach): string 
   if (state !== 'readable' && state !== 'empty') return '·';
   const known = probes.reduce((sum, probe) => sum + (probe.records ?? probe.seen.length), 0);
   const isAtLeast = probes.some(({ records }) => records === null) || collections > probes.length;
-  return isAtLeast ? `${count(known)}+` : count(known);
+  return isAtLeast ? `${formatInteger(known)}+` : formatInteger(known);
 }
 
 function shape({ probes }: KindReach): string {
@@ -157,7 +157,9 @@ function note(row: KindReach): string {
     ...(definition.reading === 'each' && state === 'readable'
       ? [`${plural(probes.length, 'recording')} requested`]
       : []),
-    ...(collections > probes.length ? [`${probes.length} of ${count(collections)} lists looked at`] : []),
+    ...(collections > probes.length
+      ? [`${probes.length} of ${formatInteger(collections)} lists looked at`]
+      : []),
   ];
   return parts.join('; ');
 }
@@ -170,8 +172,8 @@ function facts({ kinds, pageCap, skew, requests, bytes, tookMs }: SourceReach): 
     found.push([
       'pages',
       isCap
-        ? `the service gives at most ${count(received)} records (asked for ${count(asked)} ${kind})`
-        : `${count(received)} ${kind} came in one page, as requested; no limit was seen`,
+        ? `the service gives at most ${formatInteger(received)} records (asked for ${formatInteger(asked)} ${kind})`
+        : `${formatInteger(received)} ${kind} came in one page, as requested; no limit was seen`,
     ]);
   }
   const looks = kinds.flatMap(({ probes }) => probes.flatMap(({ next }) => (next === null ? [] : [next])));

@@ -44,7 +44,7 @@ import { resolve } from 'node:path';
 import { CATALOG } from '../catalog/catalog.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { asFileError } from '../core/file-errors.ts';
-import { count, plural } from '../core/wording.ts';
+import { formatInteger, plural } from '../core/wording.ts';
 import { parseYaml } from '../core/yaml.ts';
 import { DriftNow } from '../daemon/health/drift-now.ts';
 import type { MirrorHealth } from '../doctor/mirror-health.ts';
@@ -279,7 +279,7 @@ function contractReport(contract: Contract): ReportDocument {
     const columns = isField ? ['kind', 'field', 'catalog', 'document'] : ['kind', 'operation'];
     return [
       {
-        ...{ type: 'table', heading: `${heading} (${count(found.length)})`, columns, hint },
+        ...{ type: 'table', heading: `${heading} (${formatInteger(found.length)})`, columns, hint },
         align: columns.map(() => 'left'),
         rows: found.map(({ kind, field, catalog, document, operation }) =>
           isField ? [kind ?? '·', field ?? '', catalog, document] : [kind ?? '·', operation],

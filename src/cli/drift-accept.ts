@@ -5,7 +5,7 @@ import { scopeKey, scopeText } from '../catalog/catalog.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { parseEnd } from '../core/parse-time.ts';
-import { count, plural, localTime, wordList } from '../core/wording.ts';
+import { formatInteger, localTime, plural, wordList } from '../core/wording.ts';
 import { placeOf } from '../diff/compare.ts';
 import { acceptedEarlier, type Finding } from '../diff/drift.ts';
 import type { DriftAcceptance } from '../mirror/acceptances.ts';
@@ -339,7 +339,7 @@ async function printAccepted(
   const until = acceptances[0]?.until;
   const values = accepted.length === 1 ? 'this value, also if it comes' : 'these values, also if they come';
   const end = `${until === undefined ? '' : ` until ${localTime(until)}`} (${values} back)`;
-  const rest = `${open === 0 ? 'none' : count(open)} of ${definitions(kind).title.many} still open`;
+  const rest = `${open === 0 ? 'none' : formatInteger(open)} of ${definitions(kind).title.many} still open`;
   lines.push(`${plural(accepted.length, 'finding')} accepted${end}; ${rest}`);
   return print(context, `${lines.join('\n')}\n`);
 }

@@ -5,7 +5,7 @@ import type { Config } from '../config/config.ts';
 import { definitionsFor, presentIn } from '../config/source.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
-import { count, localTime } from '../core/wording.ts';
+import { formatInteger, localTime } from '../core/wording.ts';
 import { drillResult } from '../daemon/jobs/drill-job.ts';
 import type { DrillDocument } from '../diff/drill-document.ts';
 import { drillReport, drillVerdictText, outcomeText, renderDrillJson } from '../report/drill-report.ts';
@@ -260,5 +260,5 @@ function showDrillProgress(context: Pick<CommandContext, 'stderr' | 'signal'>): 
 function lineOf(what: string, done: number, steps: number | null): string {
   if (steps === null || steps === 0) return `drill: ${what}`;
   const filled = Math.round((Math.min(done, steps) / steps) * BAR);
-  return `drill: ${what} ${'█'.repeat(filled)}${'░'.repeat(BAR - filled)} ${count(done)} of ${count(steps)} steps`;
+  return `drill: ${what} ${'█'.repeat(filled)}${'░'.repeat(BAR - filled)} ${formatInteger(done)} of ${formatInteger(steps)} steps`;
 }

@@ -7,7 +7,7 @@ import { systemClock } from '../core/clock.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
-import { byteSize, count, duration, plural } from '../core/wording.ts';
+import { byteSize, duration, formatInteger, plural } from '../core/wording.ts';
 import { estimateFromMirror, estimateFromReach, waitFor } from '../doctor/estimate.ts';
 import type { SourceEstimate, Basis, CollectionEstimate } from '../doctor/estimate.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -288,9 +288,9 @@ function renderEstimate(what: EstimatedCommand, shown: ShownEstimate, width: num
       ['kind', 'lists', 'records', 'requests', 'size', 'known from'],
       byKind(collections).map((row) => [
         row.kind,
-        count(row.collections),
-        row.records === null ? '?' : count(row.records),
-        count(row.requests),
+        formatInteger(row.collections),
+        row.records === null ? '?' : formatInteger(row.records),
+        formatInteger(row.requests),
         byteSize(row.bytes),
         BASES[row.basis],
       ]),

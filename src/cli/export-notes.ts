@@ -2,7 +2,7 @@
 import { definitionOf, scopeKey } from '../catalog/catalog.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { count, plural, duration, elapsed } from '../core/wording.ts';
+import { duration, elapsed, formatInteger, plural } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { CollectionRow, RunRow } from '../mirror/run-rows.ts';
@@ -212,7 +212,7 @@ export function sampledNotes(
     const [read, of] = [countOf(kind), countOf(discovery.from)];
     if (read >= of) return [];
     const when = run === null ? 'read so far; later runs continue' : `read by run ${run}`;
-    return [`${kind}: ${count(read)} of ${count(of)} ${when}`];
+    return [`${kind}: ${formatInteger(read)} of ${formatInteger(of)} ${when}`];
   });
 }
 

@@ -5,7 +5,7 @@ import { basename, dirname, resolve } from 'node:path';
 import type { Kind } from '../catalog/kinds.ts';
 import { escapeForTerminal, escapeInLines } from '../core/escape-control.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { count, plural } from '../core/wording.ts';
+import { formatInteger, plural } from '../core/wording.ts';
 import {
   csvLines,
   jsonDocument,
@@ -198,7 +198,7 @@ export async function toDirectory(
     await printJson(context, outcomeDocument(directory, format, content.run, outcome, unread));
   } else
     printNote(context, [
-      `${plural(files, 'file')} in ${directory}: ${count(written)} written, ${count(files - written)} unchanged; ${count(removed)} of an earlier export removed`,
+      `${plural(files, 'file')} in ${directory}: ${formatInteger(written)} written, ${formatInteger(files - written)} unchanged; ${formatInteger(removed)} of an earlier export removed`,
     ]);
   return removed;
 }

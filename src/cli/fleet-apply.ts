@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { type CellDeclaration, readCells } from '../config/cells.ts';
 import { namesOf } from '../config/mirrors.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
-import { count, plural } from '../core/wording.ts';
+import { formatInteger, plural } from '../core/wording.ts';
 import { type CellStep, type CellsPlan, checkRetirements, planCells } from '../fleet/cells-plan.ts';
 import { Registry } from '../fleet/registry/registry.ts';
 import { print, printJson, printNote, printReason, type CommandContext } from './context.ts';
@@ -106,7 +106,7 @@ async function show(context: CommandContext, plan: CellsPlan, isDone: boolean): 
   }
   const counts = (['add', 'return', 'change', 'retire', 'blocked'] as const).flatMap((action) => {
     const own = plan.steps.filter((step) => step.action === action).length;
-    return own === 0 ? [] : [`${count(own)} ${SUMMARY[action][isDone ? 1 : 0]}`];
+    return own === 0 ? [] : [`${formatInteger(own)} ${SUMMARY[action][isDone ? 1 : 0]}`];
   });
   const unchanged = `${plural(plan.unchanged, 'cell')} unchanged`;
   const lines = [

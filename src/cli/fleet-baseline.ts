@@ -3,7 +3,7 @@ import { commandActor } from '../core/actor.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
 import { CELL_MIRROR_HINT } from '../core/hints.ts';
-import { count, plural } from '../core/wording.ts';
+import { formatInteger, plural } from '../core/wording.ts';
 import { chosenCells } from '../fleet/chosen-cells.ts';
 import type { CellOverview } from '../fleet/registry/overview.ts';
 import type { Registry } from '../fleet/registry/registry.ts';
@@ -177,7 +177,7 @@ async function list(context: CommandContext, cells: readonly CellOverview[]): Pr
   const unsound = without.filter(isUnsound);
   const unset = without.filter((cell) => !isUnsound(cell));
   const counted = (cells: readonly CellOverview[]): string =>
-    `${plural(cells.length, 'cell')} of ${count(own.length)} ${cells.length === 1 ? 'has' : 'have'}`;
+    `${plural(cells.length, 'cell')} of ${formatInteger(own.length)} ${cells.length === 1 ? 'has' : 'have'}`;
   printReason(context, [
     ...(unset.length === 0
       ? []

@@ -1,7 +1,7 @@
 /** `tidemark fleet status`: the state of every cell and worker, and what is wrong. */
 import { withConfigOption } from '../core/hints.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
-import { count, duration, plural, elapsed } from '../core/wording.ts';
+import { duration, elapsed, formatInteger, plural } from '../core/wording.ts';
 import { chosenCells } from '../fleet/chosen-cells.ts';
 import { MOST_PROJECTED } from '../fleet/cell.ts';
 import { storageError } from '../fleet/cell-storage.ts';
@@ -73,10 +73,10 @@ function statusReason(cells: readonly CellOverview[], workers: readonly WorkerOv
     ...(wrong.length === 0
       ? []
       : [
-          `${plural(wrong.length, 'cell')} of ${count(cells.length)} ${isOne ? 'is' : 'are'} not as ${isOne ? 'it' : 'they'} should be`,
+          `${plural(wrong.length, 'cell')} of ${formatInteger(cells.length)} ${isOne ? 'is' : 'are'} not as ${isOne ? 'it' : 'they'} should be`,
         ]),
     ...lines,
-    ...(more > 0 ? [`  and ${count(more)} more: \`tidemark fleet status --failing\``] : []),
+    ...(more > 0 ? [`  and ${formatInteger(more)} more: \`tidemark fleet status --failing\``] : []),
   ];
 }
 
@@ -95,8 +95,8 @@ function statusText(
   const counts = [...byHealth].map(([health, own]) => {
     // Not a status of its own before some time has passed.
     const unstored = health === 'fine' ? own.filter(({ isStored }) => !isStored).length : 0;
-    const more = unstored === 0 ? '' : ` (${count(unstored)} not in storage)`;
-    return `${count(own.length)} ${HEALTH_TEXT[health]}${more}`;
+    const more = unstored === 0 ? '' : ` (${formatInteger(unstored)} not in storage)`;
+    return `${formatInteger(own.length)} ${HEALTH_TEXT[health]}${more}`;
   });
   const records = cells.reduce((sum, cell) => sum + cell.records, 0);
   const findings = cells.reduce((sum, cell) => sum + (cell.findings ?? 0), 0);
@@ -117,7 +117,7 @@ function statusText(
       cell.lastOutcome ?? '',
       ago(cell.publishedAgeMs),
       next(cell),
-      count(cell.records),
+      formatInteger(cell.records),
       driftText(cell),
       cell.owner ?? '',
       problemOf(cell),

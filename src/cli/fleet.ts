@@ -6,7 +6,7 @@ import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
 import { suggest } from '../core/suggest.ts';
-import { count, duration, elapsed, localMinute, localTime, plural } from '../core/wording.ts';
+import { duration, elapsed, formatInteger, localMinute, localTime, plural } from '../core/wording.ts';
 import { chosenCells, chosenNames, requireOrganizations } from '../fleet/chosen-cells.ts';
 import type { CellOverview, ChangeSummary, Since } from '../fleet/registry/overview.ts';
 import {
@@ -78,8 +78,8 @@ export async function fleetRuns(
         run.outcome,
         localTime(run.startedAt),
         duration(Date.parse(run.finishedAt) - Date.parse(run.startedAt)),
-        count(run.requests),
-        ...[run.added, run.changed, run.removed].map((value) => (value === 0 ? '·' : count(value))),
+        formatInteger(run.requests),
+        ...[run.added, run.changed, run.removed].map((value) => (value === 0 ? '·' : formatInteger(value))),
         run.worker,
         run.error ?? run.errorCode ?? '',
       ]),
@@ -154,7 +154,7 @@ function unreadLines(cells: readonly CellOverview[]): string[] {
 
 function summaryText(summary: ChangeSummary): string {
   return (['added', 'changed', 'removed'] as const)
-    .flatMap((change) => (summary[change] === 0 ? [] : [`${count(summary[change])} ${change}`]))
+    .flatMap((change) => (summary[change] === 0 ? [] : [`${formatInteger(summary[change])} ${change}`]))
     .join(', ');
 }
 
@@ -174,7 +174,7 @@ const FIELDS_SHOWN = 3;
 
 function fieldsText(paths: readonly string[]): string {
   const more = paths.length - FIELDS_SHOWN;
-  return [...paths.slice(0, FIELDS_SHOWN), ...(more > 0 ? [`${count(more)} more`] : [])].join(', ');
+  return [...paths.slice(0, FIELDS_SHOWN), ...(more > 0 ? [`${formatInteger(more)} more`] : [])].join(', ');
 }
 
 function moreText({ shown, total }: { readonly shown: number; readonly total: number }, one: string): string {
@@ -218,7 +218,7 @@ export async function fleetDrift(
       const least = severities.at(-1);
       const all = cells.reduce((sum, { findings }) => sum + (findings ?? 0), 0);
       const below =
-        least === 'low' || all === 0 ? '' : ` of severity ${least} or higher, ${count(all)} below it`;
+        least === 'low' || all === 0 ? '' : ` of severity ${least} or higher, ${formatInteger(all)} below it`;
       await print(
         context,
         found.total === 0
@@ -229,7 +229,7 @@ export async function fleetDrift(
     if (unknown.length > 0) {
       const more = unknown.length > REASONS_SHOWN ? '…' : '';
       printReason(context, [
-        `${plural(unknown.length, 'cell')} of ${count(cells.length)} ${unknown.length === 1 ? 'was' : 'were'} not compared: no run yet, no baseline, or a mirror that is damaged or altered (\`tidemark fleet status\` says which)`,
+        `${plural(unknown.length, 'cell')} of ${formatInteger(cells.length)} ${unknown.length === 1 ? 'was' : 'were'} not compared: no run yet, no baseline, or a mirror that is damaged or altered (\`tidemark fleet status\` says which)`,
         `  ${unknown.slice(0, REASONS_SHOWN).join(', ')}${more}`,
       ]);
       return unknown.length === cells.length ? EXIT.failed : EXIT.partial;
@@ -260,7 +260,7 @@ export async function fleetSql(
       const table = renderTable(columns, cells, [], { width: terminalWidth(context) });
       await print(context, `${table}\n(${plural(rows.length, 'row')})\n`);
     }
-    if (isCut) printNote(context, [`only the first ${count(rows.length)} rows are shown (--limit)`]);
+    if (isCut) printNote(context, [`only the first ${formatInteger(rows.length)} rows are shown (--limit)`]);
     return EXIT.done;
   });
 }

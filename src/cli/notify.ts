@@ -5,7 +5,7 @@ import { type LoadedConfig, hasMirrorPerSource, mirrorConfigs } from '../config/
 import { isoTime, systemClock } from '../core/clock.ts';
 import { type ExitCode, asTidemarkError, EXIT, TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
-import { count } from '../core/wording.ts';
+import { formatInteger } from '../core/wording.ts';
 import { ownLack } from '../daemon/notices/known-channels.ts';
 import { messageOf, noticeOf } from '../daemon/notices/message.ts';
 import { type Send, createSend } from '../daemon/notices/sending.ts';
@@ -137,7 +137,7 @@ export async function attempt(
 function asText(tried: readonly Tried[], context: CommandContext): string {
   const rows = tried.map(({ channel, ms, error, refused }) => {
     const isPartial = refused.length > 0;
-    const delivered = `delivered ${isPartial ? 'to some ' : ''}in ${count(ms)} ms${isPartial ? `, not to ${refused.join('; ')}` : ''}`;
+    const delivered = `delivered ${isPartial ? 'to some ' : ''}in ${formatInteger(ms)} ms${isPartial ? `, not to ${refused.join('; ')}` : ''}`;
     return [
       channel.name,
       channel.type,

@@ -4,7 +4,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { scopeText, collectionText } from '../catalog/catalog.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
-import { plural, count, outcomeText } from '../core/wording.ts';
+import { formatInteger, outcomeText, plural } from '../core/wording.ts';
 import { type FirstRead, isUncompared } from '../diff/change.ts';
 import { groupedNotes } from '../report/notes.ts';
 import { maskedPlan, maskedRestore } from '../report/plan-mask.ts';
@@ -150,9 +150,11 @@ function shortened(lines: readonly string[]): string[] {
 export function newlyReadLines(firstReads: readonly FirstRead[]): string[] {
   const kinds = groupAlike(firstReads, ({ kind }) => kind);
   if (kinds.length > KINDS_NAMED)
-    return [`${count(sumOf(firstReads))} new here, read for the first time: ${collectionsText(firstReads)}`];
+    return [
+      `${formatInteger(sumOf(firstReads))} new here, read for the first time: ${collectionsText(firstReads)}`,
+    ];
   return kinds.map(
-    (group) => `${count(sumOf(group))} new here, read for the first time: ${groupText(group)}`,
+    (group) => `${formatInteger(sumOf(group))} new here, read for the first time: ${groupText(group)}`,
   );
 }
 

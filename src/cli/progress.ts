@@ -5,7 +5,7 @@ import { KINDS } from '../catalog/kinds.ts';
 import type { SourceConfig } from '../config/config.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Logger, LogLevel } from '../core/logger.ts';
-import { count, duration } from '../core/wording.ts';
+import { duration, formatInteger } from '../core/wording.ts';
 import { AnswerWatch } from '../daemon/jobs/queue.ts';
 import type { SyncEvents } from '../sync/events.ts';
 import { keptText } from '../daemon/health/waits.ts';
@@ -54,14 +54,14 @@ export function logProgress(
   const line = (): void => {
     const { sweeps } = progress;
     const done = sweeps.filter(({ phase }) => phase === 'ended').length;
-    const known = `${count(sweeps.length)} ${progress.isPlanWhole ? '' : 'known '}lists`;
+    const known = `${formatInteger(sweeps.length)} ${progress.isPlanWhole ? '' : 'known '}lists`;
     const then = progress.isPublishing ? (isLive ? '; comparing' : '; publishing') : '';
     const { waitingUntil = 0, pausedUntil } = stats?.() ?? {};
     const waits = waitingUntil > clock.now() ? keptText({ silentMs: null, pausedUntil, waitingUntil }) : '';
     const silentMs = silence();
     const silent = silentMs === null ? '' : `${silenceText(silentMs)} (gives up after ${GIVES_UP_AFTER}); `;
     stderr.write(
-      `tidemark: reading ${source.name}: ${silent}${count(progress.received)} records, ${count(done)} of ${known} read${waits}${then}\n`,
+      `tidemark: reading ${source.name}: ${silent}${formatInteger(progress.received)} records, ${formatInteger(done)} of ${known} read${waits}${then}\n`,
     );
   };
   if (!isSilent(options)) void repeatLine(clock, over.signal, line);
@@ -279,9 +279,10 @@ function summaryText(view: ProgressView, hidden: number): string {
 
 function kindLine({ kind, received, expected, lists, listsEnded }: KindView, width: number): string {
   const name = width >= WIDE ? kind.padEnd(NAME_WIDTH) : kind;
-  const counted = expected === null ? count(received) : `${count(received)}/${count(expected)}`;
+  const counted =
+    expected === null ? formatInteger(received) : `${formatInteger(received)}/${formatInteger(expected)}`;
   const share = expected === null ? null : expected === 0 ? 1 : received / expected;
-  const ofLists = lists === 1 ? '' : `, ${count(listsEnded)} of ${count(lists)} lists`;
+  const ofLists = lists === 1 ? '' : `, ${formatInteger(listsEnded)} of ${formatInteger(lists)} lists`;
   return (
     firstFit(width, [
       () => [name, barOf(share, barWidth(width)), `${counted}${ofLists}`],
@@ -345,12 +346,15 @@ export function silenceText(ms: number): string {
 function statsLine(view: ProgressView, width: number): string {
   const { records, recordsPerSecond, requests, perMinute, perHour, kindLimits } = view;
   const isLimited = perMinute.limit > 0 || perHour.limit > 0;
-  const rate = `${count(Math.round(recordsPerSecond))}/s`;
-  const sums = [`${count(records)} records`, rate];
+  const rate = `${formatInteger(Math.round(recordsPerSecond))}/s`;
+  const sums = [`${formatInteger(records)} records`, rate];
   const limits = usedTexts({ perMinute, perHour });
-  const asked = isLimited ? `requests: ${limits.join(', ')}` : `${count(requests)} requests`;
+  const asked = isLimited ? `requests: ${limits.join(', ')}` : `${formatInteger(requests)} requests`;
   const ofKinds = kindLimits.map(({ kinds, ...windows }) => `${kinds[0]} ${usedTexts(windows).join(', ')}`);
-  const long = [...sums, ...(isLimited ? [`${count(requests)} requests`, limits.join(', ')] : [asked])];
+  const long = [
+    ...sums,
+    ...(isLimited ? [`${formatInteger(requests)} requests`, limits.join(', ')] : [asked]),
+  ];
   const parts = [
     [...long, ...ofKinds],
     [...sums, asked, ...ofKinds],
@@ -369,7 +373,7 @@ function statsLine(view: ProgressView, width: number): string {
 /** `120/480 a minute`, `4,000/4,800 an hour`: of the windows that are limited. */
 function usedTexts({ perMinute, perHour }: Pick<RequestStats, 'perMinute' | 'perHour'>): string[] {
   const text = ({ used, limit }: WindowUse, unit: string): string[] =>
-    limit > 0 ? [`${count(used)}/${count(limit)} ${unit}`] : [];
+    limit > 0 ? [`${formatInteger(used)}/${formatInteger(limit)} ${unit}`] : [];
   return [...text(perMinute, 'a minute'), ...text(perHour, 'an hour')];
 }
 

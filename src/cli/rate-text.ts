@@ -1,7 +1,7 @@
 /** The limits of a source in words. */
 import type { Kind } from '../catalog/kinds.ts';
 import type { KindRateLimits, RateLimits } from '../config/config.ts';
-import { count } from '../core/wording.ts';
+import { formatInteger } from '../core/wording.ts';
 
 /** E.g. `480 a minute and 4,800 an hour, session_recordings 240 a minute and 1,200 an hour`; null if nothing is limited. */
 export function limitsText({ kinds = [], ...rate }: RateLimits): string | null {
@@ -32,8 +32,8 @@ export function windowsText({
   perHour,
 }: Pick<RateLimits, 'perMinute' | 'perHour'>): string | null {
   const windows = [
-    ...(perMinute === 0 ? [] : [`${count(perMinute)} a minute`]),
-    ...(perHour === 0 ? [] : [`${count(perHour)} an hour`]),
+    ...(perMinute === 0 ? [] : [`${formatInteger(perMinute)} a minute`]),
+    ...(perHour === 0 ? [] : [`${formatInteger(perHour)} an hour`]),
   ];
   return windows.length === 0 ? null : windows.join(' and ');
 }

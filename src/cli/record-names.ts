@@ -6,7 +6,7 @@ import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
 import { parseLossless } from '../core/json.ts';
 import { suggest } from '../core/suggest.ts';
-import { count } from '../core/wording.ts';
+import { formatInteger } from '../core/wording.ts';
 import { recordName, storedName } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
@@ -149,7 +149,7 @@ export function namesakeNotes(
     return `${when}: id ${nameText(maskedId(id, definition))}${isLast ? '' : `, ${where}`}`;
   });
   const more = others.length - texts.length;
-  return more > 0 ? [...texts, `${count(more)} more had that name`] : texts;
+  return more > 0 ? [...texts, `${formatInteger(more)} more had that name`] : texts;
 }
 
 /** The records of these kinds that have this name in the newest state, or were removed with it. */

@@ -9,7 +9,7 @@ import { definitionsFor } from '../config/source.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { parseLossless } from '../core/json.ts';
 import { suggest } from '../core/suggest.ts';
-import { count, plural } from '../core/wording.ts';
+import { formatInteger, plural } from '../core/wording.ts';
 import { recordName } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
@@ -380,7 +380,7 @@ function notFound(
   const byEmail = definition.nameFrom[0]?.endsWith('email') === true;
   const naming = byEmail ? `${title.many} are named by their email address; ` : '';
   const note = isCut
-    ? `; of more than ${count(REMOVED_READ)} removed ones, only the first were looked through for the name`
+    ? `; of more than ${formatInteger(REMOVED_READ)} removed ones, only the first were looked through for the name`
     : '';
   const meant = near === undefined ? '' : `; did you mean ${quotedName(near)}?`;
   const ofDamage = damage?.hint === undefined ? '' : `${damage.hint}; `;

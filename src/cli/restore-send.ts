@@ -3,7 +3,7 @@ import { GIVES_UP_AFTER } from '../api/connection.ts';
 import type { RequestStats } from '../api/request-stats.ts';
 import { systemClock, type Clock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError, type ExitCode } from '../core/errors.ts';
-import { count, duration, plural } from '../core/wording.ts';
+import { duration, formatInteger, plural } from '../core/wording.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { maskedRestore } from '../report/plan-mask.ts';
 import { verbOf } from '../report/plan-report.ts';
@@ -153,8 +153,8 @@ export function restoreProgressLines(view: RestoreView, columns: number): string
   const filled = Math.round(share * BAR_WIDTH);
   const left = done === 0 ? null : (elapsedMs / done) * (steps - done);
   const facts = [
-    `${count(done)}/${count(steps)} steps`,
-    ...(failed === 0 ? [] : [`${count(failed)} failed`]),
+    `${formatInteger(done)}/${formatInteger(steps)} steps`,
+    ...(failed === 0 ? [] : [`${formatInteger(failed)} failed`]),
     ...(waitingMs === null ? [] : [`waiting ${duration(waitingMs)}`]),
     ...(silentMs === null ? [] : [silenceText(silentMs)]),
     ...(left === null || done === steps || silentMs !== null ? [] : [`about ${duration(left)} left`]),
@@ -163,7 +163,7 @@ export function restoreProgressLines(view: RestoreView, columns: number): string
   const first = bar.length + facts.length > width ? facts : `${bar}${facts}`;
   const now = underWay.length === 0 ? '' : ` · ${underWay.join(', ')}`;
   const giveUp = silentMs === null ? '' : ` · gives up after ${GIVES_UP_AFTER}`;
-  return [first, `${count(requests)} requests${now}${giveUp}`].map((line) =>
+  return [first, `${formatInteger(requests)} requests${now}${giveUp}`].map((line) =>
     line.length > width ? `${line.slice(0, Math.max(width - 1, 0))}…` : line,
   );
 }
@@ -191,7 +191,7 @@ export function restoreProgressText({
   /** Numbers of the steps whose answer was lost. */
   readonly lookedUp: ReadonlySet<number>;
 }): string {
-  const failures = failed === 0 ? '' : `, ${count(failed)} failed`;
+  const failures = failed === 0 ? '' : `, ${formatInteger(failed)} failed`;
   // Steps whose answer was lost come first: they take long.
   const sorted = underWay.toSorted((a, b) => Number(lookedUp.has(b.n)) - Number(lookedUp.has(a.n)));
   const named = sorted.slice(0, STEPS_NAMED).map((step) => {
@@ -199,10 +199,10 @@ export function restoreProgressText({
     return `${verbOf(step)} ${nameText(step.name)}${why}`;
   });
   const more = underWay.length - named.length;
-  const rest = more > 0 ? ` and ${count(more)} more` : '';
+  const rest = more > 0 ? ` and ${formatInteger(more)} more` : '';
   const atWork = named.length === 0 ? '' : `; in progress: ${named.join(', ')}${rest}`;
   const silent = silentMs === null ? '' : `; ${silenceText(silentMs)} (gives up after ${GIVES_UP_AFTER})`;
-  return `${count(done)} of ${count(steps)} steps done${failures}${silent}${atWork}`;
+  return `${formatInteger(done)} of ${formatInteger(steps)} steps done${failures}${silent}${atWork}`;
 }
 
 /** Shows the bar until `stop`, or a line each ten seconds if not on a terminal. If the command is interrupted, a line says what happens next. */

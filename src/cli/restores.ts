@@ -1,7 +1,7 @@
 /** `tidemark restores` and `tidemark restores show N`: what restores did, step by step. */
 import { definitionsFor } from '../config/source.ts';
 import type { ExitCode } from '../core/errors.ts';
-import { count, duration, localTime } from '../core/wording.ts';
+import { duration, formatInteger, localTime } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RestoreRow, RestoreStepRow } from '../mirror/restores.ts';
 import { maskedRestore } from '../report/plan-mask.ts';
@@ -81,13 +81,13 @@ export async function restores(
           isTimed ? duration(Date.parse(row.finishedAt) - Date.parse(row.startedAt)) : '',
           [
             `${row.outcome}${isAbandoned ? ' (abandoned)' : isOver ? ' (undone)' : ''}`,
-            ...(isAbandoned && counts.planned > 0 ? [`${count(counts.planned)} not reached`] : []),
+            ...(isAbandoned && counts.planned > 0 ? [`${formatInteger(counts.planned)} not reached`] : []),
             ...(toCheck === '' ? [] : [toCheck]),
           ].join(', '),
           counts.unverified === 0
-            ? count(counts.applied)
-            : `${count(counts.applied)} (${count(counts.unverified)} not as sent)`,
-          ...[counts.failed, counts.skipped, counts.blocked, manual].map(count),
+            ? formatInteger(counts.applied)
+            : `${formatInteger(counts.applied)} (${formatInteger(counts.unverified)} not as sent)`,
+          ...[counts.failed, counts.skipped, counts.blocked, manual].map(formatInteger),
           row.undoes === null ? '' : String(row.undoes),
         ];
       }),

@@ -3,7 +3,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
-import { count } from '../core/wording.ts';
+import { formatInteger } from '../core/wording.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import { compareKeys, type RecordKey } from '../catalog/order.ts';
 import { countRepeats, inBoth, repeatingKinds, withoutRepeats } from '../diff/families.ts';
@@ -103,7 +103,7 @@ function volatileNote(document: DiffDocument): string[] {
     ...[...Map.groupBy(fields.slice(0, FIELDS_NAMED), ({ kind }) => kind)].map(
       ([kind, own]) => `${kind}: ${own.map(({ field }) => field).join(', ')}`,
     ),
-    ...(more > 0 ? [`and ${count(more)} more`] : []),
+    ...(more > 0 ? [`and ${formatInteger(more)} more`] : []),
   ].join('; ');
   const states = sides.map((side) => document[side].ref).join(' and ');
   return [

@@ -3,7 +3,7 @@ import { collectionKey, definitionOf } from '../catalog/catalog.ts';
 import type { Config } from '../config/config.ts';
 import type { ErrorCode, TidemarkError } from '../core/errors.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
-import { count, duration, plural, localTime, withLocalTimes, outcomeText } from '../core/wording.ts';
+import { duration, formatInteger, localTime, outcomeText, plural, withLocalTimes } from '../core/wording.ts';
 import type { FirstRead } from '../diff/change.ts';
 import { MAX_FIELDS } from '../mirror/field-shapes.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -292,14 +292,14 @@ function kindTable(
   const fitting = <T>(cells: readonly T[]): T[] => cells.filter((_cell, index) => !isNarrow || index !== 1);
   const sum = (of: readonly SweepReport[], key: 'records' | 'added' | 'changed' | 'removed'): number =>
     of.reduce((total, sweep) => total + sweep[key], 0);
-  const shown = (value: number): string => (value === 0 ? '·' : count(value));
+  const shown = (value: number): string => (value === 0 ? '·' : formatInteger(value));
   return renderTable(
     fitting(['kind', 'collections', 'records read', 'added', 'changed', 'removed', 'outcome']),
     kinds.map((of) =>
       fitting([
         of[0].kind,
-        count(of.length),
-        count(sum(of, 'records')),
+        formatInteger(of.length),
+        formatInteger(sum(of, 'records')),
         shown(sum(of, 'added')),
         shown(sum(of, 'changed')),
         shown(sum(of, 'removed')),
@@ -315,7 +315,7 @@ function kindTable(
 function totalLines({ sweeps, ...totals }: RunReport): string[] {
   const keys = ['added', 'changed', 'removed'] as const;
   if (keys.every((key) => sweeps.reduce((sum, sweep) => sum + sweep[key], 0) === totals[key])) return [];
-  const counts = keys.filter((key) => totals[key] > 0).map((key) => `${count(totals[key])} ${key}`);
+  const counts = keys.filter((key) => totals[key] > 0).map((key) => `${formatInteger(totals[key])} ${key}`);
   return [
     `In total ${counts.join(', ')}: a pipeline component is also in the list of plugins, and is counted here once.`,
   ];
@@ -343,8 +343,8 @@ export function recreatedLines(counts: readonly RecreatedCount[]): string[] {
   return [...Map.groupBy(counts, ({ restore }) => restore)].map(([restore, own]) => {
     const records = own.reduce((sum, each) => sum + each.records, 0);
     const what = records === 1 ? 'is one record' : 'are the same records';
-    const kinds = own.map((each) => `${each.kind} (${count(each.records)})`).join(', ');
-    return `${count(records)} of the added and ${count(records)} of the removed ${what}, under a new id since restore ${restore}: ${kinds}`;
+    const kinds = own.map((each) => `${each.kind} (${formatInteger(each.records)})`).join(', ');
+    return `${formatInteger(records)} of the added and ${formatInteger(records)} of the removed ${what}, under a new id since restore ${restore}: ${kinds}`;
   });
 }
 

@@ -2,7 +2,7 @@
 import { collectionKey } from '../catalog/catalog.ts';
 import type { Config } from '../config/config.ts';
 import { TidemarkError, type ExitCode } from '../core/errors.ts';
-import { count, duration, localMinute, localTime, plural } from '../core/wording.ts';
+import { duration, formatInteger, localMinute, localTime, plural } from '../core/wording.ts';
 import { starterText } from '../daemon/http/wording.ts';
 import type { DiffDocument, FirstRead, LeftOut, Skipped, Stale } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -117,8 +117,14 @@ function onlyText({ kinds }: RunRow): string {
 
 /** The cells for what a run changed and requested; empty as long as the mirror does not know it. */
 function countsOf(run: RunRow, requestsNow: number | undefined): string[] {
-  if (run.outcome === 'running') return ['', '', '', requestsNow === undefined ? '' : count(requestsNow)];
-  return [count(run.added), count(run.changed), count(run.removed), count(run.requests)];
+  if (run.outcome === 'running')
+    return ['', '', '', requestsNow === undefined ? '' : formatInteger(requestsNow)];
+  return [
+    formatInteger(run.added),
+    formatInteger(run.changed),
+    formatInteger(run.removed),
+    formatInteger(run.requests),
+  ];
 }
 
 /** Finds the mirror that has the run: each mirror numbers its own runs. */
@@ -244,7 +250,7 @@ function tookOver(forgotten: ForgottenRuns, { summary }: PrintedChanges): string
   const all =
     summary === null
       ? ''
-      : `: ${count(summary.added)} added, ${count(summary.changed)} changed, ${count(summary.removed)} removed`;
+      : `: ${formatInteger(summary.added)} added, ${formatInteger(summary.changed)} changed, ${formatInteger(summary.removed)} removed`;
   return `${forgottenText(forgotten)}. The counts are those of this run, the changes below those of all of them${all}`;
 }
 
@@ -283,7 +289,9 @@ function sweepTable(
       sweep.kind,
       placeOf(sweep.scope),
       collectionOutcome(sweep, sampled),
-      ...[sweep.pages, sweep.records, sweep.added, sweep.changed, sweep.removed, sweep.held].map(count),
+      ...[sweep.pages, sweep.records, sweep.added, sweep.changed, sweep.removed, sweep.held].map(
+        formatInteger,
+      ),
     ]),
     ['left', 'left', 'left', 'right', 'right', 'right', 'right', 'right', 'right'],
     { width, least: isHeld ? ['pages'] : ['held', 'pages'] },

@@ -8,7 +8,7 @@ import { mirrorDiskText } from '../backup/mirror-disk.ts';
 import { type BackupConfig, type Config, SCHEDULE_NAMES } from '../config/config.ts';
 import { isoTime } from '../core/clock.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
-import { byteSize, count, duration, plural } from '../core/wording.ts';
+import { byteSize, duration, formatInteger, plural } from '../core/wording.ts';
 import { wrapText } from '../core/wrap.ts';
 import {
   type Answer,
@@ -314,7 +314,7 @@ function narrowing({ kinds }: Pick<RunRow, 'kinds'>): string {
 
 function kindTable({ kinds, sampledKinds, unasked }: SourceStatus, now: number): string {
   const left = unasked.map(({ kind, collections, records, run }) => [
-    ...[kind, count(collections), count(records), run === null ? 'never' : `run ${run}`],
+    ...[kind, formatInteger(collections), formatInteger(records), run === null ? 'never' : `run ${run}`],
     'no longer read',
   ]);
   const read = kinds.map(({ kind, collections, records, whole, oldestWholeAt }) => {
@@ -324,10 +324,12 @@ function kindTable({ kinds, sampledKinds, unasked }: SourceStatus, now: number):
     const current = sampled === undefined ? 'complete' : 'sampled';
     return [
       kind,
-      count(collections),
-      sampled === undefined ? count(records) : `${count(records)} of ${count(sampled.of)}`,
+      formatInteger(collections),
+      sampled === undefined
+        ? formatInteger(records)
+        : `${formatInteger(records)} of ${formatInteger(sampled.of)}`,
       age(oldestWholeAt, now),
-      stale === 0 ? current : stale === collections ? word : `${count(stale)} ${word}`,
+      stale === 0 ? current : stale === collections ? word : `${formatInteger(stale)} ${word}`,
     ];
   });
   return renderTable(
@@ -354,7 +356,7 @@ function unreadLines({ unread, unreadCount }: SourceStatus, now: number, isVerbo
       ? `  not read so far: ${plural(unreadCount, 'list')}, of which no run has a reading:`
       : heldCount === unread.length
         ? `  the last attempt held removals of ${plural(unreadCount, 'collection')}:`
-        : `  the last attempt did not complete ${plural(unreadCount - heldCount, 'collection')}${heldCount === 0 ? '' : `, and held removals of ${count(heldCount)}`}:`,
+        : `  the last attempt did not complete ${plural(unreadCount - heldCount, 'collection')}${heldCount === 0 ? '' : `, and held removals of ${formatInteger(heldCount)}`}:`,
     ...shown.flatMap((rows) => {
       const [{ outcome, error }] = rows;
       const kinds = new Set(rows.map(({ kind }) => kind)).size;
@@ -488,7 +490,7 @@ function ownBackupsLine(backup: BackupConfig, facts: StatusFacts): string {
     return `Backups: none in ${shown.emptied.join(', ')} any more`;
   if (latest === undefined) return `Backups: none yet; ${firstBackupText(backup, facts)}`;
   const encrypted = latest.isEncrypted ? ', encrypted' : ', not encrypted';
-  const damaged = shown.damaged === 0 ? '' : `; ${count(shown.damaged)} more incomplete`;
+  const damaged = shown.damaged === 0 ? '' : `; ${formatInteger(shown.damaged)} more incomplete`;
   const unread = problems === '' ? '' : `\n  not readable: ${problems}`;
-  return `Backups: ${count(shown.whole.length)}, the latest ${age(isoTime(Date.parse(latest.madeAt)), now)}, as of run ${latest.run}, ${byteSize(latest.bytes)}${encrypted}${damaged}${unread}`;
+  return `Backups: ${formatInteger(shown.whole.length)}, the latest ${age(isoTime(Date.parse(latest.madeAt)), now)}, as of run ${latest.run}, ${byteSize(latest.bytes)}${encrypted}${damaged}${unread}`;
 }

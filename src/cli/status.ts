@@ -10,7 +10,7 @@ import type { Config, TargetConfig } from '../config/config.ts';
 import { mirrorConfigs, onlyMirrorConfig } from '../config/mirrors.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { asTidemarkError, combinedExitCode, EXIT, exitCodeFor, type ExitCode } from '../core/errors.ts';
-import { count, plural } from '../core/wording.ts';
+import { formatInteger, plural } from '../core/wording.ts';
 import { DriftNow } from '../daemon/health/drift-now.ts';
 import {
   type Answer,
@@ -328,10 +328,10 @@ function tallyText(word: (typeof CONDITIONS)[number], lines: readonly MirrorLine
   const unverified = lines.filter(({ answers }) =>
     answers.some(({ question, tone }) => question === 'Verified' && tone === 'plain'),
   ).length;
-  const text = `${count(lines.length)} ${word}`;
+  const text = `${formatInteger(lines.length)} ${word}`;
   if (word !== 'fine' || unverified === 0) return text;
   if (unverified === lines.length) return `${text}, not verified yet`;
-  return `${text}, of which ${count(unverified)} not verified yet`;
+  return `${text}, of which ${formatInteger(unverified)} not verified yet`;
 }
 
 /** One screen for all mirrors, the worst first, each of the five answers in a word. `--source` shows the rest. */
@@ -354,7 +354,7 @@ async function statusOfMirrors(context: CommandContext, configs: readonly Config
     ordered.map(({ source, answers, records }) => [
       source,
       ...questions.map((_question, index) => answers[index]?.word ?? 'Unknown'),
-      count(records),
+      formatInteger(records),
     ]),
     ['left', ...questions.map(() => 'left' as const), 'right'],
     { width: terminalWidth(context) },

@@ -5,7 +5,7 @@ import { type LoadedConfig, mirrorConfigs } from '../config/mirrors.ts';
 import { keyFingerprint } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { count, plural } from '../core/wording.ts';
+import { formatInteger, plural } from '../core/wording.ts';
 import { parseCron } from '../daemon/schedule/cron.ts';
 import { estimateFromMirror } from '../doctor/estimate.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -86,8 +86,8 @@ function hourWarning(
   times: number,
 ): string {
   const isShared = sharing.length > 1;
-  const first = sharing.slice(0, NAMED).map((cost) => `${cost.source.name} ${count(cost.requests)}`);
-  const more = sharing.length > NAMED ? ` and ${count(sharing.length - NAMED)} more` : '';
+  const first = sharing.slice(0, NAMED).map((cost) => `${cost.source.name} ${formatInteger(cost.requests)}`);
+  const more = sharing.length > NAMED ? ` and ${formatInteger(sharing.length - NAMED)} more` : '';
   const whose = isShared ? `${first.join(', ')}${more}, with one key` : name;
   const isOneTooMany = each > perHour;
   const changes = [
@@ -96,10 +96,10 @@ function hourWarning(
     isShared ? 'exclude kinds, or give each source a key of its own' : 'or exclude kinds',
   ].join(', ');
   const needs = `about ${plural(each, 'request')} (${whose})`;
-  const allowed = `rate.perHour allows ${count(perHour)}`;
+  const allowed = `rate.perHour allows ${formatInteger(perHour)}`;
   return isOneTooMany
     ? `schedules.sync: one sync needs ${needs}, and ${allowed}: it is partial, and lists below others, such as role_memberships, may never be read; ${changes}`
-    : `schedules.sync: ${plural(times, 'sync', 'syncs')} in an hour at ${needs} need ${count(each * times)}, ${allowed}; ${changes}`;
+    : `schedules.sync: ${plural(times, 'sync', 'syncs')} in an hour at ${needs} need ${formatInteger(each * times)}, ${allowed}; ${changes}`;
 }
 
 /** A warning names at most this many sources. */

@@ -1,5 +1,5 @@
 /** Warnings of commands that read or change a mirror which another program altered. */
-import { count, localTime, plural } from '../core/wording.ts';
+import { formatInteger, localTime, plural } from '../core/wording.ts';
 import { summaryOf } from '../daemon/jobs/summaries.ts';
 import { readLastJobs } from '../daemon/last-jobs.ts';
 import type { Verification } from '../doctor/mirror-health.ts';
@@ -49,7 +49,7 @@ export function printAltered(context: CommandContext, altered: readonly string[]
   const more = altered.length - LINES_PRINTED;
   printReason(context, [
     ...altered.slice(0, LINES_PRINTED),
-    ...(more > 0 ? [`and ${count(more)} more`] : []),
+    ...(more > 0 ? [`and ${formatInteger(more)} more`] : []),
     '  → `tidemark verify` names everything that was changed',
   ]);
   return EXIT.failed;

@@ -5,7 +5,7 @@ import type { Config } from '../config/config.ts';
 import { whoText } from '../core/actor.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode, asTidemarkError } from '../core/errors.ts';
-import { count, plural } from '../core/wording.ts';
+import { formatInteger, plural } from '../core/wording.ts';
 import { repairHint, withMaskedId, verifyResult } from '../daemon/jobs/verify-result.ts';
 import { fileDamage } from '../mirror/file-task.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -101,7 +101,7 @@ async function verifyConfigured(
     const startedAt = systemClock.now();
     const startedMs = systemClock.monotonicMs();
     const verified = await mirror.verify(({ records, of }) => {
-      if (isShown) context.stderr.write(`\rverifying ${count(records)} of ${plural(of, 'record')} `);
+      if (isShown) context.stderr.write(`\rverifying ${formatInteger(records)} of ${plural(of, 'record')} `);
     });
     if (isShown) context.stderr.write('\r\u001b[K');
     const { checked, notes } = verified;
@@ -198,11 +198,11 @@ function problemLines(problems: readonly VerifyProblem[]): string[] {
     const unnamed = places.length - PLACES;
     return [
       isSame
-        ? `${text}, ${count(found.length)} times`
-        : `${text}, and ${count(found.length - 1)} more of this sort`,
+        ? `${text}, ${formatInteger(found.length)} times`
+        : `${text}, and ${formatInteger(found.length - 1)} more of this sort`,
       ...places
         .slice(0, PLACES)
-        .map((at) => `  ${at[0].place}${at.length === 1 ? '' : `, ${count(at.length)} times`}`),
+        .map((at) => `  ${at[0].place}${at.length === 1 ? '' : `, ${formatInteger(at.length)} times`}`),
       ...(unnamed > 0 ? [`  and ${plural(unnamed, 'other place')}: --json lists them`] : []),
     ];
   });

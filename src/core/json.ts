@@ -128,15 +128,6 @@ export function getOwn(target: JsonObject, key: string): JsonValue | undefined {
   return Object.hasOwn(target, key) ? target[key] : undefined;
 }
 
-/** These members without the undefined ones, to be spread: in documents an optional member is left out, never undefined. */
-export function withoutUndefined<T extends object>(
-  members: T,
-): { readonly [K in keyof T]?: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as {
-    readonly [K in keyof T]?: Exclude<T[K], undefined>;
-  };
-}
-
 /**
  * The id at the end of a path of member names, as `scanRecord` finds it in the text: strings decoded, numbers digit by
  * digit; undefined if there is none.

@@ -1,10 +1,5 @@
 /** Numbers, counts, durations, sizes and times as short texts for people. */
 
-/** 12345 → `12,345`. */
-export function count(value: number): string {
-  return formatInteger(value);
-}
-
 /** The outcome of a run or a restore as the end of a sentence: `failed`, `is partial`. */
 export function outcomeText(outcome: string): string {
   return outcome === 'failed' ? outcome : `is ${outcome}`;
@@ -12,7 +7,7 @@ export function outcomeText(outcome: string): string {
 
 /** `1 record`, `2 records`. */
 export function plural(value: number, one: string, many = `${one}s`): string {
-  return `${count(value)} ${value === 1 ? one : many}`;
+  return `${formatInteger(value)} ${value === 1 ? one : many}`;
 }
 
 /** `a`, `a and b`, `a, b and c`. */
@@ -21,11 +16,20 @@ export function wordList(words: readonly string[]): string {
   return words.length < 2 ? last : `${words.slice(0, -1).join(', ')} and ${last}`;
 }
 
-/** The first `most` words: `a, b and 4 more`; with `one`, the noun for the others, `a, b and 4 more cells`. */
-export function firstWords(words: readonly string[], most: number, one?: string): string {
-  const more = words.length - most;
-  if (more <= 0) return words.join(', ');
-  return `${words.slice(0, most).join(', ')} and ${one === undefined ? `${count(more)} more` : plural(more, `more ${one}`)}`;
+/**
+ * The first `most` words: `a, b and 4 more`.
+ * @param of how many there are, if `words` are only some of them
+ * @param noun of one of the others: `a, b and 4 more cells`
+ */
+export function firstWords(
+  words: readonly string[],
+  most: number,
+  { of = words.length, noun }: { readonly of?: number; readonly noun?: string } = {},
+): string {
+  const shown = words.slice(0, most);
+  const more = of - shown.length;
+  if (more <= 0) return shown.join(', ');
+  return `${shown.join(', ')} and ${noun === undefined ? `${formatInteger(more)} more` : plural(more, `more ${noun}`)}`;
 }
 
 /** Milliseconds → `0.4 s`, `12 s`, `3 min`, `5 h`, `4 d`; `unknown` if they are not a number. */
@@ -64,10 +68,10 @@ export function durationBeyond(ms: number, limitMs: number, text = duration): re
   ] as const) {
     const round = text === elapsed ? Math.floor : Math.round;
     const [whole, limit] = [round(ms / unitMs), round(limitMs / unitMs)];
-    if (whole !== limit) return [`${count(whole)} ${unit}`, `${count(limit)} ${unit}`];
+    if (whole !== limit) return [`${formatInteger(whole)} ${unit}`, `${formatInteger(limit)} ${unit}`];
   }
   // Rounded apart, since they may differ by less than a second.
-  return [`${count(Math.ceil(ms / 1000))} s`, `${count(Math.floor(limitMs / 1000))} s`];
+  return [`${formatInteger(Math.ceil(ms / 1000))} s`, `${formatInteger(Math.floor(limitMs / 1000))} s`];
 }
 
 /** Bytes → `12.4 MB`. */
@@ -125,11 +129,4 @@ export function localMinute(at: string): string {
 
 function twoDigits(value: number): string {
   return String(value).padStart(2, '0');
-}
-
-/** `a, b and 3 more`. @param of how many there are, if `words` are only the first ones */
-export function firstWords(words: readonly string[], most: number, of = words.length): string {
-  const shown = words.slice(0, most);
-  const more = of - shown.length;
-  return `${shown.join(', ')}${more > 0 ? ` and ${count(more)} more` : ''}`;
 }

@@ -2,7 +2,8 @@
 import { createHmac, hash } from 'node:crypto';
 import { scopeKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
-import { type JsonObject, type JsonValue, isJsonObject, setOwn, withoutUndefined } from '../core/json.ts';
+import { defined } from '../core/defined.ts';
+import { type JsonObject, type JsonValue, isJsonObject, setOwn } from '../core/json.ts';
 import { valueDigest } from './canonical.ts';
 import type { RecordChange } from './change.ts';
 import { type FieldChange, placeOf } from './compare.ts';
@@ -95,10 +96,10 @@ type FindingValue = Omit<FieldChange, 'from_path'>;
 export function findingValue(change: RecordChange, field: FieldChange | null): FindingValue {
   if (field === null) {
     const [from, to] = [wholeSide(change, 'from'), wholeSide(change, 'to')];
-    return { path: '', ...withoutUndefined({ from, to }) };
+    return { path: '', ...defined({ from, to }) };
   }
   const { path, place, moved, from, to } = field;
-  return { path, ...withoutUndefined({ place, moved, from, to }) };
+  return { path, ...defined({ place, moved, from, to }) };
 }
 
 function wholeSide(change: RecordChange, side: 'from' | 'to'): JsonValue | undefined {

@@ -1,7 +1,8 @@
 /** The history of a record, from its revisions: what each one changed, and since when each field has its value. Pure. */
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { isJsonObject, parseLossless, type JsonValue, withoutUndefined } from '../core/json.ts';
+import { defined } from '../core/defined.ts';
+import { isJsonObject, parseLossless, type JsonValue } from '../core/json.ts';
 import { type ComparisonMode, type FieldChange, compareBodies, comparedMembers } from './compare.ts';
 import { type Recreated, type WrittenBy, overlapsPointer, wholeRecord } from './change.ts';
 import { escapeSegment, pointerTo } from '../core/json-pointer.ts';
@@ -129,7 +130,7 @@ export function otherIds(changes: readonly IdChange[], own: string): OtherId[] {
       {
         id: isLater ? id : was,
         isLater,
-        ...withoutUndefined({ created: how, returned: created === undefined ? { run, at } : undefined }),
+        ...defined({ created: how, returned: created === undefined ? { run, at } : undefined }),
       },
     ];
   });
@@ -152,7 +153,7 @@ export function recordLog(
       run,
       at,
       last_seen_before: lastSeenBefore(revision, older, options),
-      ...withoutUndefined({ created_again: again }),
+      ...defined({ created_again: again }),
     };
     if (value === undefined) {
       const fields =

@@ -160,7 +160,9 @@ function whyPartial(mirror: Mirror, run: number): Pick<CellRun, 'errorCode' | 'e
   const texts = [
     ...(removals === 0
       ? []
-      : [`${plural(removals, 'removal')} of ${firstWords(kindsOf(holding), KINDS_NAMED, 'kind')} held`]),
+      : [
+          `${plural(removals, 'removal')} of ${firstWords(kindsOf(holding), KINDS_NAMED, { noun: 'kind' })} held`,
+        ]),
     ...(first === undefined ? [] : [`${first.kind}: ${(first.error ?? '').slice(0, MOST_OF_ERROR)}`]),
     ...(others > 0 ? [plural(others, 'more kind')] : []),
   ];

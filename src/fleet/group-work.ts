@@ -217,7 +217,7 @@ export class GroupWork {
       return;
     }
     const named = [...key.references.values()].flatMap((each) => each.cells);
-    const message = `${[...key.references.keys()].slice(0, 2).join(' and ')}${count > 2 ? ` and ${count - 2} more` : ''} are the same key of ${origin}, for ${firstWords(named, CELLS_NAMED, 'cell')}: they are ${count} rate groups, whose requests add up beyond its limits`;
+    const message = `${[...key.references.keys()].slice(0, 2).join(' and ')}${count > 2 ? ` and ${count - 2} more` : ''} are the same key of ${origin}, for ${firstWords(named, CELLS_NAMED, { noun: 'cell' })}: they are ${count} rate groups, whose requests add up beyond its limits`;
     const hint = 'give all cells of one key the same `secret`';
     // References appear one by one, as their cells become due: logged again only when their number has doubled.
     if (count >= 2 * key.logged) {

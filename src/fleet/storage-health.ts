@@ -76,7 +76,7 @@ export class StorageHealth {
   }
 
   #others(): string {
-    const cells = firstWords([...this.#behind].toSorted(), CELLS_NAMED, 'cell');
+    const cells = firstWords([...this.#behind].toSorted(), CELLS_NAMED, { noun: 'cell' });
     return `those of ${cells} follow with the next run of each`;
   }
 }

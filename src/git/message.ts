@@ -1,7 +1,7 @@
 /** The message of a commit: what changed, in one line and by kind, and trailers with run, root hash and source. */
 import type { Kind } from '../catalog/kinds.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
-import { count, plural } from '../core/wording.ts';
+import { formatInteger, plural } from '../core/wording.ts';
 import { RUN_TRAILER } from './clone.ts';
 
 export interface FileChange {
@@ -55,9 +55,9 @@ export function commitMessage(facts: CommitFacts): string {
     room -= named.length;
     const more = own.length - named.length;
     return [
-      `${kind}: ${isFirst ? count(own.length) : countsText(own)}`,
+      `${kind}: ${isFirst ? formatInteger(own.length) : countsText(own)}`,
       ...named.map(({ change, name }) => `  ${MARKS[change]} ${shown(name)}`),
-      ...(more > 0 && !isFirst ? [`  and ${count(more)} more`] : []),
+      ...(more > 0 && !isFirst ? [`  and ${formatInteger(more)} more`] : []),
     ].join('\n');
   });
   const covered = runs.length > 1 && !isFirst ? [`Covers the changes of runs ${runs.join(', ')}.`] : [];
@@ -73,7 +73,7 @@ export function commitMessage(facts: CommitFacts): string {
 export function countsText(changes: readonly FileChange[]): string {
   return WORDS.flatMap(([change, word]) => {
     const found = changes.filter((each) => each.change === change).length;
-    return found === 0 ? [] : [`${count(found)} ${word}`];
+    return found === 0 ? [] : [`${formatInteger(found)} ${word}`];
   }).join(', ');
 }
 

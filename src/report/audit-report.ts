@@ -1,7 +1,7 @@
 /** The audit log as a report, as CSV, and as the JSON document `tidemark.audit_log/1`. */
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import { count, plural } from '../core/wording.ts';
+import { formatInteger, plural } from '../core/wording.ts';
 import type { AuditAction } from '../mirror/audit-actions.ts';
 import type {
   AcceptedRemovalsEntry,
@@ -186,10 +186,10 @@ export function removalsText(
     const { accepted, below, removed } = summed(group);
     const { one, many } = definitions(kind).title;
     const with_ = below === 0 ? '' : ` with ${plural(below, 'record')} below`;
-    return `${plural(accepted, one, many)}${with_}${removed === accepted ? '' : ` (${count(removed)} removed)`}`;
+    return `${plural(accepted, one, many)}${with_}${removed === accepted ? '' : ` (${formatInteger(removed)} removed)`}`;
   });
   const { accepted, below } = summed(collections);
-  return `${plural(accepted + below, 'record')}, of at most ${count(atMost)}: ${kinds.join(', ')}`;
+  return `${plural(accepted + below, 'record')}, of at most ${formatInteger(atMost)}: ${kinds.join(', ')}`;
 }
 
 function summed(collections: RemovalsSubject['collections']) {

@@ -1,7 +1,7 @@
 /** A drill as a report: the score first, then kind by kind, then what is left to do. */
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { defined } from '../core/defined.ts';
-import { count, percent, plural } from '../core/wording.ts';
+import { formatInteger, percent, plural } from '../core/wording.ts';
 import {
   type DrillCounts,
   type DrillDocument,
@@ -117,7 +117,7 @@ function statsOf({ kinds, score }: DrillDocument): NonNullable<ReportDocument['s
 
 function verdictStat(verdict: DrillVerdict, records: number): Stat {
   const { tone, sign } = VERDICTS[verdict];
-  return { value: count(records), sign, label: pluralVerdict(verdict, records), tone };
+  return { value: formatInteger(records), sign, label: pluralVerdict(verdict, records), tone };
 }
 
 /** Records by verdict as one bar, for HTML. */
@@ -138,8 +138,8 @@ const COLUMNS = DRILL_VERDICTS.map((verdict) => VERDICTS[verdict].column);
 
 function countCells(counts: DrillCounts): string[] {
   return [
-    count(counts.records),
-    ...DRILL_VERDICTS.map((verdict) => (counts[verdict] === 0 ? '·' : count(counts[verdict]))),
+    formatInteger(counts.records),
+    ...DRILL_VERDICTS.map((verdict) => (counts[verdict] === 0 ? '·' : formatInteger(counts[verdict]))),
   ];
 }
 
@@ -225,10 +225,10 @@ export function taskFacts(
 export function drillVerdictText({ kinds, score, skipped }: DrillDocument): string {
   const totals = drillTotals(kinds);
   const rest = DRILL_VERDICTS.filter((verdict) => verdict !== 'comes_back' && totals[verdict] > 0)
-    .map((verdict) => `${count(totals[verdict])} ${pluralVerdict(verdict, totals[verdict])}`)
+    .map((verdict) => `${formatInteger(totals[verdict])} ${pluralVerdict(verdict, totals[verdict])}`)
     .join(', ');
   return [
-    `${count(totals.comes_back)} of ${count(totals.records)} records (${percent(score)}) come back`,
+    `${formatInteger(totals.comes_back)} of ${formatInteger(totals.records)} records (${percent(score)}) come back`,
     ...(rest === '' ? [] : [rest]),
     ...(skipped.length === 0 ? [] : [`the snapshot lacks ${plural(skipped.length, 'collection')}`]),
   ].join('; ');

@@ -6,7 +6,7 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { collectionKey, definitionOf, familyKinds, scopeKey, scopeText } from '../catalog/catalog.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { defined } from '../core/defined.ts';
-import { count, plural } from '../core/wording.ts';
+import { formatInteger, plural } from '../core/wording.ts';
 import {
   type DiffDocument,
   type RecordChange,
@@ -170,7 +170,7 @@ function placesText(notes: readonly Noted[], placeOf: PlaceOf): string {
   const places = notes.map(({ scope }) => placeOf(scope)).filter((place) => place !== '');
   if (places.length === 0) return '';
   const more = places.length - SCOPES_SHOWN;
-  return ` (${places.slice(0, SCOPES_SHOWN).join('; ')}${more > 0 ? `; and ${count(more)} more` : ''})`;
+  return ` (${places.slice(0, SCOPES_SHOWN).join('; ')}${more > 0 ? `; and ${formatInteger(more)} more` : ''})`;
 }
 
 // Collections that were compared as last read (stale): if that may hide a change, a report must not say "no differences".

@@ -545,7 +545,7 @@ function countedNames(
   { definitions }: Pick<ReportOptions, 'definitions'>,
 ): string {
   const { one, many } = definitions(kind).title;
-  return `${plural(count, one, many)} (${firstWords(names.map(nameText), names.length, count)})`;
+  return `${plural(count, one, many)} (${firstWords(names.map(nameText), names.length, { of: count })})`;
 }
 
 /** Begins the note of a command on `Plan.unselected`. */

@@ -3,7 +3,7 @@ import { groupsBy } from '../core/group.ts';
 import { shellWord } from '../core/hints.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { splitPointer } from '../core/json-pointer.ts';
-import { count, plural } from '../core/wording.ts';
+import { formatInteger, plural } from '../core/wording.ts';
 import type { DrillDocument, DrillTask } from '../diff/drill-document.ts';
 import {
   type Item,
@@ -188,7 +188,7 @@ function waitingText(tasks: readonly [DrillTask, ...DrillTask[]], options: Repor
   return [
     `${plural(tasks.length, one, many)}: `,
     ...names.flatMap((name, index) => (index === 0 ? [name] : [', ', name])),
-    ...(more > 0 ? [` and ${count(more)} more`] : []),
+    ...(more > 0 ? [` and ${formatInteger(more)} more`] : []),
   ];
 }
 

@@ -7,6 +7,7 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { SecretRule } from '../config/config.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { pointerTo, resolvePointer, splitPointer } from '../core/json-pointer.ts';
+import { defined } from '../core/defined.ts';
 import {
   type JsonObject,
   type JsonValue,
@@ -14,7 +15,6 @@ import {
   isRawNumber,
   setOwn,
   parseLossless,
-  withoutUndefined,
 } from '../core/json.ts';
 import { type ParsedRecord, isPointerWithin } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
@@ -191,7 +191,7 @@ export function withHiddenNames<
     ...step,
     fields,
     reason: step.reason === null ? null : withoutUrlSecrets(step.reason, HIDDEN),
-    ...withoutUndefined({
+    ...defined({
       accepted: accepted && places(accepted),
       ignored: ignored && places(ignored),
       kept: kept && places(kept),
@@ -375,7 +375,7 @@ export function scrubbedOutcome<T extends { readonly outcome: string; readonly e
   // Without its cause, which has the message too.
   const clean = new TidemarkError(error.code, scrubbed(error.message, values), {
     isRetryable,
-    ...withoutUndefined({ status, retryAfterMs }),
+    ...defined({ status, retryAfterMs }),
     ...(hint === undefined ? {} : { hint: scrubbed(hint, values) }),
     ...(permission === undefined ? {} : { permission: scrubbed(permission, values) }),
     ...(field === undefined ? {} : { field: scrubbed(field, values) }),

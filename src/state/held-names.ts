@@ -375,5 +375,5 @@ export function goneLists(mirror: Mirror, run: number): GoneLists | null {
 
 /** E.g. `Events → Redshift, Leads and 10 more`; empty without names. */
 export function namesText({ names, records }: Pick<NamedRemovals, 'names' | 'records'>): string {
-  return names.length === 0 ? '' : firstWords(names, names.length, records);
+  return names.length === 0 ? '' : firstWords(names, names.length, { of: records });
 }

@@ -33,7 +33,7 @@ export function requireIntact(
   const shown = byName.slice(0, NAMES_SHOWN);
   const more = byName.slice(NAMES_SHOWN).reduce((sum, [, same]) => sum + same.length, 0);
   const names = shown.map(([name, same]) => `${name}${same.length > 1 ? ` (${same.length} records)` : ''}`);
-  const which = firstWords(names, names.length, names.length + more);
+  const which = firstWords(names, names.length, { of: names.length + more });
   const match = damaged.length === 1 ? 'does not match its hash' : 'does not match the stored hashes';
   throw damagedMirror(
     mirror.path,

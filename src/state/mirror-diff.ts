@@ -6,7 +6,7 @@ import { defined } from '../core/defined.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
-import { count, plural } from '../core/wording.ts';
+import { formatInteger, plural } from '../core/wording.ts';
 import type { DiffDocument, Skipped, StateReference } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
 import type { CollectionKey, RecordKey } from '../catalog/order.ts';
@@ -308,7 +308,7 @@ class MirrorState implements LoadedState {
     const of = this.#mirror.records
       .countsAt(run, { sources: [this.source], kinds: [parent] })
       .reduce((sum, { records }) => sum + records, 0);
-    return asked < of ? `run ${run} read ${count(asked)} of ${count(of)}, in turns` : null;
+    return asked < of ? `run ${run} read ${formatInteger(asked)} of ${formatInteger(of)}, in turns` : null;
   }
 
   neverAsked(kind: Kind): string | null {

@@ -2,7 +2,7 @@
 import { collectionKey } from '../catalog/catalog.ts';
 import type { CollectionKey } from '../catalog/order.ts';
 import { cached } from '../core/cached.ts';
-import { count, localTime } from '../core/wording.ts';
+import { formatInteger, localTime } from '../core/wording.ts';
 import type { StateReference } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { ForgottenBefore, RetentionStore } from '../mirror/retention-store.ts';
@@ -156,7 +156,7 @@ export function forgottenTexts(forgotten: readonly ForgottenRuns[]): string[] {
   const more = forgotten.length - MERGED_SHOWN;
   return [
     ...forgotten.slice(0, MERGED_SHOWN).map(forgottenText),
-    ...(more > 0 ? [`${count(more)} more runs have changes of runs that retention dropped`] : []),
+    ...(more > 0 ? [`${formatInteger(more)} more runs have changes of runs that retention dropped`] : []),
   ];
 }
 

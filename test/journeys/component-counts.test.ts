@@ -2,7 +2,7 @@
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { KINDS } from '../../src/catalog/kinds.ts';
-import { count } from '../../src/core/wording.ts';
+import { formatInteger } from '../../src/core/wording.ts';
 import { ORGANIZATION, Story } from './restore-story.ts';
 
 interface Totals {
@@ -39,7 +39,7 @@ describe('the totals of a run with a component', () => {
     );
     // What lists the changes says the run's number.
     expect((await story.expectRun(0, 'changes')).stdout).toContain(
-      `run 1 was the first sync of default: ${count(all.added)} records, not listed as changes`,
+      `run 1 was the first sync of default: ${formatInteger(all.added)} records, not listed as changes`,
     );
   });
 
@@ -69,10 +69,10 @@ describe('the totals of a run with a component', () => {
     expect((await story.plan(0)).summary.unchanged).toBe(runs[0]!.added);
     await story.expectRun(0, 'sync', '--quiet');
     const equal = await story.expectRun(0, 'diff', 'run:1', 'run:2');
-    expect(equal.stdout).toContain(`${count(runs[0]!.added)} unchanged)`);
+    expect(equal.stdout).toContain(`${formatInteger(runs[0]!.added)} unchanged)`);
     await story.expectRun(0, 'forget', '--keep-last', '1');
     expect((await story.expectRun(3, 'changes')).stdout).toContain(
-      `run 2 is the first kept run of default: ${count(runs[0]!.added)} records, not listed as changes`,
+      `run 2 is the first kept run of default: ${formatInteger(runs[0]!.added)} records, not listed as changes`,
     );
   });
 

@@ -1,5 +1,5 @@
 /** Charts as inline SVG: columns for the changes of each day, and a strip for the health of each day. */
-import { count, plural } from '../../core/wording.ts';
+import { formatInteger, plural } from '../../core/wording.ts';
 import { CHANGES, type DayOfChanges, totalOf } from '../http/changes.ts';
 import { allChangesText } from './components.ts';
 import { type Html, markup, NOTHING, trusted } from './html.ts';
@@ -138,8 +138,8 @@ export function changeChart(days: readonly DayOfChanges[]): Html {
     sign: '',
   }));
   return columnChart(columns, {
-    label: `${count(total)} changes of configuration in ${days.length} days, as each run counted them`,
-    show: count,
+    label: `${formatInteger(total)} changes of configuration in ${days.length} days, as each run counted them`,
+    show: formatInteger,
     steps: CHANGE_STEPS,
     legend: CHANGES.map((name) => ({ name, text: name })),
     narrow: 14,

@@ -2,7 +2,7 @@
 import type { Scope, Severity } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
-import { count, duration, plural } from '../../core/wording.ts';
+import { duration, formatInteger, plural } from '../../core/wording.ts';
 import type { RecordChange } from '../../diff/change.ts';
 import type { FieldChange } from '../../diff/compare.ts';
 import { fieldsForPeople } from '../../report/diff-report.ts';
@@ -21,12 +21,14 @@ import { clockTime, type Html, type HtmlPart, markup, NOTHING, trusted } from '.
 
 /** `62 added, 1 removed`: zeros are left out; empty where nothing changed. */
 export function changesText(counts: ChangeCounts): string {
-  return CHANGES.flatMap((each) => (counts[each] === 0 ? [] : `${count(counts[each])} ${each}`)).join(', ');
+  return CHANGES.flatMap((each) => (counts[each] === 0 ? [] : `${formatInteger(counts[each])} ${each}`)).join(
+    ', ',
+  );
 }
 
 /** The same with zeros. */
 export function allChangesText(counts: ChangeCounts): string {
-  return CHANGES.map((each) => `${count(counts[each])} ${each}`).join(', ');
+  return CHANGES.map((each) => `${formatInteger(counts[each])} ${each}`).join(', ');
 }
 
 export function faint(...parts: readonly HtmlPart[]): Html {
@@ -153,7 +155,10 @@ export function collectionState(
 ): [Tone, string] {
   if (unread === 0) return isSampled ? ['plain', 'sampled'] : ['good', 'complete'];
   const word = completeAt === null ? 'incomplete' : 'not updated';
-  return ['warn', unread === collections ? word : `${count(unread)} of ${count(collections)} ${word}`];
+  return [
+    'warn',
+    unread === collections ? word : `${formatInteger(unread)} of ${formatInteger(collections)} ${word}`,
+  ];
 }
 
 /** How the last attempt to read a collection ended. */

@@ -5,7 +5,7 @@ import { scopeKey } from '../../catalog/catalog.ts';
 import { type Kind, KINDS } from '../../catalog/kinds.ts';
 import { kindsAbove } from '../../catalog/lineage.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
-import { count, plural } from '../../core/wording.ts';
+import { formatInteger, plural } from '../../core/wording.ts';
 import type { RecordChange } from '../../diff/change.ts';
 import type { OpenFinding } from '../../diff/drift.ts';
 import { compareSeverities, worst } from '../../diff/severity.ts';
@@ -405,7 +405,7 @@ ${chipsHtml(
   'severity',
   SEVERITIES.map((each) => [
     each,
-    markup`${sign(SEVERITY_SIGN[each])} ${each} ${faint(count(bySeverity.get(each)?.length ?? 0))}`,
+    markup`${sign(SEVERITY_SIGN[each])} ${each} ${faint(formatInteger(bySeverity.get(each)?.length ?? 0))}`,
   ]),
   filter.severities,
 )}
@@ -420,7 +420,7 @@ ${kindChips}</form>
 }
 
 function findingCount(records: readonly DriftRecord[] = []): Html {
-  return faint(count(findingsOf(records).length));
+  return faint(formatInteger(findingsOf(records).length));
 }
 
 function sourceHtml(facts: PageFacts, shown: ShownSource, filter: DriftFilter): Html {
@@ -506,7 +506,7 @@ export function selectBox(form: string, record: Parameters<typeof selectionOf>[0
 
 /** The label of the box that selects all records on the page. */
 export function selectAllText(shown: number, hasMore: boolean): string {
-  return hasMore ? `Select all ${count(shown)} shown` : 'Select all';
+  return hasMore ? `Select all ${formatInteger(shown)} shown` : 'Select all';
 }
 
 /** True where fields of a record that is now removed were accepted: a restore creates it again, with or without them. */
@@ -556,7 +556,7 @@ function severitiesHtml(records: readonly DriftRecord[]): Html {
   if (counts.size === 0) return NOTHING;
   const items = SEVERITIES.filter((each) => counts.has(each)).map((each) => {
     const label = markup`<span><i aria-hidden="true">${SEVERITY_SIGN[each]}</i> ${each}</span>`;
-    return markup`<li class="${each}"><b>${count(counts.get(each)?.length ?? 0)}</b>${label}</li>`;
+    return markup`<li class="${each}"><b>${formatInteger(counts.get(each)?.length ?? 0)}</b>${label}</li>`;
   });
   return markup`<div class="stats"><ul aria-label="Findings by severity">${items}</ul></div>`;
 }

@@ -2,7 +2,7 @@
 import { isKind } from '../../catalog/catalog.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { shellWord } from '../../core/hints.ts';
-import { count, duration, percent, plural } from '../../core/wording.ts';
+import { duration, formatInteger, percent, plural } from '../../core/wording.ts';
 import { DRILL_VERDICTS, type DrillVerdict } from '../../diff/drill-document.ts';
 import type { JobRow } from '../../mirror/daemon-store.ts';
 import { pluralVerdict, verdictBar } from '../../report/drill-report.ts';
@@ -105,7 +105,7 @@ function kindsHtml({ config, sources }: DrillFacts, source: string, { kinds }: D
   const rows = written.map((each) => [
     nameOf(each),
     trusted(verdictBar(verdictsOf(each), { label: definitions(each.kind).title.many, hasKey: false })),
-    `${count(each.comesBack)} of ${count(each.records)}`,
+    `${formatInteger(each.comesBack)} of ${formatInteger(each.records)}`,
     percent(each.score),
   ]);
   const columns = [
@@ -144,7 +144,7 @@ function checklistHtml(
     DRILL_VERDICTS.filter((verdict) => verdict !== 'comes_back' && verdictsOf(kind)[verdict] > 0).map(
       (verdict) => {
         const records = verdictsOf(kind)[verdict];
-        return markup`<li class="open">${nameOf(kind)}: ${count(records)} ${pluralVerdict(verdict, records)}: ${withCommands(TO_DO[verdict] ?? '')}</li>`;
+        return markup`<li class="open">${nameOf(kind)}: ${formatInteger(records)} ${pluralVerdict(verdict, records)}: ${withCommands(TO_DO[verdict] ?? '')}</li>`;
       },
     ),
   );

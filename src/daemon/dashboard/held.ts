@@ -1,7 +1,7 @@
 /** The records whose removals are held: the service no longer shows them, but they do not count as drift yet. */
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
-import { count } from '../../core/wording.ts';
+import { formatInteger } from '../../core/wording.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { isSecretId, maskedId, withMaskedId } from '../../report/mask.ts';
 import { nameText } from '../../report/value-text.ts';
@@ -98,7 +98,7 @@ export function heldSection(
     if (left === 0) return NOTHING;
     const isMoved = removals.some(({ until }) => (until?.moved ?? null) !== null);
     const plans = isMoved ? '' : `: ${reviewCommands(removals, source).restoring('all').join('; ')}`;
-    return markup`<p class="faint">and ${count(left)} more${ofSource(source)}${withCommands(plans)}</p>`;
+    return markup`<p class="faint">and ${formatInteger(left)} more${ofSource(source)}${withCommands(plans)}</p>`;
   });
   const advice = held.map(({ source, removals }) => {
     const text = heldAdvice(removals, hasOthers ? source : null, 'them');

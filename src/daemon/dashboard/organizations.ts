@@ -4,7 +4,7 @@ import type { ScopeKey, Severity } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { TidemarkError } from '../../core/errors.ts';
-import { count, plural } from '../../core/wording.ts';
+import { formatInteger, plural } from '../../core/wording.ts';
 import type { Finding } from '../../diff/drift.ts';
 import { compareSeverities, worst } from '../../diff/severity.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
@@ -217,7 +217,7 @@ export function organizationsPage(facts: TreeFacts, page: number): PageContent {
   const never = all.length === 0 ? [] : neverReadHtml(facts.mirror, sources);
   const summary =
     well < all.length
-      ? `${count(all.length - well)} with drift or problems, worst first.`
+      ? `${formatInteger(all.length - well)} with drift or problems, worst first.`
       : never.length > 0
         ? 'What was read is well.'
         : 'All are well.';
@@ -231,8 +231,8 @@ export function organizationsPage(facts: TreeFacts, page: number): PageContent {
     stateHtml(condition),
     driftHtml(condition),
     ageHtml(condition.completeAt, facts.now),
-    count(projects.size),
-    count(condition.records),
+    formatInteger(projects.size),
+    formatInteger(condition.records),
   ]);
   const columns = [
     { head: 'Organization', style: 'wide' },
@@ -298,7 +298,7 @@ export function organizationPage(facts: TreeFacts, id: string, source: string | 
     ['State', stateHtml(all)],
     ['Drift', drift],
     ['Oldest list', ageHtml(all.completeAt, now)],
-    ['Records', count(all.records)],
+    ['Records', formatInteger(all.records)],
   ]);
   const sorted = projects
     .map((project) => ({ project, condition: conditionOf([project], facts, organization.source) }))
@@ -351,7 +351,7 @@ function branchHtml(
       markup`<a href="/records?${query.toString()}">${capital(definitions(kind).title.many)}</a>`,
       badge(...collectionState(collections.length, unread, completeAt, records < of)),
       ...(hasDrift ? [findings.length === 0 ? NOTHING : driftHtml({ findings, isDriftKnown: true })] : []),
-      records < of ? `${count(records)} of ${count(of)}` : count(records),
+      records < of ? `${formatInteger(records)} of ${formatInteger(of)}` : formatInteger(records),
       ageHtml(completeAt, now),
     ];
   });

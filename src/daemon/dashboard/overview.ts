@@ -8,7 +8,7 @@ import { definitionOf } from '../../catalog/catalog.ts';
 import { ownerOf } from '../../config/mirrors.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { isoTime } from '../../core/clock.ts';
-import { byteSize, count, plural } from '../../core/wording.ts';
+import { byteSize, formatInteger, plural } from '../../core/wording.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { listedTwiceText, type SourceStatus } from '../../state/source-status.ts';
 import { unaskedLines } from '../../state/unasked.ts';
@@ -172,7 +172,7 @@ function progressHtml(
   { records, pages, requests, isLocal, waitingUntil, kinds }: JobProgress,
 ): HtmlPart {
   const counter = (of: string, value: number): Html =>
-    markup`<span data-count="${job}/${of}">${count(value)}</span>`;
+    markup`<span data-count="${job}/${of}">${formatInteger(value)}</span>`;
   const wait =
     waitingUntil === null
       ? NOTHING
@@ -182,21 +182,21 @@ function progressHtml(
   const rows = kinds.map(({ kind, records: read, expected, lists, failed, pending }) => {
     const title = capital(definitionOf(kind).title.many);
     const ended =
-      lists + pending === failed ? 'failed' : `${count(failed)} of ${plural(lists, 'list')} failed`;
+      lists + pending === failed ? 'failed' : `${formatInteger(failed)} of ${plural(lists, 'list')} failed`;
     const value = expected ?? (pending === 0 ? 1 : null);
     const range =
       value === null ? NOTHING : markup` value="${Math.min(read, value)}" max="${Math.max(value, 1)}"`;
     const isRead = pending === 0 && failed === 0;
-    const more = failed === 0 ? '' : `, ${count(failed)} failed`;
+    const more = failed === 0 ? '' : `, ${formatInteger(failed)} failed`;
     // On a phone, the column with the lists is left out.
     const warning = failed === 0 ? NOTHING : markup` <span class="phone">${badge('bad', 'failed')}</span>`;
     return [
       markup`${title}${warning}`,
       markup`<progress data-bar="${job}/${kind}" aria-label="${title}"${isRead ? markup` value="1" max="1"` : range}></progress>`,
-      markup`${counter(kind, read)}${expected === null || isRead ? '' : ` of ${count(expected)}`}`,
+      markup`${counter(kind, read)}${expected === null || isRead ? '' : ` of ${formatInteger(expected)}`}`,
       pending === 0
         ? badge(isRead ? 'good' : 'bad', isRead ? 'read' : ended)
-        : faint(`${count(lists)} of ${plural(lists + pending, 'list')}${more}`),
+        : faint(`${formatInteger(lists)} of ${plural(lists + pending, 'list')}${more}`),
     ];
   });
   const columns = [
@@ -229,7 +229,7 @@ function driftSection({ found, snapshot }: OverviewFacts, mirror: Mirror): Html 
         : markup`${noDriftHtml(drift, snapshot.now, heldCount(snapshot))}${drifts.map(leftOutHtml)}`;
     return section('drift', 'Drift', problems, none);
   }
-  const link = markup`<a href="/drift">${open === 1 ? 'the finding' : `all ${count(open)} findings`}</a>`;
+  const link = markup`<a href="/drift">${open === 1 ? 'the finding' : `all ${formatInteger(open)} findings`}</a>`;
   const articles = worstArticles(mirror, drifts, FINDINGS_SHOWN);
   return section('drift', ['Drift', link], problems, articles);
 }
@@ -272,7 +272,7 @@ function noticesSection({ pending, now }: HealthSnapshot): Html {
       channel,
       about.event.replaceAll('_', ' '),
       ageHtml(about.at, now),
-      count(attempts),
+      formatInteger(attempts),
       error === null ? NOTHING : faint(error),
     ]);
   const columns = [
@@ -411,7 +411,9 @@ function kindsTable(view: DaemonView, status: SourceStatus, now: number, hasOthe
     const cells: HtmlPart[] = [
       markup`<a href="/records?${query.toString()}">${title}</a>`,
       state,
-      sampled === undefined ? count(records) : `${count(records)} of ${count(sampled.of)}`,
+      sampled === undefined
+        ? formatInteger(records)
+        : `${formatInteger(records)} of ${formatInteger(sampled.of)}`,
       oldestWholeAt === null ? NOTHING : ageHtml(oldestWholeAt, now),
     ];
     return { cells, isWell: whole === collections, isSampled: sampled !== undefined };

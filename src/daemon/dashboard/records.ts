@@ -4,7 +4,7 @@ import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import { kindsAbove } from '../../catalog/lineage.ts';
 import { definitionsFor } from '../../config/source.ts';
-import { count, plural } from '../../core/wording.ts';
+import { formatInteger, plural } from '../../core/wording.ts';
 import { changesOnce } from '../../diff/families.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { nameText } from '../../report/value-text.ts';
@@ -146,7 +146,9 @@ function kindDoubts(mirror: Mirror, source: string): KindDoubt[] {
     const [first] = unread;
     if (first !== undefined) {
       const many =
-        unread.length === own.length ? '' : `${count(unread.length)} of ${plural(own.length, 'list')} `;
+        unread.length === own.length
+          ? ''
+          : `${formatInteger(unread.length)} of ${plural(own.length, 'list')} `;
       const outcomes = [...new Set(unread.map(({ lastOutcome }) => lastOutcome ?? 'not asked for'))];
       return [
         { kind, text: `${many}not read: ${outcomes.join(', ')}`, error: first.lastError, isSampled: false },
@@ -156,7 +158,14 @@ function kindDoubts(mirror: Mirror, source: string): KindDoubt[] {
     if (from === null) return [];
     const [read, of] = [recordsOf(kind), recordsOf(from)];
     return read < of
-      ? [{ kind, text: `${count(read)} of ${count(of)} read so far`, error: null, isSampled: true }]
+      ? [
+          {
+            kind,
+            text: `${formatInteger(read)} of ${formatInteger(of)} read so far`,
+            error: null,
+            isSampled: true,
+          },
+        ]
       : [];
   });
 }
@@ -204,7 +213,7 @@ function kindsHtml({ mirror, source, sources }: RecordsFacts, counts: ReadonlyMa
     if (records === undefined) return [];
     const path = `/records${queryText({ kind, source })}`;
     const own = doubts.filter((doubt) => doubt.kind === kind).map(({ text }) => text);
-    const number = records === 0 && own.length > 0 ? NOTHING : count(records);
+    const number = records === 0 && own.length > 0 ? NOTHING : formatInteger(records);
     const note = own.length === 0 ? NOTHING : markup` ${faint(own.join('; '))}`;
     return [[markup`<a href="${path}">${capital(title.many)}</a>${note}`, number]];
   });

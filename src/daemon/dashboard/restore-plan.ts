@@ -6,7 +6,7 @@ import { maskedMessage } from '../../config/known-secrets.ts';
 import { definitionsFor, presentIn } from '../../config/source.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { shellWord } from '../../core/hints.ts';
-import { count, plural } from '../../core/wording.ts';
+import { formatInteger, plural } from '../../core/wording.ts';
 import { type RecordChange, recordName } from '../../diff/change.ts';
 import { compareBodies, placeOf as fieldPlace } from '../../diff/compare.ts';
 import { continuedIds } from '../../diff/found-again.ts';
@@ -107,7 +107,7 @@ export async function restorePage(
   const drifted = new Set(drift.open.map(selectionOf)).size;
   const part =
     changes.length < drifted
-      ? `: ${count(changes.length)} of the ${plural(drifted, 'record')} with drift`
+      ? `: ${formatInteger(changes.length)} of the ${plural(drifted, 'record')} with drift`
       : '';
   const planned = await plannedHtml(facts, source, {
     reference: 'baseline',
@@ -134,7 +134,7 @@ export async function heldPlanPage(facts: SelectionFacts, source: string): Promi
   const what =
     held.length === all.length
       ? `The service no longer shows ${plural(held.length, 'record')}, of which the mirror has the last state.`
-      : `This plan has ${count(held.length)} of the ${plural(all.length, 'record')} that the service no longer shows; the mirror has their last state.`;
+      : `This plan has ${formatInteger(held.length)} of the ${plural(all.length, 'record')} that the service no longer shows; the mirror has their last state.`;
   const head = markup`${SELECTION_HEAD}<p>${what}</p>`;
   const args = ['latest', `--source=${source}`, ...optionsOf('kind', kinds), ...optionsOf('id', ids)];
   return planContent(planned, asked, { title: TITLE, head, source, args });

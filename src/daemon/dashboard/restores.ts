@@ -1,7 +1,7 @@
 /** Restores: plans that are made and, once confirmed, applied in the dashboard; past restores, and the journal of each. */
 import { definitionsFor } from '../../config/source.ts';
 import { EXIT, TidemarkError } from '../../core/errors.ts';
-import { count, plural } from '../../core/wording.ts';
+import { formatInteger, plural } from '../../core/wording.ts';
 import { isUncompared } from '../../diff/change.ts';
 import { continuedIds } from '../../diff/found-again.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
@@ -172,9 +172,10 @@ function notesHtml(message: string): Html[] {
 
 /** E.g. `4 of 5 steps applied, 1 not sent`. */
 function appliedText({ steps, summary }: RestoreReport): string {
-  return [`${count(summary.applied)} of ${plural(steps.length, 'step')} applied`, ...othersOf(summary)].join(
-    ', ',
-  );
+  return [
+    `${formatInteger(summary.applied)} of ${plural(steps.length, 'step')} applied`,
+    ...othersOf(summary),
+  ].join(', ');
 }
 
 /** The steps that were not applied. */
@@ -185,7 +186,7 @@ function othersOf({ failed, skipped, open, blocked, manual }: RestoreReport['sum
     [open, 'not ended'],
     [blocked + manual, 'not sent'],
   ] as const;
-  return counts.flatMap(([steps, what]) => (steps === 0 ? [] : [`${count(steps)} ${what}`]));
+  return counts.flatMap(([steps, what]) => (steps === 0 ? [] : [`${formatInteger(steps)} ${what}`]));
 }
 
 function confirmHtml(
@@ -236,8 +237,8 @@ function riskyHtml({ steps }: Plan): HtmlPart {
     const names = own
       .slice(0, NAMES_SHOWN)
       .map(({ name }, index) => markup`${index === 0 ? '' : ', '}${nameHtml(nameText(name))}`);
-    const more = own.length > NAMES_SHOWN ? ` and ${count(own.length - NAMES_SHOWN)} more` : '';
-    return [markup`<li>${count(own.length)} to ${action}: ${names}${more}</li>`];
+    const more = own.length > NAMES_SHOWN ? ` and ${formatInteger(own.length - NAMES_SHOWN)} more` : '';
+    return [markup`<li>${formatInteger(own.length)} to ${action}: ${names}${more}</li>`];
   });
   return lines.length === 0 ? NOTHING : markup`<ul>${lines}</ul>`;
 }
@@ -379,7 +380,7 @@ export function journalPage({ mirror, config, now }: RestoreFacts, number: strin
             [report.undone_in_part === true ? 'in part ' : '', 'by ', restoreLink(undoneBy)],
           ] as const,
         ]),
-    ['Steps', [`${count(report.summary.applied)} applied`, ...othersOf(report.summary)].join(', ')],
+    ['Steps', [`${formatInteger(report.summary.applied)} applied`, ...othersOf(report.summary)].join(', ')],
     ...(continued === 0 ? [] : [['Recorded', plural(continued, 'new id')] as const]),
   ]);
   const rows = report.steps

@@ -3,7 +3,7 @@ import { collectionKey } from '../../catalog/catalog.ts';
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { isoTime } from '../../core/clock.ts';
-import { count, plural } from '../../core/wording.ts';
+import { formatInteger, plural } from '../../core/wording.ts';
 import type { FirstRead } from '../../diff/change.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow, SweepRow } from '../../mirror/run-rows.ts';
@@ -137,7 +137,7 @@ function runsTable(runs: readonly RunRow[], { sources, now }: RunsFacts): Html {
   ];
   // Before a run has ended, the mirror has no counts of it.
   const number = ({ outcome }: RunRow, value: number): HtmlPart =>
-    !isEnded(outcome) ? NOTHING : value === 0 ? faint('0') : count(value);
+    !isEnded(outcome) ? NOTHING : value === 0 ? faint('0') : formatInteger(value);
   return tableHtml(
     'Runs',
     columns,
@@ -226,7 +226,7 @@ function runFacts({ mirror, config, run, now }: RunFacts, firstReads: readonly F
     ['Started', markup`${timeHtml(run.startedAt)} ${faint(ageHtml(run.startedAt, now))}`],
     ['Took', tookText(run) || 'still running'],
     ['Started by', starterText(run)],
-    ['Requests', `${count(run.requests)}, including ${plural(run.retries, 'retry', 'retries')}`],
+    ['Requests', `${formatInteger(run.requests)}, including ${plural(run.retries, 'retry', 'retries')}`],
     ['Records', recordsText(mirror, run, firstReads)],
     ...optional(
       'Includes',
@@ -259,11 +259,13 @@ function recordsText(mirror: Mirror, run: RunRow, firstReads: readonly FirstRead
       ? 0
       : recreatedIn(mirror, { from: previous, to: run }).reduce((sum, { records }) => sum + records, 0);
   return [
-    `${allChangesText(run)}, ${count(run.unchanged)} unchanged`,
-    ...(firsts === 0 ? [] : [`${count(firsts)} of the added were only read for the first time`]),
+    `${allChangesText(run)}, ${formatInteger(run.unchanged)} unchanged`,
+    ...(firsts === 0 ? [] : [`${formatInteger(firsts)} of the added were only read for the first time`]),
     ...(again === 0
       ? []
-      : [`${count(again)} of the added and removed are the same records, created again by a restore`]),
+      : [
+          `${formatInteger(again)} of the added and removed are the same records, created again by a restore`,
+        ]),
   ].join('; ');
 }
 
@@ -332,10 +334,10 @@ function sweepsHtml(
       markup`${definitions(sweep.kind).title.many} ${faint(placeOf(sweep.scope, definitions, names))}`,
       outcomeBadge(collectionOutcome(sweep, sampled)),
       holdsText(sweep),
-      count(sweep.records),
-      count(sweep.added),
-      count(sweep.changed),
-      count(sweep.removed),
+      formatInteger(sweep.records),
+      formatInteger(sweep.added),
+      formatInteger(sweep.changed),
+      formatInteger(sweep.removed),
       note === '' ? NOTHING : faint(note),
     ];
   });
@@ -364,6 +366,6 @@ function holdsText(sweep: SweepRow): string {
 
 function noteText({ error, held }: SweepRow, newHere: number | undefined): string {
   if (error !== null) return error;
-  if (newHere !== undefined) return `${count(newHere)} new here, read for the first time`;
+  if (newHere !== undefined) return `${formatInteger(newHere)} new here, read for the first time`;
   return held > 0 ? `${plural(held, 'removal')} held` : '';
 }

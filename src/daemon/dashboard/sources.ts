@@ -2,7 +2,7 @@
  * The first page of a daemon whose sources have a mirror each: how many are fresh, complete, verified, restorable and
  * drifting, and a table of all sources, from memory. A source's name leads to its own pages.
  */
-import { count, plural } from '../../core/wording.ts';
+import { formatInteger, plural } from '../../core/wording.ts';
 import type { CellSummary } from '../cell-status.ts';
 import { pageNumberIn, valuesIn } from '../http/request.ts';
 import {
@@ -95,7 +95,7 @@ export function sourcesPage(
       ? NOTHING
       : pageLinks(asked.page, asked.page * PAGE >= shown.length, (page) => pathWith(asked, { page }));
   const failing = summaries.filter(({ state }) => state === 'failing').length;
-  const title = failing > 0 ? `✕ ${count(failing)} failing` : 'Sources';
+  const title = failing > 0 ? `✕ ${formatInteger(failing)} failing` : 'Sources';
   const body = markup`${headHtml(summaries)}${totalsHtml(summaries)}
 ${filterHtml(summaries, asked, shown.length)}
 ${rows.length === 0 ? NOTHING : tablesHtml(rows, asked, now)}${pages}`;
@@ -175,8 +175,8 @@ function headHtml(summaries: readonly CellSummary[]): Html {
   const drifting = summaries.filter(hasDrifted).length;
   const state = isFailing ? 'failing' : wrong + drifting > 0 ? 'degraded' : 'ok';
   const all = plural(summaries.length, 'source');
-  const health = wrong === 0 ? `${all}, no problems` : `${count(wrong)} of ${all} with problems`;
-  const text = drifting === 0 ? health : `${health}, ${count(drifting)} drifted`;
+  const health = wrong === 0 ? `${all}, no problems` : `${formatInteger(wrong)} of ${all} with problems`;
+  const text = drifting === 0 ? health : `${health}, ${formatInteger(drifting)} drifted`;
   return markup`<h1 class="is-${state}"><span class="verdict-mark" aria-hidden="true"></span>${text}</h1>`;
 }
 
@@ -187,7 +187,7 @@ function totalsHtml(summaries: readonly CellSummary[]): Html {
     const good = summaries.filter(({ answers }) => answers?.[question].tone === 'good').length;
     const has = (tone: Tone): boolean => summaries.some(({ answers }) => answers?.[question].tone === tone);
     const tone = good === all ? 'good' : has('bad') ? 'bad' : has('warn') ? 'warn' : 'plain';
-    return markup`<li class="${tone}"><h2>${label}</h2><div><b>${count(good)}</b></div><p>of ${plural(all, 'source')}</p></li>`;
+    return markup`<li class="${tone}"><h2>${label}</h2><div><b>${formatInteger(good)}</b></div><p>of ${plural(all, 'source')}</p></li>`;
   });
   const drifting = summaries.filter(hasDrifted);
   const findings = drifting.reduce((sum, { openFindings }) => sum + (openFindings ?? 0), 0);
@@ -196,8 +196,8 @@ function totalsHtml(summaries: readonly CellSummary[]): Html {
     ({ openFindings, answers }) => openFindings === null && /warn|bad/.test(answers?.drift.tone ?? ''),
   ).length;
   const known = drifting.length === 0 ? 'no open findings' : plural(findings, 'open finding');
-  const line = unknown === 0 ? known : `${known}, ${count(unknown)} not known`;
-  const drift = markup`<li class="${drifting.length + unknown === 0 ? 'good' : 'warn'}"><h2>Drifting</h2><div><b>${count(drifting.length)}</b></div><p>${line}</p></li>`;
+  const line = unknown === 0 ? known : `${known}, ${formatInteger(unknown)} not known`;
+  const drift = markup`<li class="${drifting.length + unknown === 0 ? 'good' : 'warn'}"><h2>Drifting</h2><div><b>${formatInteger(drifting.length)}</b></div><p>${line}</p></li>`;
   return markup`<ul class="answers">${items}${drift}</ul>`;
 }
 
@@ -234,7 +234,7 @@ function filterHtml(summaries: readonly CellSummary[], asked: SourcesQuery, foun
       : chipsHtml('Table', 'by', [['group', 'grouped by address']], isGrouped ? ['group'] : [], true),
   ];
   const status = isNarrowed
-    ? markup`${count(found)} of ${plural(summaries.length, 'source')} shown. <a href="/">Show all</a>`
+    ? markup`${formatInteger(found)} of ${plural(summaries.length, 'source')} shown. <a href="/">Show all</a>`
     : plural(summaries.length, 'source');
   return markup`<form class="search" id="filter" method="get" action="/" role="search" data-filter>${hiddenInputs(sort === '' ? [] : [['sort', sort]])}
 <label class="grow">Filter<input type="search" name="q" value="${text}" autocomplete="off" spellcheck="false"
@@ -249,7 +249,7 @@ function tablesHtml(rows: readonly CellSummary[], asked: SourcesQuery, now: numb
   if (!asked.isGrouped) return [markup`<h2 class="side">Sources</h2>`, tableOf('Sources', rows, asked, now)];
   return [...Map.groupBy(rows, ({ group }) => group)].map(([group, own]) => {
     const wrong = own.filter(isWrong).length;
-    const line = `${plural(own.length, 'source')}${wrong === 0 ? '' : `, ${count(wrong)} with problems`}`;
+    const line = `${plural(own.length, 'source')}${wrong === 0 ? '' : `, ${formatInteger(wrong)} with problems`}`;
     return markup`<section><h2>${group}<span class="aside faint">${line}</span></h2>${tableOf(`Sources of ${group}`, own, asked, now)}</section>`;
   });
 }

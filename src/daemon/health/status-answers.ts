@@ -7,7 +7,7 @@ import { isKind } from '../../catalog/catalog.ts';
 import { KINDS } from '../../catalog/kinds.ts';
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
-import { count, duration, percent, plural } from '../../core/wording.ts';
+import { duration, formatInteger, percent, plural } from '../../core/wording.ts';
 import { severityCounts } from '../../report/drift-document.ts';
 import { uncomparedCollections } from '../../report/notes.ts';
 import type { SourceDrift } from '../../state/drift.ts';
@@ -231,7 +231,7 @@ function complete(snapshot: HealthSnapshot): Answered {
       same.reduce((all, each) => all + each.read, 0),
       same.reduce((all, each) => all + each.of, 0),
     ];
-    return `, ${title} sampled (${count(read)} of ${count(of)})`;
+    return `, ${title} sampled (${formatInteger(read)} of ${formatInteger(of)})`;
   });
   const [only] = own;
   const when = own.length === 1 ? `, as of run ${only?.lastPublished?.run ?? 0}` : '';
@@ -320,9 +320,9 @@ function lossOf({ config }: HealthSnapshot, job: JobRow): { cause: string; remed
   ];
   const [main] = causes.toSorted((a, b) => b.records - a.records);
   if (main === undefined || main.records === 0) return null;
-  const of = count(sum(({ records }) => records));
+  const of = formatInteger(sum(({ records }) => records));
   return {
-    cause: `${count(main.records)} of the ${of} records that a restore writes ${main.what}`,
+    cause: `${formatInteger(main.records)} of the ${of} records that a restore writes ${main.what}`,
     remedy: main.remedy,
   };
 }
@@ -375,12 +375,12 @@ function foundDrift(snapshot: HealthSnapshot, drift: DriftCounts | null): Answer
   if (drift.open === 0 && drift.unknown !== null)
     return { tone: 'warn', word: 'Unknown', line: drift.unknown.brief, whole: drift.unknown.reason };
   if (drift.open === 0 && removals > 0)
-    return { tone: 'warn', word: `${count(removals)} missing`, line: when };
+    return { tone: 'warn', word: `${formatInteger(removals)} missing`, line: when };
   if (drift.open === 0 && missing !== '') return { tone: 'warn', word: 'None found', line: when };
   if (drift.open === 0) return { tone: 'good', word: 'None', line: when };
   const severities = SEVERITIES.filter((each) => drift.severities[each] > 0);
-  const whose = drift.bySource.map(({ source, open }) => `${source} ${count(open)}`).join(', ');
-  const line = `${severities.map((each) => `${count(drift.severities[each])} ${each}`).join(', ')}${whose === '' ? '' : ` (${whose})`}, ${when}`;
+  const whose = drift.bySource.map(({ source, open }) => `${source} ${formatInteger(open)}`).join(', ');
+  const line = `${severities.map((each) => `${formatInteger(drift.severities[each])} ${each}`).join(', ')}${whose === '' ? '' : ` (${whose})`}, ${when}`;
   return {
     tone: drift.severities.critical > 0 ? 'bad' : 'warn',
     word: plural(drift.open, 'finding'),
@@ -402,7 +402,7 @@ export function verdictText(snapshot: HealthSnapshot, drift: DriftCounts | null,
   // With several sources, one whose first sync is running does not hide what the others need.
   if (isFirst || (state === 'starting' && needs === 0)) return 'The first sync has not completed yet';
   if (needs === 1) return 'One thing needs you';
-  if (needs > 1) return `${count(needs)} things need you`;
+  if (needs > 1) return `${formatInteger(needs)} things need you`;
   const restores = unreadRestoresOf(snapshot).map(
     ({ restored: { restore, run, isApplied }, of }) =>
       `what restore ${restore}${of} ${isApplied ? 'changed' : 'may have changed'} after run ${run}`,

@@ -1,5 +1,5 @@
 /** Short texts for people: ages, durations, what started a run. */
-import { count, duration, elapsed, plural } from '../../core/wording.ts';
+import { duration, elapsed, formatInteger, plural } from '../../core/wording.ts';
 import type { JobTrigger } from '../../mirror/daemon-store.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import type { RunningRestore } from '../../mirror/unfinished-restore.ts';
@@ -44,7 +44,7 @@ export function runningRestoreText(
   nowMs: number,
 ): string {
   const last = lastAt === null ? '' : `; last request ${age(lastAt, nowMs)}`;
-  return `restore ${restore} began ${age(since, nowMs)} and is running (process ${process.pid} on ${process.host}): ${count(ended)} of ${plural(steps, 'step')} done${last}`;
+  return `restore ${restore} began ${age(since, nowMs)} and is running (process ${process.pid} on ${process.host}): ${formatInteger(ended)} of ${plural(steps, 'step')} done${last}`;
 }
 
 /** How often backups are made: `every 24 h`, `after every complete run`. */

@@ -1,6 +1,6 @@
 /** The status of a cell in words, and what is wrong with it. */
 import { SEVERITIES } from '../../catalog/definition.ts';
-import { count, duration, plural } from '../../core/wording.ts';
+import { duration, formatInteger, plural } from '../../core/wording.ts';
 import {
   type CellHealth,
   type CellOverview,
@@ -41,7 +41,7 @@ export function lacksWorkers(cells: readonly CellOverview[], workers: readonly W
 export function severitiesText(cells: readonly CellOverview[]): string {
   return SEVERITIES.flatMap((severity) => {
     const amount = cells.reduce((sum, cell) => sum + (cell.findingsBySeverity?.[severity] ?? 0), 0);
-    return amount === 0 ? [] : [`${count(amount)} ${severity}`];
+    return amount === 0 ? [] : [`${formatInteger(amount)} ${severity}`];
   }).join(', ');
 }
 
@@ -49,7 +49,7 @@ export function severitiesText(cells: readonly CellOverview[]): string {
 export function driftText(cell: CellOverview): string {
   if (cell.findings === null) return '';
   const [worst = ''] = severitiesText([cell]).split(', ', 1);
-  return worst === '' ? count(cell.findings) : `${count(cell.findings)} (${worst})`;
+  return worst === '' ? formatInteger(cell.findings) : `${formatInteger(cell.findings)} (${worst})`;
 }
 
 /** Longest text of an error in a table. */

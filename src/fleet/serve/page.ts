@@ -1,5 +1,5 @@
 /** The page with all cells: a table with search and filter, sorted by health. */
-import { count, plural } from '../../core/wording.ts';
+import { formatInteger, plural } from '../../core/wording.ts';
 import {
   ageHtml,
   aheadHtml,
@@ -57,7 +57,7 @@ export function fleetPage(facts: FleetPageFacts): PageContent {
       ? 'There are no cells yet.'
       : wrong === 0
         ? `All ${plural(cells.length, 'cell')} are fine${isSynced ? '' : ' as of their last run'}.`
-        : `${count(wrong)} of ${plural(cells.length, 'cell')} ${wrong === 1 ? 'needs' : 'need'} a look.`;
+        : `${formatInteger(wrong)} of ${plural(cells.length, 'cell')} ${wrong === 1 ? 'needs' : 'need'} a look.`;
   const verdict = isSynced ? state : `No worker is alive: no cell is synced. ${state}`;
   const body = markup`<h1>Fleet</h1><p class="verdict">${verdict}</p>
 ${filterHtml(facts)}
@@ -70,7 +70,7 @@ function filterHtml({ cells, search, statuses }: FleetPageFacts): Html {
   const present = [...Map.groupBy(cells, ({ health }) => health)];
   const chips = present.map(([health, own]): readonly [CellHealth, string] => [
     health,
-    `${HEALTH_TEXT[health]} ${count(own.length)}`,
+    `${HEALTH_TEXT[health]} ${formatInteger(own.length)}`,
   ]);
   return markup`<form class="search" method="get" action="/" role="search" data-filter>
 <label class="grow">Cell, owner or address<input type="search" name="q" value="${search}" autocomplete="off" maxlength="200"></label>
@@ -92,7 +92,7 @@ function cellsHtml(found: readonly CellOverview[], { now }: FleetPageFacts): Htm
         : cell.holder !== null
           ? markup`at work: ${cell.holder}`
           : aheadHtml(cell.dueAt, now),
-      count(cell.records),
+      formatInteger(cell.records),
       driftText(cell),
       cell.checkoutHolder === null || isWrong(cell)
         ? problemOf(cell)
@@ -121,7 +121,7 @@ function workersHtml({ workers, now }: FleetPageFacts): Html {
     nameHtml(worker.name),
     worker.host,
     worker.version,
-    count(worker.groups),
+    formatInteger(worker.groups),
     !worker.isAlive ? badge('bad', 'silent') : worker.isDraining ? badge('plain', 'draining') : trusted(''),
     ageHtml(worker.seenAt, now),
   ]);

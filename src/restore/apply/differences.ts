@@ -3,14 +3,8 @@ import type { FieldDefinition } from '../../catalog/definition.ts';
 import { isMask } from '../../catalog/masks.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { escapeSegment, resolvePointer, splitPointer } from '../../core/json-pointer.ts';
-import {
-  type JsonObject,
-  type JsonValue,
-  getOwn,
-  isJsonObject,
-  setOwn,
-  withoutUndefined,
-} from '../../core/json.ts';
+import { defined } from '../../core/defined.ts';
+import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../../core/json.ts';
 import { type FieldChange, compareBodies } from '../../diff/compare.ts';
 import { equalValues } from '../../diff/canonical.ts';
 import { memberPointer, withMember, topMember } from '../places.ts';
@@ -91,7 +85,7 @@ export function unsentDifferences(
     const isHidden = typeof value === 'string' && (value === HIDDEN || isMask(value));
     if (isNullLeftOut(step, held, value)) return [];
     const isThere = isHidden ? held !== undefined && held !== null && held !== '' : isEqual(held, value);
-    return isThere ? [] : [{ path: at, ...withoutUndefined({ from: held }), to: value }];
+    return isThere ? [] : [{ path: at, ...defined({ from: held }), to: value }];
   });
   return hiddenFields(definition, changes);
 }
@@ -153,7 +147,7 @@ function stateDifferences(step: PlanStep, live: JsonValue): FieldChange[] {
   if (!isJsonObject(live)) return [];
   return step.fields.flatMap(({ path, to }) => {
     const from = getOwn(live, topMember(path));
-    return from === to ? [] : [{ path, ...withoutUndefined({ from, to }) }];
+    return from === to ? [] : [{ path, ...defined({ from, to }) }];
   });
 }
 

@@ -3,7 +3,7 @@ import { collectionKey, scopeKey } from '../../catalog/catalog.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
-import { withoutUndefined } from '../../core/json.ts';
+import { defined } from '../../core/defined.ts';
 import type { ParsedRecord } from '../../diff/change.ts';
 import { type FieldChange, compareBodies } from '../../diff/compare.ts';
 import { equalOptional } from '../../diff/canonical.ts';
@@ -153,7 +153,7 @@ function changesSincePlan(
   const changed = step.fields.flatMap(({ path, from }): FieldChange[] => {
     const now = resolvePointer(body, path);
     if (from !== undefined && textsWhere(from, (text) => text === HIDDEN).length > 0) return [];
-    return equalOptional(from, now) ? [] : [{ path, ...withoutUndefined({ from, to: now }) }];
+    return equalOptional(from, now) ? [] : [{ path, ...defined({ from, to: now }) }];
   });
   return hiddenFields(definition, changed);
 }

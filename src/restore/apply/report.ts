@@ -5,8 +5,8 @@ import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import { type ErrorCode, type ExitCode, EXIT, TidemarkError } from '../../core/errors.ts';
 import { shellWord } from '../../core/hints.ts';
-import { withoutUndefined } from '../../core/json.ts';
-import { count } from '../../core/wording.ts';
+import { defined } from '../../core/defined.ts';
+import { formatInteger } from '../../core/wording.ts';
 import { isUncompared, type Skipped } from '../../diff/change.ts';
 import type { FieldChange } from '../../diff/compare.ts';
 import { continuedIds } from '../../diff/found-again.ts';
@@ -41,7 +41,7 @@ export function stepError(error: TidemarkError): StepError {
   const { code, field, hint } = error;
   // The service names the field in a separate member.
   const message = field === undefined ? error.message : `${error.message} (field: ${field})`;
-  return { code, message, ...withoutUndefined({ hint }) };
+  return { code, message, ...defined({ hint }) };
 }
 
 /** The error as columns of the journal. */
@@ -230,7 +230,7 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
     outcome: row.outcome,
     started_at: row.startedAt,
     by: row.by,
-    ...withoutUndefined({ via: row.via }),
+    ...defined({ via: row.via }),
     ...(resumedBy.length === 0 ? {} : { resumed_by: resumedBy }),
     ...(abandonedBy === null ? {} : { abandoned_by: abandonedBy }),
     finished_at: row.finishedAt,
@@ -307,7 +307,7 @@ export function stepsToCheck(mirror: Mirror, { restore, source, outcome }: Resto
 /** E.g. `2 to check`, for lists of restores (`restores show N` has the details); empty for none. */
 export function toCheckText(mirror: Mirror, row: RestoreRow): string {
   const steps = stepsToCheck(mirror, row);
-  return steps === 0 ? '' : `${count(steps)} to check`;
+  return steps === 0 ? '' : `${formatInteger(steps)} to check`;
 }
 
 /** The report of a plan with nothing to send: no restore was started or journaled. */
@@ -399,7 +399,7 @@ function stepReport(step: PlanStep, row: RestoreStepRow, newIdOf: (n: number) =>
   const isWarning = errorCode === PERHAPS_SENT || hasOwnText(errorCode);
   const code = isWarning ? null : (errorCode as StepErrorCode | null);
   const hint = code !== null && outcome === 'failed' ? hintFor(code) : undefined;
-  const failure = code === null ? null : { code, message: error ?? code, ...withoutUndefined({ hint }) };
+  const failure = code === null ? null : { code, message: error ?? code, ...defined({ hint }) };
   return {
     ...{ n, action, kind, scope: scopeOf(step, newIdOf), id, name, outcome, status },
     new_id: newId,

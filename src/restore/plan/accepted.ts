@@ -5,7 +5,7 @@ import { isMask } from '../../catalog/masks.ts';
 import type { RecordKey } from '../../catalog/order.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { splitPointer } from '../../core/json-pointer.ts';
-import { withoutUndefined } from '../../core/json.ts';
+import { defined } from '../../core/defined.ts';
 import { plural } from '../../core/wording.ts';
 import { equalOptional } from '../../diff/canonical.ts';
 import { type ParsedRecord, overlapsPointer, recordName } from '../../diff/change.ts';
@@ -227,7 +227,7 @@ export class AcceptedDrift {
     const shown = (found: AcceptedFinding, path = placeOf(found.finding)): AcceptedPlace => {
       const { accepted: known = found.finding } = found.changedSince ?? {};
       const [{ to: value } = {}] = known === null ? [] : hiddenFields(definition, [known]);
-      return { ...placed(path, found), ...withoutUndefined({ value }) };
+      return { ...placed(path, found), ...defined({ value }) };
     };
     const paths = fields.map(({ path }) => path);
     const gone = (desired === null ? [] : this.#goneOf(desired))
@@ -288,8 +288,8 @@ function placed(
   const { by, via, acceptedAt, until, reason } = acceptance;
   const { run = null } = changedSince ?? {};
   return {
-    ...{ path, by, ...withoutUndefined({ via }), accepted_at: acceptedAt },
-    ...{ ...withoutUndefined({ until }), reason },
+    ...{ path, by, ...defined({ via }), accepted_at: acceptedAt },
+    ...{ ...defined({ until }), reason },
     ...(changedSince === undefined ? {} : { changed_since: true }),
     ...(run === null ? {} : { run }),
   };

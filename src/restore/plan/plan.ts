@@ -6,14 +6,8 @@ import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { type ExitCode, EXIT, TidemarkError } from '../../core/errors.ts';
 import { isRestoreCommand } from '../../core/hints.ts';
-import {
-  type JsonObject,
-  getOwn,
-  isJsonObject,
-  parseLossless,
-  type JsonValue,
-  withoutUndefined,
-} from '../../core/json.ts';
+import { defined } from '../../core/defined.ts';
+import { type JsonObject, getOwn, isJsonObject, parseLossless, type JsonValue } from '../../core/json.ts';
 import type { Secret } from '../../core/secret.ts';
 import { canonicalText } from '../../diff/canonical.ts';
 import type { Skipped, StateReference, ParsedRecord } from '../../diff/change.ts';
@@ -364,7 +358,7 @@ function planIn(text: string, isChecked: boolean): Plan {
     ...{ from, to, hash: plan, steps: rest.steps, adopted, left, refused },
     // Checked here, because the hash does not cover it: it has no influence on what is sent.
     ...(isRestoreCommand(command) ? { command } : {}),
-    ...withoutUndefined({ skipped, lacking, warnings, unselected, referring }),
+    ...defined({ skipped, lacking, warnings, unselected, referring }),
     ...{ summary, cost },
   };
 }
