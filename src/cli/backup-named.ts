@@ -58,6 +58,8 @@ interface NamedBackup {
   readonly passedOver: readonly Backup[];
   /** If the newest was asked for: the error of `noneOfConfigured`. */
   readonly noneOfOwn: TidemarkError | null;
+  /** The same backup in other targets, by name and checksum. */
+  readonly copies: readonly Backup[];
 }
 
 interface UnreadTarget {
@@ -97,6 +99,7 @@ export async function backupNamed(
     return {
       ...{ backup: newest, unread: [], passedOver: passedOver(newest, backups) },
       noneOfOwn: noneOfConfigured(context, newest, { backups, where: target.address }),
+      copies: [],
     };
   };
   if (file === 'latest') return await latestOfTargets(context, isToRestore, hint);
@@ -108,7 +111,7 @@ export async function backupNamed(
   const mirrors = Map.groupBy(named, ({ manifest }) => manifest?.mirror);
   if (mirrors.size > 1) throw ofSeveralMirrors(file, named);
   const [inTarget] = named;
-  if (inTarget !== undefined) return onlyThis(inTarget);
+  if (inTarget !== undefined) return { ...onlyThis(inTarget), copies: copiesOf(inTarget, named) };
   const path = resolve(context.cwd, file);
   const isPlace =
     statSync(path, { throwIfNoEntry: false })?.isDirectory() === true || isTarget(context, path);
@@ -117,7 +120,41 @@ export async function backupNamed(
 }
 
 function onlyThis(backup: Backup): NamedBackup {
-  return { backup, unread: [], passedOver: [], noneOfOwn: null };
+  return { backup, unread: [], passedOver: [], noneOfOwn: null, copies: [] };
+}
+
+function copiesOf({ name, path, manifest }: Backup, backups: readonly Backup[]): Backup[] {
+  if (manifest === null) return [];
+  return backups.filter(
+    (each) =>
+      each.path !== path &&
+      each.state === 'whole' &&
+      each.name === name &&
+      each.manifest?.sha256 === manifest.sha256,
+  );
+}
+
+/**
+ * Opens a backup or, while it turns out to be damaged, the next of its copies, and prints which file is damaged.
+ * @returns also the backup that was opened
+ * @throws TidemarkError of `open`, of the last copy if all are damaged
+ */
+export async function openIntact<Opened>(
+  context: CommandContext,
+  { backup, copies }: Pick<NamedBackup, 'backup' | 'copies'>,
+  open: (backup: Backup) => Promise<Opened>,
+): Promise<{ readonly opened: Opened; readonly backup: Backup }> {
+  const [next, ...others] = copies;
+  try {
+    return { opened: await open(backup), backup };
+  } catch (error) {
+    if (next === undefined || asTidemarkError(error).code !== 'mirror_corrupt') throw error;
+    printReason(context, [
+      asTidemarkError(error).message,
+      `  → reading the same backup at ${next.path} instead`,
+    ]);
+    return await openIntact(context, { backup: next, copies: others }, open);
+  }
 }
 
 /** True for a configured directory, or the one that has those of all sources: it may be missing, and is never a backup itself. */
@@ -183,7 +220,10 @@ async function latestOfTargets(
     );
     if (newer !== null) throw newer;
     const noneOfOwn = noneOfConfigured(context, newest, { backups: all, where });
-    return { backup: newest, unread, passedOver: passedOver(newest, all), noneOfOwn };
+    return {
+      ...{ backup: newest, unread, passedOver: passedOver(newest, all), noneOfOwn },
+      copies: copiesOf(newest, all),
+    };
   } catch (error) {
     // The error asks the user to name a backup: these targets may have others.
     printUnread(context, errorsOf(unread));

@@ -24,6 +24,7 @@ import {
   errorsOf,
   holder,
   identitiesOf,
+  openIntact,
   openOptions,
   printPassedOver,
   restoreCommand,
@@ -48,28 +49,32 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
   const named = await withSourceOf(context, options);
   const config = readConfig(named, named.options, 'unused');
   const found = await backupNamed(named, options.file, options);
-  const { backup, unread } = found;
-  if (unread.length > 0) throw perhapsNewer(errorsOf(unread), backup, options);
-  refuseOtherSource(context, sourcesIn(backup));
+  if (found.unread.length > 0) throw perhapsNewer(errorsOf(found.unread), found.backup, options);
+  refuseOtherSource(context, sourcesIn(found.backup));
   printPassedOver(context, found);
   // Not an error: the user may want the history of another mirror.
   if (found.noneOfOwn !== null) printReason(context, [found.noneOfOwn.message]);
   const identities = await identitiesOf(context, options.identity);
   const to = resolve(context.cwd, options.to);
   const isConfigured = realMirrorPath(to) === realMirrorPath(config.mirror);
-  const facts = await restoreBackup(backup, to, {
-    ...openOptions(context, identities),
-    holder: holder(context, 'backup restore'),
-    // Also for a copy: it may become the mirror later.
-    actor,
-    noticeStates: ({ sources, run }) => {
-      const held = sources.map(({ source }) => source);
-      // Only now are the sources of a backup without manifest known. Nothing is at `to` yet.
-      refuseOtherSource(context, held);
-      const configured = isConfigured ? config.sources.map(({ name }) => name) : [];
-      return restoredStates([...new Set([...held, ...configured])], run, isoTime(systemClock.now()));
-    },
-  });
+  const { backup, opened: facts } = await openIntact(
+    context,
+    found,
+    async (each) =>
+      await restoreBackup(each, to, {
+        ...openOptions(context, identities),
+        holder: holder(context, 'backup restore'),
+        // Also for a copy: it may become the mirror later.
+        actor,
+        noticeStates: ({ sources, run }) => {
+          const held = sources.map(({ source }) => source);
+          // Only now are the sources of a backup without manifest known. Nothing is at `to` yet.
+          refuseOtherSource(context, held);
+          const configured = isConfigured ? config.sources.map(({ name }) => name) : [];
+          return restoredStates([...new Set([...held, ...configured])], run, isoTime(systemClock.now()));
+        },
+      }),
+  );
   clearProgress(context);
   if (backup.manifest === null)
     printNote(context, [

@@ -9,7 +9,15 @@ import { type OpenedBackup, verifyBackup } from '../backup/opened-backup.ts';
 import { openCheckDirectory } from '../backup/work-directory.ts';
 import { readConfig, readLoadedConfig } from '../wire.ts';
 import { backupDocument, printUnread, withConfiguredMirror } from './backup.ts';
-import { backupNamed, errorsOf, holder, identitiesOf, openOptions, printPassedOver } from './backup-named.ts';
+import {
+  backupNamed,
+  errorsOf,
+  holder,
+  identitiesOf,
+  openIntact,
+  openOptions,
+  printPassedOver,
+} from './backup-named.ts';
 import { clearProgress, print, printJson, printReason, type CommandContext } from './context.ts';
 
 export interface VerifyOptions {
@@ -18,7 +26,8 @@ export interface VerifyOptions {
 }
 
 /**
- * Exit 0 if everything matches; 1 if the backup is damaged, or, for the newest, if a newer one is damaged, gone or without manifest;
+ * Exit 0 if everything matches; 1 if the backup is damaged, in one target at least, or, for the newest, if a newer one is damaged, gone
+ * or without manifest;
  * 3 if it is encrypted and only its file could be checked, or if a target that may have it, or a later one, could not be listed.
  */
 export async function verifyOneBackup(context: CommandContext, options: VerifyOptions): Promise<ExitCode> {
@@ -27,24 +36,25 @@ export async function verifyOneBackup(context: CommandContext, options: VerifyOp
   const [config = readConfig(context, context.options, 'unused')] =
     file === 'latest' ? [] : mirrorConfigs(readLoadedConfig(context, context.options, 'unused'));
   const named = await backupNamed(context, file);
-  const { backup, unread, passedOver } = named;
-  requireSources(context, backup, backup.manifest?.sources);
+  const { unread, passedOver } = named;
+  requireSources(context, named.backup, named.backup.manifest?.sources);
   // Before the verification, which may fail.
   printUnread(context, errorsOf(unread));
   if (named.noneOfOwn !== null) throw named.noneOfOwn;
   printPassedOver(context, named);
-  const unlike = withConfiguredMirror(context, (mirror) => contradicting(mirror, [backup]));
+  const unlike = withConfiguredMirror(context, (mirror) => contradicting(mirror, [named.backup]));
   const unlikeText = contradictingText(unlike ?? []);
   if (unlikeText !== null) printReason(context, [unlikeText, `  → ${CONTRADICTING_HINT}`]);
   const identities = await identitiesOf(context, options.identity);
-  const workDirectory = openCheckDirectory(config.mirror, holder(context, 'backup verify'));
-  let opened: OpenedBackup;
-  try {
-    opened = await verifyBackup(backup, workDirectory.directory, openOptions(context, identities));
-  } finally {
-    workDirectory.close();
-    clearProgress(context);
-  }
+  const { backup, opened } = await openIntact(context, named, async (each) => {
+    const workDirectory = openCheckDirectory(config.mirror, holder(context, 'backup verify'));
+    try {
+      return await verifyBackup(each, workDirectory.directory, openOptions(context, identities));
+    } finally {
+      workDirectory.close();
+      clearProgress(context);
+    }
+  });
   requireSources(context, backup, opened.facts?.sources);
   if (context.options.json === true) {
     const { facts, isCompared } = opened;
@@ -67,7 +77,7 @@ export async function verifyOneBackup(context: CommandContext, options: VerifyOp
       '  → give --identity FILE to check every hash in it',
     ]);
   }
-  if (passedOver.length > 0) return EXIT.failed;
+  if (passedOver.length > 0 || backup !== named.backup) return EXIT.failed;
   return opened.facts !== null && unread.length === 0 ? EXIT.done : EXIT.partial;
 }
 

@@ -601,6 +601,38 @@ describe('backups elsewhere', () => {
     expect(await away('backup', 'verify')).toMatchObject({ code: 3, stdout: '' });
   });
 
+  it('of which the file in the first target is damaged: that is named, and the same backup in the second is read', async () => {
+    const { env, home, directory } = await mirrored();
+    const second = join(home, 'second');
+    mkdirSync(second);
+    const run = (...args: string[]) =>
+      commandLine(args, { env: { ...env, TIDEMARK_BACKUP_TARGETS: `${directory},${second}` }, cwd: home });
+    expect(await run('backup', 'create')).toMatchObject({ code: 0 });
+    const [name = ''] = readdirSync(directory).filter((each) => each.endsWith('.zst'));
+    const whole = readFileSync(join(directory, name));
+    const rotten = Buffer.from(whole);
+    rotten[whole.length - 20] = (rotten[whole.length - 20] ?? 0) ^ 1;
+    writeFileSync(join(directory, name), rotten);
+    const instead = `  → reading the same backup at ${join(second, name)} instead\n`;
+    for (const file of ['latest', name]) {
+      const verified = await run('backup', 'verify', file);
+      expect(verified, file).toMatchObject({ code: 1 });
+      expect(verified.stdout).toContain(`${name}: verified 2 records`);
+      expect(verified.stderr).toContain(join(directory, name));
+      expect(verified.stderr).toContain(instead);
+      const restored = await run('backup', 'restore', file, '--to', `${file}.db`);
+      expect(restored, restored.stderr).toMatchObject({ code: 0 });
+      expect(restored.stderr).toContain(instead);
+    }
+    // The path names one file.
+    expect(await run('backup', 'verify', join(directory, name))).toMatchObject({ code: 1, stdout: '' });
+    expect(await run('backup', 'verify', join(second, name))).toMatchObject({ code: 0 });
+    writeFileSync(join(second, name), rotten);
+    const lost = await run('backup', 'restore', 'latest', '--to', 'lost.db');
+    expect(lost).toMatchObject({ code: 1, stdout: '' });
+    expect(existsSync(join(home, 'lost.db'))).toBe(false);
+  });
+
   it('of which the only one is away: verify says 3, as nothing was found damaged, and 1 once it was', async () => {
     const { run, env, home, directory } = await mirrored();
     expect(await run('backup', 'create')).toMatchObject({ code: 0 });
