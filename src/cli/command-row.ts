@@ -85,7 +85,10 @@ export interface CommandRow {
   readonly notes?: readonly string[];
   readonly examples?: readonly string[];
   readonly commands?: readonly CommandRow[];
-  /** True if the command finishes its work with these options even if nobody reads its output. Others end when the pipe is closed. */
+  /**
+   * True if the command finishes with these options even if nobody reads its output: it has work to do, or its exit code is an answer
+   * (`tidemark drift | head -1`). Others end with 0 when the pipe is closed.
+   */
   readonly outlivesOutput?: (options: Readonly<Record<string, unknown>>) => boolean;
   /** For several sources that each have a mirror. Left out: one source has to be named, unless `locate` finds it. */
   readonly mirrors?: MirrorLoop;

@@ -1,4 +1,4 @@
-/** Every command, by group, as `--help` lists them. A command's file is named after it. */
+/** Every command, by group, as `--help` lists them. A command's file is named after it, or after its group. */
 import {
   asOption,
   COMMAND_GROUPS,
@@ -106,6 +106,7 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
     ],
     examples: ['tidemark status', 'tidemark status --verbose', 'tidemark status --json'],
     mirrors: { lists: ['sources'], ofMirror: ['verified'] },
+    outlivesOutput: () => true,
     load: async () => (await import('./status.ts')).status,
   },
   {
@@ -218,6 +219,7 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
       'tidemark verify --audit audit.csv',
     ],
     mirrors: {},
+    outlivesOutput: () => true,
     load: async () => (await import('./verify.ts')).verify,
   },
 ];
@@ -253,6 +255,7 @@ const BACKUP_COMMANDS: readonly CommandRow[] = [
         ],
         examples: ['tidemark backup list --json', 'tidemark backup list s3://backups/tidemark'],
         mirrors: { lists: ['backups'] },
+        outlivesOutput: () => true,
         load: async () => (await import('./backup.ts')).listBackupsCommand,
       },
       {
@@ -279,6 +282,7 @@ const BACKUP_COMMANDS: readonly CommandRow[] = [
         options: [identityOption],
         examples: ['tidemark backup verify', 'tidemark backup verify latest --identity ~/keys/tidemark.txt'],
         mirrors: {},
+        outlivesOutput: () => true,
         load: async () => (await import('./backup-verify.ts')).verifyOneBackup,
       },
       {

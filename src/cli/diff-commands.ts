@@ -68,6 +68,7 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
       'tidemark diff --source staging --to-source production',
     ],
     mirrors: { isReport: true, formats: ['text', 'json', 'markdown'] },
+    outlivesOutput: () => true,
     load: async () => (await import('./diff.ts')).diff,
   },
   {
@@ -95,6 +96,7 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
       'tidemark drift accept organizations 0190… --field /enforce_2fa --reason "until the new IdP is in" --until 2026-06-30',
     ],
     mirrors: { isReport: true, formats: ['text', 'json', 'markdown'] },
+    outlivesOutput: () => true,
     load: async () => (await import('./drift.ts')).drift,
     commands: [
       {
@@ -131,6 +133,7 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
           'tidemark drift accept roles --count 8 --reason "teams were merged"',
         ],
         locate: async () => (await import('./drift-accept.ts')).locateAccepted,
+        outlivesOutput: () => true,
         load: async () => (await import('./drift-accept.ts')).acceptDrift,
       },
       {
@@ -155,6 +158,7 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
         ],
         examples: ['tidemark drift unaccept batch_exports 0190… --field /paused --reason "audit is over"'],
         locate: async () => (await import('./drift-accepted.ts')).locateAcceptance,
+        outlivesOutput: () => true,
         load: async () => (await import('./drift-accepted.ts')).unacceptDrift,
       },
     ],

@@ -67,6 +67,7 @@ export const FLEET_COMMANDS: readonly CommandRow[] = [
           limitOption('cells', 50),
         ],
         examples: ['tidemark fleet status', 'tidemark fleet status --failing --json'],
+        outlivesOutput: () => true,
         load: async () => (await import('./fleet-status.ts')).fleetStatus,
       },
       {
@@ -125,6 +126,7 @@ export const FLEET_COMMANDS: readonly CommandRow[] = [
           'Shows what each cell found when it last compared with its baseline. Exit code 2 with findings.',
         ],
         examples: ['tidemark fleet drift --severity high', 'tidemark fleet drift --cell acme --json'],
+        outlivesOutput: () => true,
         load: async () => (await import('./fleet.ts')).fleetDrift,
       },
       {
@@ -164,6 +166,7 @@ export const FLEET_COMMANDS: readonly CommandRow[] = [
           "tidemark fleet baseline go-live 2026-03-01T12:00Z --cell 'shop-*'",
           'tidemark fleet baseline --owner team-a',
         ],
+        outlivesOutput: () => true,
         load: async () => (await import('./fleet-baseline.ts')).fleetBaseline,
       },
       {

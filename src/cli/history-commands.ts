@@ -107,6 +107,7 @@ export const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
       firsts: ['since', 'until'],
       formats: ['text', 'json', 'markdown'],
     },
+    outlivesOutput: () => true,
     load: async () => (await import('./changes.ts')).changes,
   },
   {
@@ -145,6 +146,7 @@ export const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
       firsts: ['since', 'until'],
       formats: ['text', 'json', 'markdown'],
     },
+    outlivesOutput: () => true,
     load: async () => (await import('./audit.ts')).audit,
   },
 ];

@@ -225,6 +225,7 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
       'tidemark drill --damage 20 --seed 7 --kind batch_exports',
       'tidemark drill --format html --output drill.html',
     ],
+    outlivesOutput: () => true,
     load: async () => (await import('./drill.ts')).drill,
   },
 ];

@@ -69,6 +69,7 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
           'tidemark snapshots pin march 2026-03-01T00:00Z',
         ],
         mirrors: { lists: ['snapshots', 'warnings'] },
+        outlivesOutput: () => true,
         load: async () => (await import('./snapshots.ts')).pinSnapshot,
       },
       {
@@ -81,6 +82,7 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
         ],
         examples: ['tidemark snapshots unpin before-migration'],
         mirrors: { lists: ['snapshots', 'warnings'] },
+        outlivesOutput: () => true,
         load: async () => (await import('./snapshots.ts')).unpinSnapshot,
       },
       {
@@ -90,6 +92,7 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
         options: [asOption],
         examples: ['tidemark snapshots baseline before-migration', 'tidemark snapshots baseline'],
         mirrors: { lists: ['snapshots', 'warnings'] },
+        outlivesOutput: () => true,
         load: async () => (await import('./snapshots.ts')).baseline,
       },
     ],

@@ -99,6 +99,7 @@ export const SETUP_COMMANDS: readonly CommandRow[] = [
       'tidemark doctor --openapi openapi.yaml',
     ],
     mirrors: { lists: ['sources', 'problems'] },
+    outlivesOutput: () => true,
     load: async () => (await import('./doctor.ts')).doctor,
   },
   {

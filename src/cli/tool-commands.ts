@@ -103,6 +103,7 @@ export const TOOL_COMMANDS: readonly CommandRow[] = [
         name: 'check',
         description: 'Check the configuration and list everything wrong with it',
         examples: ['tidemark config check', 'tidemark config check --config /etc/tidemark.yaml'],
+        outlivesOutput: () => true,
         load: async () => (await import('./config-check.ts')).configCheck,
       },
       {

@@ -43,6 +43,27 @@ describe('an output that takes nothing more', () => {
     expect([stdout, stderr]).toEqual(['1\n0\n', '']);
   });
 
+  it('a reader that left does not change the code of a command that checks something', async () => {
+    const service = await FakeService.start();
+    const env = environment(service.url, scratch());
+    await tidemark(['sync'], { env });
+    await tidemark(['snapshots', 'pin', 'base', '--baseline'], { env });
+    service.set('roles', [{ id: 'r1', name: 'New' }]);
+    await tidemark(['sync'], { env });
+    const codeOf = (command: string): string[] => {
+      const { stdout, stderr } = shell(`tidemark ${command} | true; echo \${PIPESTATUS[0]}`, env);
+      return [stdout, stderr];
+    };
+    for (const command of ['drift', 'diff run:1 latest']) {
+      const { code } = await tidemark(command.split(' '), { env });
+      expect(code, command).toBeGreaterThan(1);
+      expect(codeOf(command)[0], command).toBe(`${code}\n`);
+    }
+    expect(codeOf('drift')[1]).not.toContain('could not be written');
+    alterFile(env['TIDEMARK_MIRROR'] ?? '', "UPDATE records SET body = '{}'");
+    expect(['verify', 'verify 2>&1'].map((command) => codeOf(command)[0])).toEqual(['1\n', '1\n']);
+  });
+
   it('a reader that left does not end work: all sources are synced, and the code says how it went', async () => {
     const service = await FakeService.start();
     const directory = scratch();
