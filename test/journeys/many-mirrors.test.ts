@@ -429,6 +429,28 @@ describe('HTTP over many mirrors', () => {
   });
 });
 
+describe('a mirror that cannot be read, among several', () => {
+  it('is named in errors of the status and the runs of the sources that were asked for', async () => {
+    const story = await Story.create(3);
+    story.start();
+    await story.until(() => story.said(/^sync is done/).length >= 3);
+    await story.stop();
+    writeFileSync(join(story.directory, 'data', 's02.db'), 'no database '.repeat(1000));
+    story.start();
+    await story.until(() => story.said(/^daemon started/).length > 0);
+    for (const path of ['status', 'runs']) {
+      const { text } = await story.ask(`/api/v1/${path}?source=s01&source=s02`);
+      expect(JSON.parse(text), path).toMatchObject({
+        errors: [{ source: 's02', code: expect.stringMatching(/^mirror_/) as string }],
+      });
+    }
+    const both = await story.json('/api/v1/status?source=s01&source=s03');
+    expect(both).not.toHaveProperty('errors');
+    expect((both['sources'] as { source: string }[]).map(({ source }) => source)).toEqual(['s01', 's03']);
+    await story.stop();
+  });
+});
+
 describe('backups of many mirrors', () => {
   it('are made by the daemon below the name of each source, in a directory and in S3, and can be restored', async () => {
     const server = await startFauxqs({ port: 0, logger: false });

@@ -87,7 +87,10 @@ export function createApi(parts: ApiParts): Hono {
       isOfAll ? withNewestRuns(cells, limit, clock.now()) : views,
       (view) => {
         const mirror = view.mirror();
-        return sourcesIn(query, knownSources(view, mirror)).flatMap((source) =>
+        const known = knownSources(view, mirror);
+        // With a mirror per source, `viewsIn` has found the mirror of each source that is named.
+        const sources = cells.isPerSource() && views.length > 1 ? known : sourcesIn(query, known);
+        return sources.flatMap((source) =>
           withInterrupted(mirror, mirror.runs.list({ source, limit, upTo: before - 1 })),
         );
       },
@@ -320,18 +323,15 @@ async function statusShown(
     progressOf: (source) => progressOf(activity, source),
     driftOf: (source) => cells.driftOf(source),
   };
-  const sources = isOfAllMirrors(cells, query)
-    ? snapshot.sourceStatuses.map((status) => sourceSummary(status, true, living))
-    : (
-        await rowsOf(views, (each) => {
-          const names = each.config().sources.map(({ name }) => name);
-          const statuses = snapshot.sourceStatuses.filter(({ source }) => names.includes(source));
-          return statuses.length === 0
-            ? []
-            : sourceDocuments(each.mirror(), statuses, { now, hasOthers: true }, living);
-        })
-      ).rows;
-  return statusDocument(
+  const { rows: sources, errors } = isOfAllMirrors(cells, query)
+    ? { rows: snapshot.sourceStatuses.map((status) => sourceSummary(status, true, living)), errors: [] }
+    : await rowsOf(views, (each) => {
+        const mirror = each.mirror();
+        const names = each.config().sources.map(({ name }) => name);
+        const statuses = snapshot.sourceStatuses.filter(({ source }) => names.includes(source));
+        return sourceDocuments(mirror, statuses, { now, hasOthers: true }, living);
+      });
+  const status = statusDocument(
     {
       startedAt: cells.startedAt,
       configProblem: () => cells.configProblem(),
@@ -343,6 +343,7 @@ async function statusShown(
     },
     snapshot,
   );
+  return { ...status, ...withErrors(errors) };
 }
 
 /** The run with a number. @throws TidemarkError `reference_unknown` */
