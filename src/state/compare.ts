@@ -107,7 +107,7 @@ export async function compareStates(given: ComparisonRequest): Promise<DiffDocum
   const mirror = from === asked.from ? asked.mirror : undefined;
   const parts = recreatedParts(from, filterParts(filter, from, to));
   const collections = comparableCollections(request, parts);
-  // Both are left out of the comparison; only what could not be read is `skipped` in the document.
+  // `skipped` and `leftOut` are both left out of the comparison; only the former could not be read.
   const { unknownRecords, skipped, leftOut, unread } = collections;
   const apart = [...skipped, ...leftOut];
   // Two states of one mirror are of the same records.
@@ -486,6 +486,7 @@ class RecreatedState implements LoadedState {
   readonly reference: StateReference;
   readonly source: string | null;
   readonly resolvedState: ResolvedState | null;
+  readonly lacksVolatile: boolean;
   readonly #state: LoadedState;
   readonly #other: LoadedState;
   readonly #ids: MatchedIds;
@@ -498,6 +499,7 @@ class RecreatedState implements LoadedState {
     this.reference = state.reference;
     this.source = state.source;
     this.resolvedState = state.resolvedState;
+    this.lacksVolatile = state.lacksVolatile ?? false;
     this.#state = state;
     this.#other = other;
     this.#ids = ids;
@@ -558,9 +560,20 @@ class RecreatedState implements LoadedState {
     return this.#state.lastReadAt?.(own) ?? null;
   }
 
+  replacedMembers(): ReadonlyMap<Kind, ReadonlySet<string>> {
+    return this.#state.replacedMembers?.() ?? new Map<Kind, ReadonlySet<string>>();
+  }
+
+  firstReadsAfter(asked: readonly CollectionKey[]): readonly (number | null)[] {
+    return this.#state.firstReadsAfter?.(this.#ownCollections(asked)) ?? asked.map(() => null);
+  }
+
   requireCounted(collections: Iterable<CollectionKey>): void {
-    const own = [...collections].map(({ kind, scope }) => ({ kind, scope: this.#back.renamedScope(scope) }));
-    this.#state.requireCounted?.(own);
+    this.#state.requireCounted?.(this.#ownCollections(collections));
+  }
+
+  #ownCollections(collections: Iterable<CollectionKey>): CollectionKey[] {
+    return [...collections].map(({ kind, scope }) => ({ kind, scope: this.#back.renamedScope(scope) }));
   }
 
   checked(): LoadedState {

@@ -4,6 +4,7 @@
  */
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import { defined } from '../core/defined.ts';
 import { isJsonObject, parseLossless, replaceValues } from '../core/json.ts';
 import type { RecordState } from '../diff/states.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -79,6 +80,11 @@ type Places = ReadonlyMap<string, ReadonlyMap<string, string>>;
 /** The state with these texts at their places, by record. */
 function coveredState(state: LoadedState, places: Places): LoadedState {
   return changedState(state, {
+    ...defined({ lacksVolatile: state.lacksVolatile }),
+    replacedMembers: () => state.replacedMembers?.() ?? new Map(),
+    neverAsked: (kind) => state.neverAsked?.(kind) ?? null,
+    firstReadsAfter: (asked) => state.firstReadsAfter?.(asked) ?? asked.map(() => null),
+    lastReadAt: (key) => state.lastReadAt?.(key) ?? null,
     unaskedRecord: (key) => state.unaskedRecord?.(key) ?? null,
     records: (filter) => coveredRecords(state.records(filter), places),
     requireCounted: (collections) => state.requireCounted?.(collections),

@@ -37,6 +37,17 @@ it('is refused by who believes it where a body does not match its hash', async (
   expect(bodies).toThrow(expect.objectContaining({ code: 'mirror_corrupt' }));
 });
 
+it('keeps what the state knows of its lists and of its past', async () => {
+  const state = await stateOf(open(), 's3cret');
+  const beside = besideFingerprints(state, await stateOf(open(), '[redacted:0123456789abcdef]')).state;
+  const key = { kind: KIND, scope: PROJECT, id: 'a' } as const;
+  expect(beside.lastReadAt?.(key)).toBe(state.lastReadAt?.(key));
+  expect(beside.neverAsked?.('roles')).toBe(state.neverAsked?.('roles'));
+  expect(state.neverAsked?.('roles')).not.toBeNull();
+  expect(beside.replacedMembers?.()).toEqual(state.replacedMembers?.());
+  expect(beside.firstReadsAfter?.([key])).toEqual([null]);
+});
+
 it('takes no secret from a version that does not match its hash', async () => {
   const mirror = open();
   const of = (secret: string): string =>

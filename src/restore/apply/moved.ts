@@ -150,8 +150,8 @@ function changesSincePlan(
   step: PlanStep,
   { body }: ParsedRecord,
 ): readonly FieldChange[] {
-  const changed = step.fields.flatMap(({ path, from }): FieldChange[] => {
-    const now = resolvePointer(body, path);
+  const changed = step.fields.flatMap(({ path, from_path, from }): FieldChange[] => {
+    const now = resolvePointer(body, from_path ?? path);
     if (from !== undefined && textsWhere(from, (text) => text === HIDDEN).length > 0) return [];
     return equalOptional(from, now) ? [] : [{ path, ...defined({ from, to: now }) }];
   });
