@@ -65,7 +65,7 @@ const FIELD = t.section('One field of the records.', {
       'PATCH merges the members of this object over what is stored: secrets that are left out survive.',
     example: true,
   }),
-  requires: t.text.optional().meta({
+  requires: t.pointer.optional().meta({
     description: 'Pointer to a boolean of the live record that must be true before the field can be set.',
     example: '/is_verified',
   }),
@@ -73,7 +73,7 @@ const FIELD = t.section('One field of the records.', {
     description: 'An array whose order carries no meaning.',
     example: false,
   }),
-  shownAt: t.text.optional().meta({
+  shownAt: t.pointer.optional().meta({
     description:
       'Pointer to the value in the record when the service does not return the field; that value is sent instead.',
     example: '/schema/query',
