@@ -77,8 +77,8 @@ const DEFAULT_SINCE = '7d';
 const RECORDS_SHOWN = 200; // in text; JSON and HTML hold all
 
 /**
- * Exit code 0 whatever changed: this shows history; `diff` and `drift` have exit codes for changes. 3 if the runs of the period left
- * something unread, or if retention dropped runs whose changes are in no run that is kept. 1 if there was no run yet, or if another
+ * Exit code 0 whatever changed: this shows history; `diff` and `drift` have exit codes for changes. 3 if runs left
+ * something unread that no later run of the period read, or if retention dropped runs whose changes are in no run that is kept. 1 if there was no run yet, or if another
  * program altered the row of a run or of a restore that is shown: the changes are printed nevertheless.
  */
 export async function changes(context: CommandContext, options: ChangesOptions): Promise<ExitCode> {

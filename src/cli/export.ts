@@ -69,8 +69,9 @@ interface ExportOptions extends FilterOptions {
 
 /**
  * Exit 3 if a list of the exported records was not read completely (stderr names it), or if a history may lack changes (as for
- * `changes`); not for records that are requested by id. Exit 1 if nothing was published yet, for an unknown id, organization or project,
- * and if another program altered the history. The records are written nevertheless.
+ * `changes`); not for records that are requested by id. Exit 1 if nothing was published yet, and for an unknown id, organization or
+ * project: then nothing is written; also if another program altered the history. With exit 3, and for an altered history, the records
+ * are written nevertheless.
  */
 export async function exportRecords(context: CommandContext, asked: ExportOptions): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');

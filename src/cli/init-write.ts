@@ -61,7 +61,10 @@ export function configFrom(
   }
 }
 
-/** Writes the secrets, the service's file and the configuration, and creates directories; after an error, removes all of it. */
+/**
+ * Writes the secrets, the service's file and the configuration, and creates directories; after an error, removes what it created. A
+ * service file that it replaced stays.
+ */
 export function writeAll(
   path: string,
   text: string,

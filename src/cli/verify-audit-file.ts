@@ -150,7 +150,8 @@ const VALUE_SHOWN = 60; // characters
 
 /**
  * Compares the entries. Exit 0 if each entry of the file is in the log, with the same hash and contents, in the same order; 1 if
- * not; 3 if only texts differ that no hash covers, if entries of the log are missing from the file, or if the file is empty.
+ * not; 3 if only texts differ that no hash covers, if the file lacks entries of the log up to its last one, if entries are of a mirror
+ * that is not verified here, or if the file is empty.
  * @param several the sources whose mirrors are verified together, and whether this is the first of them
  */
 export function compareAuditFile(

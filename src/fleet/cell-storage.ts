@@ -182,7 +182,7 @@ function holderOf({ clock, host, pid }: Pick<MirrorEffects, 'clock' | 'host' | '
 const NOTHING_STORED: CellStorage = { stored: null, error: null };
 
 /**
- * Stores the mirror if it has something new; if `known` is null, in any case. An error of the storage is part of the
+ * Stores the mirror if it has something new; if `known` is null, whenever it has a run. An error of the storage is part of the
  * result: the run is published nevertheless.
  * @throws TidemarkError if the mirror cannot be opened
  */

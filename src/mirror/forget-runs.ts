@@ -254,8 +254,8 @@ function* carrySweeps(writer: Connection, plan: RetentionPlan): Generator<undefi
     const metIn = new Map<number, number>();
     let finished = 0;
     const collectionCount = COLLECTION_COUNT(writer).get({ run: target })?.count ?? 0;
-    /** True if it is the latest sweep of its collection that meets some condition. */
-    const isLatest = (sweep: SeenSweep): boolean => {
+    /** Notes the conditions that the sweep meets, from the latest sweep backwards; true if it is the first of its collection to meet one. */
+    const noteConditions = (sweep: SeenSweep): boolean => {
       const before = metIn.get(sweep.collection) ?? 0;
       const after = before | metBy(sweep);
       if (after === before) return false;
@@ -264,11 +264,11 @@ function* carrySweeps(writer: Connection, plan: RetentionPlan): Generator<undefi
       return true;
     };
     const carry = (sweep: SeenSweep): void => {
-      if (!isLatest(sweep)) return;
+      if (!noteConditions(sweep)) return;
       CARRY(writer).run({ ...sweep, run: target });
       receivers.add(target);
     };
-    for (const sweep of OWN_SWEEPS(writer).all({ run: target })) isLatest(sweep);
+    for (const sweep of OWN_SWEEPS(writer).all({ run: target })) noteConditions(sweep);
     // From the latest sweep backwards: those that were carried over before are between those of the runs that are dropped now.
     let pending: SeenSweep[] = CARRIED_SWEEPS(writer).all({ run: target });
     for (const run of dropped) {

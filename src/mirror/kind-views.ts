@@ -210,7 +210,7 @@ function resultOf(isUnpublished: string, isNothing: string): string {
   return `CAST(iif(${IS_READ} AND ${isUnpublished}, 'not kept: the run failed', ${outcomeText(isNothing)}) AS TEXT)`;
 }
 
-/** A row for each sweep, also of dropped runs if it is the latest known one of the list. */
+/** A row for each sweep, also for those of dropped runs that `carried_sweeps` keeps. */
 function runListsQuery(): string {
   const list = `c.kind AS "kind", c.source AS "source", c.organization_id AS "organization_id", c.organization AS "organization",
   c.project_id AS "project_id", c.role_id AS "role_id"`;

@@ -248,7 +248,7 @@ function contradictionFrom({ key, line, recorded, isGone, again }: ContradictedR
   };
 }
 
-/** The baseline by the log; undefined if it was unpinned since. */
+/** The baseline according to the log; undefined if it has none, or none any more. */
 function recordedBaseline(connection: Connection): SnapshotRow | undefined {
   const row = connection
     .prepare<[], Omit<SnapshotRow, 'isBaseline' | 'via'> & { readonly via: string | null }>(

@@ -220,8 +220,9 @@ export interface NotReadSince {
 }
 
 /**
- * Why a record's collection has not been read since an earlier run, as of run `until`. Null if the last sweep of the
- * collection read it, even if the list was not proved complete: it may have shown the record.
+ * Why a record's collection has not been read since an earlier run, as of run `until`. Null if that run read it or, if that run
+ * was not limited to other kinds, if the last sweep of the collection read it, even if the list was not proved complete: it may have
+ * shown the record.
  */
 export function notReadSince(mirror: Mirror, row: RecordRow, until: number): NotReadSince | null {
   const { source, kind, scope, id } = row;

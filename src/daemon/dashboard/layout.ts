@@ -30,7 +30,7 @@ export interface PageContent {
 export interface PageFacts {
   readonly mirror: Mirror;
   readonly config: Config;
-  /** The configured sources, and those of which only the mirror has records. */
+  /** The configured sources and, except on the drift page, those of which only the mirror has records. */
   readonly sources: readonly string[];
   /** Milliseconds since the epoch. */
   readonly now: number;

@@ -46,8 +46,9 @@ export function allowedAgeMs(
   const at = lastComplete === null ? expectedSince(facts) : endOf(lastComplete);
   const allowedMs = allowedSyncMs(intervalMs, jitterMs);
   // The schedule got the source later: the time counts from then on.
-  const from = sourceSince !== null && sourceSince > at ? sourceSince : at;
-  return Date.parse(from) - Date.parse(at) + allowedAge(from, allowedMs, change, ownMs);
+  if (sourceSince !== null && sourceSince > at)
+    return Date.parse(sourceSince) - Date.parse(at) + allowedAge(sourceSince, allowedMs, change, ownMs);
+  return allowedAge(at, allowedMs, change, ownMs);
 }
 
 /** From when on a complete run is expected, ISO 8601: since the daemon has the source, or since the first known attempt. */

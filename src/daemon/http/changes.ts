@@ -116,7 +116,7 @@ export interface FoundChanges {
   readonly countAll: () => Promise<ChangeCounts>;
 }
 
-/** Runs of a source that are searched: four weeks of half-hourly ones. */
+/** Runs of a source that are searched: six weeks of half-hourly ones. */
 const RUNS_READ = 2_000;
 /** Of a run that changed more, only the counts are reported: to gather its records would block everything else. */
 const MOST_CHANGES = 50_000;

@@ -51,7 +51,10 @@ export interface CutShort {
   readonly hasLeftWork: boolean;
 }
 
-/** Methods that return a promise are waited for only at the daemon's end. */
+/**
+ * `began`, `ended`, `replaced`, `syncedByHand` and `wake` are not waited for; `finish`, `flush`, `retire` and `sent` are, before the
+ * mirror of a removed source is closed or the daemon ends.
+ */
 export interface JobObserver {
   /** For the log. */
   readonly name: string;

@@ -50,7 +50,7 @@ import {
 } from './run-transitions.ts';
 import { transitionsOf } from './transitions.ts';
 
-/** Its methods store changed states with their notices, send nothing, and return how many notices there are to send. */
+/** Its methods, except `hasRemembered`, store changed states with their notices, and return how many notices there are to send. */
 export interface Notifier {
   /**
    * Stores the states that an ended job changed, in one transaction with the notices. The same job again changes nothing.

@@ -459,9 +459,9 @@ function skippedCollections(
   const leftOut: Skipped[] = [];
   const unread: UnreadList[] = [];
   let compared = 0;
-  for (const selected of selectedCollections(desired, live, parts)) {
+  for (const selected of selectedCollections(desired, live, parts, requestedKinds)) {
     const { kind, scope, own, then, now, failed, isNeverOffered } = selected;
-    if (!requestedKinds.has(kind) || definitions(kind).restore.never !== null) continue;
+    if (definitions(kind).restore.never !== null) continue;
     const chosen = [then, now].find((each) => each.how === 'left_out');
     const reason = failed.at(-1)?.reason;
     if (chosen !== undefined) leftOut.push({ kind, scope, reason: chosen.reason });
@@ -496,8 +496,8 @@ function doubtfulCollections(
 ): Skipped[] {
   const doubtful: Skipped[] = [];
   const extra = request.prune === null ? new Set<string>() : extraIn(desiredRecords, liveRecords);
-  for (const { kind, scope, then, now } of selectedCollections(desired, live, parts)) {
-    if (!requestedKinds.has(kind) || then.how !== 'read' || now.how !== 'read') continue;
+  for (const { kind, scope, then, now } of selectedCollections(desired, live, parts, requestedKinds)) {
+    if (then.how !== 'read' || now.how !== 'read') continue;
     const name = definitions(kind).title.many;
     const unknown = live.unknownIn(kind, scope);
     if (now.stale !== undefined)
@@ -521,7 +521,7 @@ function leadingLists(
   const leading = leadingFilter({ ...everyName(request.filter, idMap), kinds });
   const above = leading?.kinds?.filter((kind) => !requestedKinds.has(kind)) ?? [];
   const parts = above.length === 0 ? [] : filterParts({ ...leading, kinds: above }, desired, live);
-  return [...selectedCollections(desired, live, parts)].flatMap((selected): Skipped[] => {
+  return [...selectedCollections(desired, live, parts, new Set(above))].flatMap((selected): Skipped[] => {
     const { kind, scope, then, now, failed, isNeverOffered } = selected;
     if (isByChoice(then) || isByChoice(now) || isNeverOffered) return [];
     const reason = failed.at(-1)?.reason;
@@ -540,14 +540,19 @@ function doubtOf(stale: string, isUnconfirmed = false): Pick<Skipped, 'reason' |
 }
 
 /**
- * The collections of both sides that filters select, with these filters (`own`), the coverage of both sides, and those that could not be
+ * The collections of these kinds, of both sides, that filters select, with these filters (`own`), the coverage of both sides, and those that could not be
  * read (`failed`). `isNeverOffered`: neither could, because the service does not offer the collection.
  */
-function* selectedCollections(desired: LoadedState, live: LoadedState, parts: readonly StateFilter[]) {
+function* selectedCollections(
+  desired: LoadedState,
+  live: LoadedState,
+  parts: readonly StateFilter[],
+  kinds: ReadonlySet<Kind>,
+) {
   const all = [...desired.collections(), ...live.collections()];
   for (const { kind, scope } of new Map(all.map((each) => [collectionKey(each), each])).values()) {
     const own = parts.filter((part) => selectsCollection(part, kind, scope));
-    if (own.length === 0) continue;
+    if (own.length === 0 || !kinds.has(kind)) continue;
     const [then, now] = [desired.coverage(kind, scope), live.coverage(kind, scope)];
     const failed = [then, now].filter((each) => each.how === 'unread');
     const isNeverOffered = failed.length === 2 && failed.every(({ code }) => code === 'not_found');

@@ -383,7 +383,7 @@ function byFamilyKey(
 type ByName = Pick<KindMatch, 'missing' | 'extra' | 'ambiguous'>;
 
 /**
- * Matches desired records whose natural key is empty with live ones of exactly the same content: somebody created them again. One on
+ * Matches desired records of which a part of the natural key is empty or missing with live ones of exactly the same content: somebody created them again. One on
  * each side is a match; several are ambiguous.
  */
 function matchByContent(

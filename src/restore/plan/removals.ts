@@ -2,6 +2,7 @@
 import { CATALOG, collectionKey, scopeKey } from '../../catalog/catalog.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
+import { cached } from '../../core/cached.ts';
 import { isJsonObject } from '../../core/json.ts';
 import { type ParsedRecord, compareRecords, recordName } from '../../diff/change.ts';
 import { compareTexts } from '../../catalog/order.ts';
@@ -62,7 +63,9 @@ export function planRemovals(planning: Planning, isAwaited: (live: ParsedRecord)
  */
 export function planDependentRemovals(planning: Planning): void {
   const { drafts, matching, input } = planning;
-  const dependentOn = (kind: Kind): readonly ResourceDefinition[] => dependentKinds(kind, input.definitions);
+  const dependents = new Map<Kind, readonly ResourceDefinition[]>();
+  const dependentOn = (kind: Kind): readonly ResourceDefinition[] =>
+    cached(dependents, kind, () => dependentKinds(kind, input.definitions));
   // By key: the plan does not depend on the order of the records.
   const waiting = [...drafts.values()]
     .filter(({ action, kind }) => action === 'remove' && dependentOn(kind).length > 0)

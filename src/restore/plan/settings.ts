@@ -66,8 +66,8 @@ function unsendableNames(
 }
 
 /**
- * The settings of the desired record that live (undefined: a record to be created) lacks and that no request sets; only for kinds
- * whose writable fields come from the configuration.
+ * The settings of the desired record that live has with another value or not at all, and that no request sets; for a record to be
+ * created (`live` undefined) those that are not empty. Only for kinds whose writable fields come from the configuration.
  */
 export function unmanagedChanges(
   definition: ResourceDefinition,
