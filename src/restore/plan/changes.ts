@@ -73,9 +73,10 @@ export function planChange(
   const isPlanned = planDifferences(planning, definition, desired, live);
   const isAgain = isFoundAgain(planning, definition, desired, live);
   const request = planning.drafts.get(stepKey(desired, 'update'))?.request ?? null;
-  const name = recordName(definition, desired.body, desired.id);
   const leave = (places: readonly string[], reason: (places: string) => string): void => {
-    if (places.length > 0) planning.addUntouched(definition.kind, reason(places.join(', ')), name);
+    if (places.length === 0) return;
+    const name = recordName(definition, desired.body, desired.id);
+    planning.addUntouched(definition.kind, reason(places.join(', ')), name);
   };
   if (!isAgain) {
     leave(
@@ -148,7 +149,7 @@ function unsentSecrets(
     const sent = getOwn(request?.body ?? {}, field.name);
     const value = sent ?? (isJsonObject(desired.body) ? getOwn(desired.body, field.name) : undefined);
     if (value === undefined) return [];
-    const isBlocked = drafts.has(stepKey(desired, `stuck ${field.name}`));
+    const isBlocked = (): boolean => drafts.has(stepKey(desired, `stuck ${field.name}`));
     const needed = (neededGroups(field, value) ?? []).flat();
     const masked =
       sent === undefined ? secretsIn(field, resolvePointer(live.body, top) ?? null, masks).masked : [];
@@ -156,7 +157,7 @@ function unsentSecrets(
       const place = top + pointer;
       const held = resolvePointer(live.body, place) ?? '';
       const isShown = typeof held !== 'string' || isRedacted(held) || (held !== '' && !isMask(held, masks));
-      const isMeant = sent !== undefined || (isFieldInScope(place) && !isBlocked);
+      const isMeant = sent !== undefined || (isFieldInScope(place) && !isBlocked());
       return isShown || !isMeant || filled.has(place) || isOverwrittenSecret(live, place) ? [] : [place];
     });
   });
