@@ -28,6 +28,8 @@ export function planReason(
   definitions: Definitions,
   { isReasonShown = false }: { readonly isReasonShown?: boolean } = {},
 ): string[] {
+  const isWhole = (whole.skipped ?? []).length === 0 && whole.steps.every(isExecutable);
+  if (isWhole && whole.refused.length === 0) return [];
   const plan = maskedPlan(whole, definitions);
   const { skipped = [] } = plan;
   const stopped = plan.steps.filter((step) => !isExecutable(step));

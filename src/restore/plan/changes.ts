@@ -142,11 +142,13 @@ function unsentSecrets(
   request: Draft['request'],
 ): string[] {
   if (input.isPractice === true) return [];
-  const { masks, isFieldInScope = () => false, isOverwrittenSecret = () => false } = input;
+  const { masks, isFieldInScope, isOverwrittenSecret = () => false } = input;
+  if (request === null && isFieldInScope === undefined) return [];
   const filled = new Set(request?.fills.map(({ pointer }) => pointer));
   return writableFields(definition).flatMap((field) => {
     const top = memberPointer(field.name);
     const sent = getOwn(request?.body ?? {}, field.name);
+    if (sent === undefined && isFieldInScope === undefined) return [];
     const value = sent ?? (isJsonObject(desired.body) ? getOwn(desired.body, field.name) : undefined);
     if (value === undefined) return [];
     const isBlocked = (): boolean => drafts.has(stepKey(desired, `stuck ${field.name}`));
@@ -157,7 +159,7 @@ function unsentSecrets(
       const place = top + pointer;
       const held = resolvePointer(live.body, place) ?? '';
       const isShown = typeof held !== 'string' || isRedacted(held) || (held !== '' && !isMask(held, masks));
-      const isMeant = sent !== undefined || (isFieldInScope(place) && !isBlocked());
+      const isMeant = sent !== undefined || (isFieldInScope?.(place) === true && !isBlocked());
       return isShown || !isMeant || filled.has(place) || isOverwrittenSecret(live, place) ? [] : [place];
     });
   });
