@@ -1,6 +1,6 @@
 /** Whether a stored body is what was received, by its hash. */
 import { eq } from 'drizzle-orm';
-import { definitionOf } from '../catalog/catalog.ts';
+import { collectionKey, definitionOf } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { RecordKey } from '../catalog/order.ts';
 import { scanBody, stableDigest } from './classify-record.ts';
@@ -89,22 +89,39 @@ const SOURCE = prepared((db) =>
 );
 
 /**
- * False if the body that a record had as of a run (its last body, if it was removed) does not match its hash; true also for a record
- * that the mirror had not seen by then. Two look-ups by key. The hash does not cover volatile fields.
- * @throws TidemarkError `mirror_corrupt` if its history is broken
+ * Those of the records whose body as of a run (the last body, for one that was removed) does not match its hash; none that the mirror
+ * had not seen by then. Two look-ups by key for each. The hash does not cover volatile fields.
+ * @throws TidemarkError `mirror_corrupt` if the history of one is broken
  */
-export function isBodyIntact(
+export function recordsWithDamagedBody(
   connection: Connection,
-  { source, kind, scope, id }: RecordKey & { readonly source: string },
+  source: string,
+  records: readonly RecordKey[],
   run: number,
-): boolean {
-  const collection = collectionOf(connection, source, kind, scope);
-  const latest = collection === undefined ? undefined : latestRevisionOfId(connection, collection.id, id);
-  const newest = latest === undefined ? undefined : revisionAt(connection, latest, run);
-  if (collection === undefined || latest === undefined || newest === undefined) return true;
-  const revision =
-    newest.change === 'removed' ? revisionAt(connection, latest, newest.previous ?? 0) : newest;
-  const text = revision === undefined ? undefined : textOf(connection, latest, revision);
-  if (revision === undefined || text === undefined) return true;
-  return hasItsHash(text, revision, readRules(connection, collection.source, kind));
+): ReadonlySet<RecordKey> {
+  const known = new Map<string, { readonly id: number; readonly rules: readonly SealingRule[] } | null>();
+  const collectionWithRules = ({ kind, scope }: RecordKey) => {
+    const key = collectionKey({ kind, scope });
+    let found = known.get(key);
+    if (found === undefined) {
+      const collection = collectionOf(connection, source, kind, scope);
+      found =
+        collection === undefined
+          ? null
+          : { id: collection.id, rules: readRules(connection, collection.source, kind) };
+      known.set(key, found);
+    }
+    return found;
+  };
+  const isDamaged = (record: RecordKey): boolean => {
+    const collection = collectionWithRules(record);
+    const latest = collection === null ? undefined : latestRevisionOfId(connection, collection.id, record.id);
+    const newest = latest === undefined ? undefined : revisionAt(connection, latest, run);
+    if (collection === null || latest === undefined || newest === undefined) return false;
+    const revision =
+      newest.change === 'removed' ? revisionAt(connection, latest, newest.previous ?? 0) : newest;
+    const text = revision === undefined ? undefined : textOf(connection, latest, revision);
+    return revision !== undefined && text !== undefined && !hasItsHash(text, revision, collection.rules);
+  };
+  return new Set(records.filter(isDamaged));
 }

@@ -1,7 +1,7 @@
 /** The store of records: current and removed ones, all as of an earlier run, found by id or name, and due for a read by id. */
 import type { MirrorAccess } from './access.ts';
 import { readChangesBetween, readCountsAt, readMiscounts, readRevisedRuns } from './changes-between.ts';
-import { checkedBodies, isBodyIntact } from './intact.ts';
+import { checkedBodies, recordsWithDamagedBody } from './intact.ts';
 import { readListedOrganizations } from './kind-views.ts';
 import { readCountedOnce, readCountsBelow, readOrganizationsOfProjects } from './record-filter.ts';
 import { locateRecord, readListedCollections, readListRows, readMeanBytes } from './record-lists.ts';
@@ -55,7 +55,7 @@ export function recordStore(access: MirrorAccess) {
     sealingRules: readRulesOf,
     replacedMembers: readReplacedMembers,
     unknownIn,
-    isIntact: isBodyIntact,
+    withDamagedBody: recordsWithDamagedBody,
     countsAt: readCountsAt,
     miscounts: readMiscounts,
     revisedRuns: readRevisedRuns,

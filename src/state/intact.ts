@@ -26,7 +26,9 @@ export function requireIntact(
   run: number,
   records: Iterable<NamedRecord>,
 ): void {
-  const damaged = [...records].filter((record) => !mirror.records.isIntact({ ...record, source }, run));
+  const asked = [...records];
+  const found = mirror.records.withDamagedBody(source, asked, run);
+  const damaged = asked.filter((record) => found.has(record));
   if (damaged.length === 0) return;
   // Several may have the same name: a component is in two lists, and a record without a name is shown by its kind.
   const byName = [...Map.groupBy(damaged, nameWithoutId)];
