@@ -180,7 +180,7 @@ const SESSION = /(;jsessionid=)[\w.!-]{8,}/gi;
  * there is none.
  */
 export function withoutUrlSecrets(text: string, mask: string): string {
-  return withoutSecrets(text, mask, false);
+  return maySecretsBeIn(text) ? withoutSecrets(text, mask, false) : text;
 }
 
 /** @param isStrict true if unquoted values in a program, which may be names, do not count as secrets */

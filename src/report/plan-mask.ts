@@ -1,11 +1,11 @@
 /** A plan, or the result of a restore, with ids that are secrets and secrets of URLs masked everywhere. */
+import { cached } from '../core/cached.ts';
 import { defined } from '../core/defined.ts';
 import { pointerTo, splitPointer } from '../core/json-pointer.ts';
 import type { Plan, PlanStep } from '../restore/plan/plan.ts';
 import type { RestoreReport } from '../restore/apply/report.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import { MemberNames, shownText } from '../catalog/masks.ts';
-import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { isRawNumber } from '../core/json.ts';
 import { isSecretId, maskedId } from './mask.ts';
 import type { ReportOptions } from './options.ts';
@@ -103,12 +103,30 @@ class SecretIds {
     this.add(kind, ...named.filter((id) => !parents.includes(id)));
   }
 
-  /** The value with these ids replaced by their marks, and without secrets of URLs, in every text of it. */
+  /** The value with these ids replaced by their marks, and without secrets of URLs, in every text of it; numbers keep every digit. */
   maskedIn<T>(value: T): T {
     const marked = marker(this.#marks);
     // Any kind: all definitions have the secrets of the configuration.
     const any = this.#definitions('organizations');
-    return replaced(value, any, (text) => shownText(this.#marks.size === 0 ? text : marked(text), any)) as T;
+    // A large plan repeats most of its texts, and all names of its members.
+    const shownTexts = new Map<string, string>();
+    const shown = (text: string): string =>
+      cached(shownTexts, text, () => shownText(this.#marks.size === 0 ? text : marked(text), any));
+    const plainNames = new Map<string, boolean>();
+    const isPlain = (name: string): boolean => cached(plainNames, name, () => shownText(name, any) === name);
+    const replaced = (here: unknown): unknown => {
+      if (typeof here === 'string') return shown(here);
+      if (Array.isArray(here)) return here.map(replaced);
+      if (here === null || typeof here !== 'object' || isRawNumber(here)) return here;
+      const names = new MemberNames(any);
+      return Object.fromEntries(
+        Object.entries(here).map(([name, member]) => [
+          isPlain(name) ? name : names.shown(name),
+          replaced(member),
+        ]),
+      );
+    };
+    return replaced(value) as T;
   }
 }
 
@@ -127,15 +145,4 @@ function marker(marks: ReadonlyMap<string, string>): (text: string) => string {
     for (const [written, mark] of others) shown = shown.replaceAll(written, () => mark);
     return shown;
   };
-}
-
-/** The value with every text in it replaced; numbers keep every digit. */
-function replaced(value: unknown, any: ResourceDefinition, replace: (text: string) => string): unknown {
-  if (typeof value === 'string') return replace(value);
-  if (Array.isArray(value)) return value.map((element: unknown) => replaced(element, any, replace));
-  if (value === null || typeof value !== 'object' || isRawNumber(value)) return value;
-  const names = new MemberNames(any);
-  return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => [names.shown(name), replaced(member, any, replace)]),
-  );
 }
