@@ -28,8 +28,8 @@ const MASK_PATTERNS: readonly RegExp[] = [
 ];
 
 /** True for a text in place of a secret. */
-export function isMask(text: string, patterns: readonly RegExp[] = MASK_PATTERNS): boolean {
-  return patterns.some((pattern) => pattern.test(text));
+export function isMask(text: string): boolean {
+  return MASK_PATTERNS.some((pattern) => pattern.test(text));
 }
 
 /** The password in every `scheme://user:password@host`, up to the last `@` before the host. Placeholders do not count. */

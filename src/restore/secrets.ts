@@ -32,12 +32,10 @@ export const HIDDEN = MASK;
 export function secretsIn(
   field: FieldDefinition,
   value: JsonValue,
-  masks: readonly RegExp[] | undefined,
 ): { readonly clear: readonly string[]; readonly masked: readonly string[] } {
   const masked = placesWhere(
     value,
-    (here, name) =>
-      (typeof here === 'string' && isMask(here, masks)) || (name !== undefined && isRedacted(name)),
+    (here, name) => (typeof here === 'string' && isMask(here)) || (name !== undefined && isRedacted(name)),
   );
   const named = [
     ...(field.isSecret ? [''] : []),
@@ -83,16 +81,13 @@ function isSecretByName(value: JsonValue, name: string | undefined): boolean {
 export function missingSecrets(
   field: FieldDefinition,
   value: JsonValue,
-  masks: readonly RegExp[] | undefined,
   has: (pointer: string) => boolean,
 ): (readonly string[])[] {
   if (field.secretPointers.length === 0) return [];
   const isThere = (pointer: string): boolean => {
     if (has(pointer)) return true;
     const held = resolvePointer(value, pointer);
-    return (
-      held !== undefined && held !== null && held !== '' && !(typeof held === 'string' && isMask(held, masks))
-    );
+    return held !== undefined && held !== null && held !== '' && !(typeof held === 'string' && isMask(held));
   };
   const groups = neededGroups(field, value);
   // If it is unknown which secrets it needs, one is taken to be enough.
@@ -122,7 +117,7 @@ export function withoutSecrets(
   for (const [name, value] of Object.entries(body)) {
     const field = fields.get(name);
     let hidden: JsonValue = value;
-    const clear = field === undefined ? secretsByName(value, name) : secretsIn(field, value, undefined).clear;
+    const clear = field === undefined ? secretsByName(value, name) : secretsIn(field, value).clear;
     for (const pointer of clear) {
       hidden = withMember(hidden, splitPointer(pointer), HIDDEN) ?? HIDDEN;
       withheld.push(memberPointer(name) + pointer);

@@ -270,12 +270,6 @@ describe('a masked value', () => {
     });
   });
 
-  it('can be marked by patterns of your own', () => {
-    const own = config('##hidden##');
-    expect(planOf([organization, own], [organization], { masks: [/^##/] }).steps[0]?.obstacle).toBe(
-      'secret_missing',
-    );
-  });
 });
 
 describe('a secret in clear', () => {

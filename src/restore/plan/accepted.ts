@@ -98,13 +98,13 @@ export class AcceptedDrift {
     let { body } = desired;
     const stuck: string[] = [];
     const unset: string[] = [];
-    const { options, masks } = this.#input;
+    const { options } = this.#input;
     const gone = options.keepsAccepted === true ? this.#goneOf(desired) : [];
     for (const { finding, acceptance, changedSince } of gone) {
       const text = `${placeOf(finding)}, ${acceptedText(acceptance)}`;
       const why =
         changedSince === undefined
-          ? unsettable(definition, masks, finding)
+          ? unsettable(definition, finding)
           : 'changed since, and the mirror no longer has the accepted value';
       if (!isCreated(definition, finding)) unset.push(`no creation sets ${text}`);
       else if (why !== null) stuck.push(`${text}, ${why}`);
@@ -137,7 +137,7 @@ export class AcceptedDrift {
     const finding = changedSince?.accepted ?? null;
     if (finding === null || definition.operation('update') === undefined) return null;
     const isWritable = writableFields(definition).some(({ name }) => name === topMember(finding.path));
-    return isWritable && unsettable(definition, this.#input.masks, finding) === null ? finding : null;
+    return isWritable && unsettable(definition, finding) === null ? finding : null;
   }
 
   #goneOf(record: RecordKey): readonly AcceptedFinding[] {
@@ -322,11 +322,7 @@ function isCreated(definition: ResourceDefinition, { path }: Finding): boolean {
 }
 
 /** Why a request cannot set an accepted value; null if it can. */
-function unsettable(
-  definition: ResourceDefinition,
-  masks: PlanInput['masks'],
-  finding: Finding,
-): string | null {
+function unsettable(definition: ResourceDefinition, finding: Finding): string | null {
   const isInList = finding.moved !== undefined || placeOf(finding).includes('/[id=');
   if (isInList || listMovedIn(finding) !== null) return 'is in a list, whose other elements may differ too';
   const [shown = finding] = hiddenFields(definition, [finding]);
@@ -334,7 +330,7 @@ function unsettable(
   const isSecret =
     !equalOptional(shown.from, finding.from) ||
     !equalOptional(shown.to, finding.to) ||
-    values.some((value) => textsWhere(value, (text) => isMask(text, masks)).length > 0);
+    values.some((value) => textsWhere(value, (text) => isMask(text)).length > 0);
   return isSecret ? 'holds a secret, and the plan has only the desired one' : null;
 }
 

@@ -84,7 +84,7 @@ function withSecrets(
   const has = (pointer: string): boolean => given(pointer, false);
   const keepsStored = live !== null && staysStored(field, value, live);
   const unseen = isFoundAgain && live !== null ? unseenSecrets(input, field, record, value, live) : [];
-  const places = secretsIn(field, value, input.masks);
+  const places = secretsIn(field, value);
   const fills: Fill<string>[] = [];
   const needs: SecretNeed[] = [];
   let shown: JsonValue = value;
@@ -106,7 +106,7 @@ function withSecrets(
     keepsStored &&
     !unseen.includes(top + pointer) &&
     (places.masked.includes(pointer)
-      ? holdsMaskOf(pointer, value, resolvePointer(live, top + pointer), input.masks)
+      ? holdsMaskOf(pointer, value, resolvePointer(live, top + pointer))
       : isJsonObject(resolvePointer(live, top + parentOf(pointer)) ?? null) ||
         !isJsonObject(resolvePointer(value, parentOf(pointer)) ?? null));
   const isMeant = (pointer: string): boolean => {
@@ -117,7 +117,6 @@ function withSecrets(
   const missing = missingSecrets(
     field,
     value,
-    input.masks,
     (pointer) => isStored(pointer) || (places.masked.includes(pointer) ? has(pointer) : isMeant(pointer)),
   );
   needs.push(...missing.map(need));
@@ -148,7 +147,7 @@ export function unseenSecrets(
   const top = memberPointer(field.name);
   return field.secretPointers.flatMap((pointer) => {
     const held = resolvePointer(live, top + pointer) ?? '';
-    const isUnseen = held === '' || (typeof held === 'string' && isMask(held, input.masks));
+    const isUnseen = held === '' || (typeof held === 'string' && isMask(held));
     // Fingerprints can be compared, so a difference shows.
     if (pointer.includes('*') || !isUnseen || (typeof held === 'string' && isRedacted(held))) return [];
     const taking = takes(field, value, pointer);
@@ -159,17 +158,12 @@ export function unseenSecrets(
 }
 
 /** True if live may have the same secret that the desired value masks. */
-function holdsMaskOf(
-  pointer: string,
-  value: JsonValue,
-  held: JsonValue | undefined,
-  masks: readonly RegExp[] | undefined,
-): boolean {
+function holdsMaskOf(pointer: string, value: JsonValue, held: JsonValue | undefined): boolean {
   const wanted = resolvePointer(value, pointer);
   if (isNameRedacted(pointer)) return wanted !== undefined && held !== undefined && equalValues(wanted, held);
   if (typeof wanted !== 'string' || typeof held !== 'string') return false;
   // Fingerprints distinguish secrets, masks do not.
-  return isRedacted(wanted) ? held === wanted : isMask(held, masks);
+  return isRedacted(wanted) ? held === wanted : isMask(held);
 }
 
 function parentOf(pointer: string): string {

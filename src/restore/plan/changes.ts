@@ -142,7 +142,7 @@ function unsentSecrets(
   request: Draft['request'],
 ): string[] {
   if (input.isPractice === true) return [];
-  const { masks, isFieldInScope, isOverwrittenSecret = () => false } = input;
+  const { isFieldInScope, isOverwrittenSecret = () => false } = input;
   if (request === null && isFieldInScope === undefined) return [];
   const filled = new Set(request?.fills.map(({ pointer }) => pointer));
   return writableFields(definition).flatMap((field) => {
@@ -153,12 +153,11 @@ function unsentSecrets(
     if (value === undefined) return [];
     const isBlocked = (): boolean => drafts.has(stepKey(desired, `stuck ${field.name}`));
     const needed = (neededGroups(field, value) ?? []).flat();
-    const masked =
-      sent === undefined ? secretsIn(field, resolvePointer(live.body, top) ?? null, masks).masked : [];
+    const masked = sent === undefined ? secretsIn(field, resolvePointer(live.body, top) ?? null).masked : [];
     return [...new Set([...needed, ...masked])].flatMap((pointer) => {
       const place = top + pointer;
       const held = resolvePointer(live.body, place) ?? '';
-      const isShown = typeof held !== 'string' || isRedacted(held) || (held !== '' && !isMask(held, masks));
+      const isShown = typeof held !== 'string' || isRedacted(held) || (held !== '' && !isMask(held));
       const isMeant = sent !== undefined || (isFieldInScope?.(place) === true && !isBlocked());
       return isShown || !isMeant || filled.has(place) || isOverwrittenSecret(live, place) ? [] : [place];
     });
@@ -180,7 +179,7 @@ function planDifferences(
   const isOpen = writableFields(definition).length > 0;
   const { isFieldInScope = () => true, isOwnField = () => true } = planning.input;
   const isCompared = (change: FieldChange): boolean =>
-    !isHiddenLive(change, planning) && isFieldInScope(change.path) && isOwnField(asLive, change.path);
+    !isHiddenLive(change) && isFieldInScope(change.path) && isOwnField(asLive, change.path);
   const compared = compareBodies(definition, live.body, remap.body, isOpen ? 'managed' : 'default').filter(
     (change) =>
       isCompared(change) &&
@@ -194,7 +193,7 @@ function planDifferences(
       isDue(condition, desired.body, live.body),
   );
   const allUnmanaged = unmanagedChanges(definition, live.body, remap.body).filter(
-    (change) => !isHiddenLive(change, planning) && isFieldInScope(change.path),
+    (change) => !isHiddenLive(change) && isFieldInScope(change.path),
   );
   const pointers = due.map(({ pointer: path }) => ({ path }));
   const parentPointers = unsendableReferences(definition);
@@ -371,9 +370,9 @@ function withShown(definition: ResourceDefinition, record: ParsedRecord): Parsed
 }
 
 /** True if live masks the value, so that a difference does not show. Two fingerprints can be compared. */
-function isHiddenLive({ from, to }: FieldChange, planning: Planning): boolean {
+function isHiddenLive({ from, to }: FieldChange): boolean {
   if (typeof from === 'string' && typeof to === 'string' && isRedacted(from) && isRedacted(to)) return false;
-  return typeof from === 'string' && to !== undefined && to !== null && isMask(from, planning.input.masks);
+  return typeof from === 'string' && to !== undefined && to !== null && isMask(from);
 }
 
 interface Changing {

@@ -470,8 +470,6 @@ export interface PlanInput {
   readonly secrets: SecretLookup;
   /** What the mirror would store instead of a secret at that pointer; undefined if it stores it in clear text. */
   readonly fingerprint?: (kind: Kind, pointer: string, secret: string) => string | undefined;
-  /** Patterns of masked values; default: those of the catalog. */
-  readonly masks?: readonly RegExp[];
   readonly options: PlanOptions;
   /** True for a record, on either side, for which steps may be planned. */
   readonly isInScope?: (record: ParsedRecord) => boolean;
