@@ -27,7 +27,7 @@ import { recordKey } from '../restore/records.ts';
 import type { Coverage, LoadedState } from '../state/state.ts';
 import { type CommandContext, printNote } from './context.ts';
 import { desiredOf, recordedBodies, requireConsent, showAndSend } from './plan.ts';
-import { type RestoreSession, openSession, closedAfter } from './restore-session.ts';
+import { type RestoreSession, openSession } from './restore-session.ts';
 
 /** Steps that an error lists; the others are counted. */
 const STEPS_SHOWN = 20;
@@ -56,26 +56,24 @@ async function applySaved(
 ): Promise<ExitCode> {
   const plan = await planIn(context, options.plan);
   requireConsent(context, options, null);
-  const session = await openSession(context, {
+  using session = await openSession(context, {
     command: 'apply',
     writes: true,
     needsNoMirror: plan.from.run === undefined,
     actor,
     ...(plan.to.source === undefined ? {} : { source: plan.to.source }),
   });
-  return closedAfter(session, async () => {
-    const { mirror, source } = session;
-    const unfinished = mirror === null ? null : unfinishedNote(mirror, source.name, true);
-    const desired = await checkedDesired(session, plan).catch((error: unknown) => {
-      printNote(context, unfinished === null ? [] : [unfinished]);
-      throw error;
-    });
-    return await showAndSend(
-      session,
-      { plan, desired, notes: [], unfinished },
-      { ...options, apply: true, savedAs: options.plan },
-    );
+  const { mirror, source } = session;
+  const unfinished = mirror === null ? null : unfinishedNote(mirror, source.name, true);
+  const desired = await checkedDesired(session, plan).catch((error: unknown) => {
+    printNote(context, unfinished === null ? [] : [unfinished]);
+    throw error;
   });
+  return await showAndSend(
+    session,
+    { plan, desired, notes: [], unfinished },
+    { ...options, apply: true, savedAs: options.plan },
+  );
 }
 
 /**

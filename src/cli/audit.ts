@@ -45,30 +45,26 @@ export interface AuditOptions {
 export async function audit(context: CommandContext, options: AuditOptions): Promise<ExitCode> {
   const format = formatOf(context, options, ['text', 'json', 'csv', 'html', 'markdown']);
   const config = readConfig(context, context.options, 'unused');
-  const mirror = openForReading(context, config, 'audit');
-  try {
-    const period = choosePeriod(mirror, { ...options, sources: context.options.source }, systemClock.now());
-    printNote(context, period.notes);
-    const { action: actions, by } = options;
-    const walk = new AuditWalk(mirror, config, { period, actions, by, sources: context.options.source });
-    const ofMirror = context.ofSeveral === undefined ? null : (config.sources[0]?.name ?? null);
-    await write(
-      context,
-      options,
-      piecesOf(context, format, { mirror, walk, period, options, ofMirror }),
-      format,
-    );
-    printNote(context, damageNotes(walk.damage));
-    if (walk.count === 0) printNote(context, otherOriginNotes(mirror, config, { period, options }, context));
-    const contradicted = contradictedLines(walk.altered, mirror);
-    const isShown = format === 'text' && options.output === undefined && walk.count > 0;
-    if (isShown && isOneOutput(context)) context.onReasonPrinted?.();
-    else printReason(context, contradicted);
-    if (options.output !== undefined) printNote(context, [`written to ${options.output}`]);
-    return contradicted.length === 0 ? EXIT.done : EXIT.failed;
-  } finally {
-    mirror.close();
-  }
+  using mirror = openForReading(context, config, 'audit');
+  const period = choosePeriod(mirror, { ...options, sources: context.options.source }, systemClock.now());
+  printNote(context, period.notes);
+  const { action: actions, by } = options;
+  const walk = new AuditWalk(mirror, config, { period, actions, by, sources: context.options.source });
+  const ofMirror = context.ofSeveral === undefined ? null : (config.sources[0]?.name ?? null);
+  await write(
+    context,
+    options,
+    piecesOf(context, format, { mirror, walk, period, options, ofMirror }),
+    format,
+  );
+  printNote(context, damageNotes(walk.damage));
+  if (walk.count === 0) printNote(context, otherOriginNotes(mirror, config, { period, options }, context));
+  const contradicted = contradictedLines(walk.altered, mirror);
+  const isShown = format === 'text' && options.output === undefined && walk.count > 0;
+  if (isShown && isOneOutput(context)) context.onReasonPrinted?.();
+  else printReason(context, contradicted);
+  if (options.output !== undefined) printNote(context, [`written to ${options.output}`]);
+  return contradicted.length === 0 ? EXIT.done : EXIT.failed;
 }
 
 /** Names that are suggested. */

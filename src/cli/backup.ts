@@ -192,12 +192,8 @@ export function withConfiguredMirror<T>(
 ): T | null {
   try {
     const config = readConfig(context, context.options, 'unused');
-    const mirror = openConfiguredMirror(config, 'read', 'backup', context.pid);
-    try {
-      return work(mirror, config);
-    } finally {
-      mirror.close();
-    }
+    using mirror = openConfiguredMirror(config, 'read', 'backup', context.pid);
+    return work(mirror, config);
   } catch {
     return null;
   }
@@ -306,15 +302,11 @@ async function warnOfEmptied(context: CommandContext, config: Config): Promise<v
   if (backup === null) return;
   let emptied: readonly DueTarget[];
   try {
-    const mirror = openConfiguredMirror(config, 'read', 'backup create', context.pid);
-    try {
-      const targets = backup.targets.filter(({ type }) => type === 'directory');
-      emptied = (await dueTargets(mirror, { backup: { ...backup, targets }, clock: systemClock })).filter(
-        ({ isEmptied }) => isEmptied,
-      );
-    } finally {
-      mirror.close();
-    }
+    using mirror = openConfiguredMirror(config, 'read', 'backup create', context.pid);
+    const targets = backup.targets.filter(({ type }) => type === 'directory');
+    emptied = (await dueTargets(mirror, { backup: { ...backup, targets }, clock: systemClock })).filter(
+      ({ isEmptied }) => isEmptied,
+    );
   } catch {
     // Making the backup fails with the same error.
     return;
@@ -333,15 +325,11 @@ const EARLIER_WAIT_MS = 3_000;
 
 /** Warns if the mirror may have been begun by mistake: then the target has backups of another one. */
 async function warnOfEarlier(context: CommandContext, config: Config): Promise<void> {
-  const mirror = openConfiguredMirror(config, 'read', 'backup create', context.pid);
-  try {
-    const directories = (config.backup?.targets ?? []).filter(({ type }) => type === 'directory');
-    const shown = await new BackupCatalog(systemClock).look(directories, mirror, EARLIER_WAIT_MS);
-    const anew = begunByMistake(config, shown, mirror);
-    if (anew !== null) printReason(context, [anew.message, `  → ${anew.hint}`]);
-  } finally {
-    mirror.close();
-  }
+  using mirror = openConfiguredMirror(config, 'read', 'backup create', context.pid);
+  const directories = (config.backup?.targets ?? []).filter(({ type }) => type === 'directory');
+  const shown = await new BackupCatalog(systemClock).look(directories, mirror, EARLIER_WAIT_MS);
+  const anew = begunByMistake(config, shown, mirror);
+  if (anew !== null) printReason(context, [anew.message, `  → ${anew.hint}`]);
 }
 
 function configuredBackupWriter(context: CommandContext, config: Config): BackupWriter {

@@ -84,137 +84,133 @@ const RECORDS_SHOWN = 200; // in text; JSON and HTML hold all
 export async function changes(context: CommandContext, options: ChangesOptions): Promise<ExitCode> {
   const format = formatOf(context, options, ['text', 'json', 'csv', 'html', 'markdown']);
   const config = readConfigToShow(context);
-  const mirror = openForReading(context, config, 'changes');
-  try {
-    const all = sourcesToRead(config, mirror);
-    const { since = DEFAULT_SINCE, until } = options;
-    const period = choosePeriod(mirror, { since, until, sources: all }, systemClock.now());
-    const isInPeriod = (run: RunRow): boolean => isWithin(period, timeOf(run), run.run);
-    const { options: resolved, sources } = await withRealIds(options, config, {
-      mirror: () => mirror,
-      sources: all,
-      states: () => Promise.resolve([since, until].flatMap((at) => statesAt(mirror, all, at))),
-      isWithinStates: until !== undefined,
-      takesFormerNames: true,
-      note: (line) => printNote(context, [line]),
-    });
-    const filter = recordFilter(sources, resolved);
-    requireCountedWithin(mirror, { ...filter, followsIds: true });
-    // Masked with the source's own definitions: a profile may know more secrets than the catalog.
-    const diffOf = (from: RunRow, to: RunRow): DiffDocument => {
-      const diff = changesBetween(mirror, config, { from, to }, filter);
-      return options.showSecrets === true ? diff : maskedDocument(diff, definitionsFor(config, to.source));
-    };
-    const found = sources
-      .flatMap((source): RunChanges[] => {
-        const runs = mirror.runs.list({ source }).filter(isPublished).reverse();
-        const pairs = runs.flatMap((run, index) => (isInPeriod(run) ? [{ run, from: runs[index - 1] }] : []));
-        const diffs = diffsOf(mirror, source, pairs, diffOf);
-        return pairs.map(({ run, from }, index) => ({
-          run,
-          diff: diffs[index] ?? null,
-          records: from === undefined ? recordsAt(mirror, run) : null,
-          forgotten: forgottenInto(mirror, run.run) ?? null,
-        }));
-      })
-      .sort((a, b) => a.run.run - b.run.run);
-    const placesOf = placesIn(mirror, config, period);
-    const unread = unreadOfSources(mirror, config, {
-      period,
-      ...unreadQuestion(context, mirror, all, { sources, options: resolved }),
-      isWithin: isInPeriod,
-    }).map((own) => ({
-      ...own,
-      placeOf: (scope: Scope) => placesOf(own.source, scope, { hasIds: false }).join(', '),
-    }));
-    const isEmpty = found.length === 0 && unread.every(({ runs }) => runs.length === 0);
-    if (isEmpty && sources.every((source) => mirror.runs.latest(source) === undefined))
-      resolvedStateOf(mirror, LATEST, {});
-    const [oldest] = sources.flatMap((source) => mirror.runs.list({ source }).findLast(isPublished) ?? []);
-    if (isEmpty && oldest !== undefined && unread.every(({ forgotten }) => forgotten.length === 0))
-      requireBegun(mirror, sources, oldest.source, period.until.at);
-    requireEverKnown(resolved, filter, { mirror, config, sources });
-    const leftOut = ({ source, run }: RunRow): LeftOut[] =>
-      leftOutOfRun(
-        mirror,
-        config.sources.find(({ name }) => name === source),
-        { source, run, filter },
+  using mirror = openForReading(context, config, 'changes');
+  const all = sourcesToRead(config, mirror);
+  const { since = DEFAULT_SINCE, until } = options;
+  const period = choosePeriod(mirror, { since, until, sources: all }, systemClock.now());
+  const isInPeriod = (run: RunRow): boolean => isWithin(period, timeOf(run), run.run);
+  const { options: resolved, sources } = await withRealIds(options, config, {
+    mirror: () => mirror,
+    sources: all,
+    states: () => Promise.resolve([since, until].flatMap((at) => statesAt(mirror, all, at))),
+    isWithinStates: until !== undefined,
+    takesFormerNames: true,
+    note: (line) => printNote(context, [line]),
+  });
+  const filter = recordFilter(sources, resolved);
+  requireCountedWithin(mirror, { ...filter, followsIds: true });
+  // Masked with the source's own definitions: a profile may know more secrets than the catalog.
+  const diffOf = (from: RunRow, to: RunRow): DiffDocument => {
+    const diff = changesBetween(mirror, config, { from, to }, filter);
+    return options.showSecrets === true ? diff : maskedDocument(diff, definitionsFor(config, to.source));
+  };
+  const found = sources
+    .flatMap((source): RunChanges[] => {
+      const runs = mirror.runs.list({ source }).filter(isPublished).reverse();
+      const pairs = runs.flatMap((run, index) => (isInPeriod(run) ? [{ run, from: runs[index - 1] }] : []));
+      const diffs = diffsOf(mirror, source, pairs, diffOf);
+      return pairs.map(({ run, from }, index) => ({
+        run,
+        diff: diffs[index] ?? null,
+        records: from === undefined ? recordsAt(mirror, run) : null,
+        forgotten: forgottenInto(mirror, run.run) ?? null,
+      }));
+    })
+    .sort((a, b) => a.run.run - b.run.run);
+  const placesOf = placesIn(mirror, config, period);
+  const unread = unreadOfSources(mirror, config, {
+    period,
+    ...unreadQuestion(context, mirror, all, { sources, options: resolved }),
+    isWithin: isInPeriod,
+  }).map((own) => ({
+    ...own,
+    placeOf: (scope: Scope) => placesOf(own.source, scope, { hasIds: false }).join(', '),
+  }));
+  const isEmpty = found.length === 0 && unread.every(({ runs }) => runs.length === 0);
+  if (isEmpty && sources.every((source) => mirror.runs.latest(source) === undefined))
+    resolvedStateOf(mirror, LATEST, {});
+  const [oldest] = sources.flatMap((source) => mirror.runs.list({ source }).findLast(isPublished) ?? []);
+  if (isEmpty && oldest !== undefined && unread.every(({ forgotten }) => forgotten.length === 0))
+    requireBegun(mirror, sources, oldest.source, period.until.at);
+  requireEverKnown(resolved, filter, { mirror, config, sources });
+  const leftOut = ({ source, run }: RunRow): LeftOut[] =>
+    leftOutOfRun(
+      mirror,
+      config.sources.find(({ name }) => name === source),
+      { source, run, filter },
+    );
+  const never = sources
+    .filter((source) => mirror.runs.latest(source) === undefined)
+    .map((source) => `nothing of ${source} is in the mirror yet: run \`tidemark sync\``);
+  const altered = alteredRows(mirror);
+  const deleted = deletedRunsNote(mirror);
+  const exit = printAltered(context, altered);
+  const head = sealedRun(mirror, found.at(-1)?.run.run, altered);
+  printNote(context, deleted);
+  const definitions = definitionsFor(config, sources.length === 1 ? (sources[0] ?? '') : '');
+  const restores = restoresWithin(mirror, { period, sources });
+  const isPage = format === 'html' || format === 'markdown';
+  const shared = {
+    definitions,
+    showsSecrets: options.showSecrets === true,
+    // The reader of a page does not see stderr.
+    notes: new Set([
+      ...(isPage ? [...altered, ...deleted, ...sealNotes(head)] : []),
+      ...runNotes(found, definitions),
+      ...leftOutNotes(found, sources, { leftOut, definitions }),
+      ...never,
+      ...(isNarrowed(filter) ? [] : unseenRestoreNotes(restores, found, isPage ? utcText : localTime)),
+      ...unreadNotes(unread, definitions),
+    ])
+      .values()
+      .toArray(),
+  };
+  const isPartial = unread.some(mayMissChanges);
+  const timeline = {
+    ...timelineOf(period, found, sources, placesOf),
+    isPartial,
+    isUnknown:
+      unread.some(({ forgotten }) => forgotten.length > 0) && found.every(({ diff }) => diff === null),
+  };
+  const texts = periodTexts(period, localTime);
+  const report = timelineReport(isPage ? { ...timeline, period: exactText(period) } : timeline, {
+    ...shared,
+    title: isPage ? 'Changes' : `Changes from ${texts.since} to ${texts.until}`,
+    ...(isPage ? {} : { timeText: localTime }),
+  });
+  const text = ((): string => {
+    if (format === 'json')
+      return escapeForTerminal(
+        `${JSON.stringify(document(period, found, { unread, leftOut, head, restores, warnings: [...altered, ...deleted, ...never] }))}\n`,
       );
-    const never = sources
-      .filter((source) => mirror.runs.latest(source) === undefined)
-      .map((source) => `nothing of ${source} is in the mirror yet: run \`tidemark sync\``);
-    const altered = alteredRows(mirror);
-    const deleted = deletedRunsNote(mirror);
-    const exit = printAltered(context, altered);
-    const head = sealedRun(mirror, found.at(-1)?.run.run, altered);
-    printNote(context, deleted);
-    const definitions = definitionsFor(config, sources.length === 1 ? (sources[0] ?? '') : '');
-    const restores = restoresWithin(mirror, { period, sources });
-    const isPage = format === 'html' || format === 'markdown';
-    const shared = {
-      definitions,
-      showsSecrets: options.showSecrets === true,
-      // The reader of a page does not see stderr.
-      notes: new Set([
-        ...(isPage ? [...altered, ...deleted, ...sealNotes(head)] : []),
-        ...runNotes(found, definitions),
-        ...leftOutNotes(found, sources, { leftOut, definitions }),
-        ...never,
-        ...(isNarrowed(filter) ? [] : unseenRestoreNotes(restores, found, isPage ? utcText : localTime)),
-        ...unreadNotes(unread, definitions),
-      ])
-        .values()
-        .toArray(),
-    };
-    const isPartial = unread.some(mayMissChanges);
-    const timeline = {
-      ...timelineOf(period, found, sources, placesOf),
-      isPartial,
-      isUnknown:
-        unread.some(({ forgotten }) => forgotten.length > 0) && found.every(({ diff }) => diff === null),
-    };
-    const texts = periodTexts(period, localTime);
-    const report = timelineReport(isPage ? { ...timeline, period: exactText(period) } : timeline, {
-      ...shared,
-      title: isPage ? 'Changes' : `Changes from ${texts.since} to ${texts.until}`,
-      ...(isPage ? {} : { timeText: localTime }),
-    });
-    const text = ((): string => {
-      if (format === 'json')
-        return escapeForTerminal(
-          `${JSON.stringify(document(period, found, { unread, leftOut, head, restores, warnings: [...altered, ...deleted, ...never] }))}\n`,
-        );
-      if (format === 'csv') {
-        const places = new Map(sources.map((source) => [source, mirror.records.listedOrganizations(source)]));
-        return [...changesCsv(found, (source, project) => places.get(source)?.get(project))].join('');
-      }
-      if (format === 'html') return renderHtml(report);
-      if (format === 'markdown') return renderMarkdown(report, { maxLength: COMMENT_LENGTH });
-      const next = context.options.verbose === true ? sealNotes(head) : [];
-      return renderText(
-        { ...report, next },
-        {
-          ...lineOptions(context, { isFile: options.output !== undefined }),
-          maxRecords: options.limit ?? RECORDS_SHOWN,
-          moreHint: 'tidemark changes --format json',
-        },
-      );
-    })();
-    // The other formats include them.
-    if (format === 'csv') printNote(context, shared.notes);
-    if (format === 'json') printNote(context, never);
-    printNote(context, period.notes);
-    if (options.output === undefined)
-      await (format === 'text' ? printPage : format === 'csv' ? printCsv : printDocument)(context, text);
-    else {
-      await writeAtomically(resolve(context.cwd, options.output), [text], context);
-      printNote(context, [`written to ${options.output}`]);
+    if (format === 'csv') {
+      const places = new Map(sources.map((source) => [source, mirror.records.listedOrganizations(source)]));
+      return [...changesCsv(found, (source, project) => places.get(source)?.get(project))].join('');
     }
-    printShownReason(context, unreadReason(unread, definitions));
-    return exit === EXIT.done && isPartial ? EXIT.partial : exit;
-  } finally {
-    mirror.close();
+    if (format === 'html') return renderHtml(report);
+    if (format === 'markdown') return renderMarkdown(report, { maxLength: COMMENT_LENGTH });
+    const next = context.options.verbose === true ? sealNotes(head) : [];
+    return renderText(
+      { ...report, next },
+      {
+        ...lineOptions(context, { isFile: options.output !== undefined }),
+        maxRecords: options.limit ?? RECORDS_SHOWN,
+        moreHint: 'tidemark changes --format json',
+      },
+    );
+  })();
+  // The other formats include them.
+  if (format === 'csv') printNote(context, shared.notes);
+  if (format === 'json') printNote(context, never);
+  printNote(context, period.notes);
+  if (options.output === undefined)
+    await (format === 'text' ? printPage : format === 'csv' ? printCsv : printDocument)(context, text);
+  else {
+    await writeAtomically(resolve(context.cwd, options.output), [text], context);
+    printNote(context, [`written to ${options.output}`]);
   }
+  printShownReason(context, unreadReason(unread, definitions));
+  return exit === EXIT.done && isPartial ? EXIT.partial : exit;
 }
 
 /**

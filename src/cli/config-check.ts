@@ -22,7 +22,6 @@ import { systemClock } from '../core/clock.ts';
 import { type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';
 import { duration, formatInteger, plural } from '../core/wording.ts';
 import { backupInterval } from '../daemon/http/wording.ts';
-import type { Mirror } from '../mirror/mirror.ts';
 import { openMirrorAsItIs } from '../mirror/open.ts';
 import { readLoadedConfig } from '../wire.ts';
 import { type CommandContext, print, printDocument, printJson } from './context.ts';
@@ -141,17 +140,14 @@ export function isMirrorSetByVariable({ env }: Pick<CommandContext, 'env'>): boo
 function otherSourceWarnings(context: CommandContext, loaded: LoadedConfig): string[] {
   return mirrorConfigs(loaded).flatMap((config) => {
     if (!existsSync(config.mirror)) return [];
-    let mirror: Mirror | null = null;
     try {
       const how = { command: 'config check', clock: systemClock, pid: context.pid };
-      mirror = openMirrorAsItIs(config.mirror, how);
+      using mirror = openMirrorAsItIs(config.mirror, how);
       const note = mirror === null ? null : otherSourcesNote(mirror, config);
       return note === null ? [] : [`${note.message}: ${note.next}`];
     } catch (error) {
       if (error instanceof TidemarkError) return [];
       throw error;
-    } finally {
-      mirror?.close();
     }
   });
 }

@@ -244,17 +244,13 @@ async function send(base: string, method: string, path: string, body: unknown): 
 
 /** Pins the first run and measures drift from it, as `snapshots pin` and `snapshots baseline` do. */
 function setBaseline(context: CommandContext): string {
-  const mirror = openConfiguredMirror(readConfig(context, {}), 'write', 'demo', context.pid);
-  try {
-    const { source } = mirror.runs.list({ limit: 1 })[0] ?? {};
-    const latest = source === undefined ? undefined : mirror.runs.latest(source);
-    if (latest === undefined) throw new TidemarkError('internal', 'the demo needs a run');
-    const { name, run } = mirror.snapshots.pin('as-approved', latest.run);
-    mirror.snapshots.setBaseline(name);
-    return `run ${run} is pinned as ${name}, and drift is measured from it`;
-  } finally {
-    mirror.close();
-  }
+  using mirror = openConfiguredMirror(readConfig(context, {}), 'write', 'demo', context.pid);
+  const { source } = mirror.runs.list({ limit: 1 })[0] ?? {};
+  const latest = source === undefined ? undefined : mirror.runs.latest(source);
+  if (latest === undefined) throw new TidemarkError('internal', 'the demo needs a run');
+  const { name, run } = mirror.snapshots.pin('as-approved', latest.run);
+  mirror.snapshots.setBaseline(name);
+  return `run ${run} is pinned as ${name}, and drift is measured from it`;
 }
 
 /** The sandbox offers everything, and everything that the demo breaks can be restored: another exit code is a defect. */

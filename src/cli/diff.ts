@@ -87,56 +87,52 @@ export async function diff(context: CommandContext, asked: DiffOptions): Promise
     return diffTwoSources(context, options, mirrorConfigs(loaded), { from, to, pair });
   }
   const config = readConfigToShow(context, keys);
-  const opener = new StateOpener(context, config, 'diff');
-  try {
-    const all = sourcesOf(context, config, opener, [from, to]);
-    const resolved = await withRealIds(options, config, knownTo(context, opener, all, [from, to]));
-    const sources = all.filter((source) => source === null || resolved.sources.includes(source));
-    const whole = filterOf(resolved.options);
-    const { signal } = context;
-    const results = await reportEach(sources, { signal, opener }, async (source) => {
-      const filter = isLive ? withKindsOfIds(whole, opener.mirrorIfAny(), source) : whole;
-      const sides = await opener.openPair({ reference: from, source }, { reference: to, source }, { filter });
-      const definitions = definitionsOf(options, config, source ?? config.sources[0]?.name ?? '');
-      const document = await compareStates({
-        ...sides,
+  using opener = new StateOpener(context, config, 'diff');
+  const all = sourcesOf(context, config, opener, [from, to]);
+  const resolved = await withRealIds(options, config, knownTo(context, opener, all, [from, to]));
+  const sources = all.filter((source) => source === null || resolved.sources.includes(source));
+  const whole = filterOf(resolved.options);
+  const { signal } = context;
+  const results = await reportEach(sources, { signal, opener }, async (source) => {
+    const filter = isLive ? withKindsOfIds(whole, opener.mirrorIfAny(), source) : whole;
+    const sides = await opener.openPair({ reference: from, source }, { reference: to, source }, { filter });
+    const definitions = definitionsOf(options, config, source ?? config.sources[0]?.name ?? '');
+    const document = await compareStates({
+      ...sides,
+      filter,
+      mode: comparisonMode(options),
+      fields: options.field ?? [],
+      definitions,
+      leaveOut: kindsOfNeither(
+        config.sources.find(({ name }) => name === source),
+        [sides.from, sides.to],
         filter,
-        mode: comparisonMode(options),
-        fields: options.field ?? [],
-        definitions,
-        leaveOut: kindsOfNeither(
-          config.sources.find(({ name }) => name === source),
-          [sides.from, sides.to],
-          filter,
-        ),
-        isExcluded: isExcludedBy(config, source ?? ''),
-        ...(isOfMirror(from) && isOfMirror(to) ? { mirror: opener.mirror() } : {}),
-        ...(options.id === undefined ? {} : { typedIds: options.id }),
-        idMap: source === null ? [] : (opener.mirrorIfAny()?.restores.idMap(source) ?? []),
-        signal,
-      });
-      const warnings = pairWarnings(sides);
-      const mirror = opener.mirrorIfAny();
-      const isInSync = from.form === 'latest' && to.form === 'live' && document.changes.length === 0;
-      if (isInSync && options.format === 'text' && mirror !== null && source !== null)
-        printNote(context, lossNotes(mirror, config, { document, source, filter }));
-      const isNamed = source !== null && namesItsSource(config);
-      const title = isNamed ? `Configuration changes of ${source}` : null;
-      const isOneOf = sources.length > 1;
-      // Against live, what the latest state lacks is listed as differences.
-      const own = isLive
-        ? { document, lack: LACKS_NOTHING }
-        : withLack(document, {
-            from: { reference: from, opener, source },
-            to: { reference: to, opener, source },
-          });
-      const report = { ...own, source, definitions, warnings, title, isOneOf };
-      return diffReport(context, options, opener, report);
+      ),
+      isExcluded: isExcludedBy(config, source ?? ''),
+      ...(isOfMirror(from) && isOfMirror(to) ? { mirror: opener.mirror() } : {}),
+      ...(options.id === undefined ? {} : { typedIds: options.id }),
+      idMap: source === null ? [] : (opener.mirrorIfAny()?.restores.idMap(source) ?? []),
+      signal,
     });
-    return await deliver(context, options, results);
-  } finally {
-    opener.close();
-  }
+    const warnings = pairWarnings(sides);
+    const mirror = opener.mirrorIfAny();
+    const isInSync = from.form === 'latest' && to.form === 'live' && document.changes.length === 0;
+    if (isInSync && options.format === 'text' && mirror !== null && source !== null)
+      printNote(context, lossNotes(mirror, config, { document, source, filter }));
+    const isNamed = source !== null && namesItsSource(config);
+    const title = isNamed ? `Configuration changes of ${source}` : null;
+    const isOneOf = sources.length > 1;
+    // Against live, what the latest state lacks is listed as differences.
+    const own = isLive
+      ? { document, lack: LACKS_NOTHING }
+      : withLack(document, {
+          from: { reference: from, opener, source },
+          to: { reference: to, opener, source },
+        });
+    const report = { ...own, source, definitions, warnings, title, isOneOf };
+    return diffReport(context, options, opener, report);
+  });
+  return await deliver(context, options, results);
 }
 
 /** @param configs of their common mirror, or of the mirror of each */
@@ -149,59 +145,54 @@ async function diffTwoSources(
   const [one, other] = pair;
   const [config, otherConfig] = pair.map((name) => configOf(configs, name)) as [Config, Config];
   if (config !== otherConfig) refuseRedacted([config, otherConfig]);
-  const opener = new StateOpener(context, config, 'diff');
-  const otherOpener = config === otherConfig ? opener : new StateOpener(context, otherConfig, 'diff');
-  try {
-    const sides = await opener.openPair(
-      { reference: from, source: one },
-      { reference: to, source: other },
-      // Records are matched through their parents and by references: all lists are needed, whatever is reported.
-      {
-        filter: {},
-        except: new Set(activityKinds().filter((kind) => options.kind?.includes(kind) !== true)),
-      },
-      otherOpener,
-    );
-    const definitions = definitionsOf(options, otherConfig, other);
-    const { options: resolved, sources } = await withRealIds(options, config, {
-      ...knownTo(context, opener, pair, [from, to]),
-      states: () =>
-        Promise.resolve([
-          { source: one, state: sides.from },
-          { source: other, state: sides.to },
-        ]),
+  using opener = new StateOpener(context, config, 'diff');
+  using otherOpener = config === otherConfig ? opener : new StateOpener(context, otherConfig, 'diff');
+  const sides = await opener.openPair(
+    { reference: from, source: one },
+    { reference: to, source: other },
+    // Records are matched through their parents and by references: all lists are needed, whatever is reported.
+    {
+      filter: {},
+      except: new Set(activityKinds().filter((kind) => options.kind?.includes(kind) !== true)),
+    },
+    otherOpener,
+  );
+  const definitions = definitionsOf(options, otherConfig, other);
+  const { options: resolved, sources } = await withRealIds(options, config, {
+    ...knownTo(context, opener, pair, [from, to]),
+    states: () =>
+      Promise.resolve([
+        { source: one, state: sides.from },
+        { source: other, state: sides.to },
+      ]),
+  });
+  const lacking = pair.find((source) => !sources.includes(source));
+  if (lacking !== undefined)
+    throw new TidemarkError('usage', `the organization that was named is none of source ${lacking}`, {
+      hint: 'give the ids: of both sources, if they differ',
     });
-    const lacking = pair.find((source) => !sources.includes(source));
-    if (lacking !== undefined)
-      throw new TidemarkError('usage', `the organization that was named is none of source ${lacking}`, {
-        hint: 'give the ids: of both sources, if they differ',
-      });
-    const mirror = config === otherConfig ? opener.mirrorIfAny() : null;
-    const document = compareSources({
-      ...sides,
-      filter: filterOf(resolved),
-      mode: comparisonMode(options),
-      fields: options.field ?? [],
-      definitions,
-      excluded: { from: excludedOf(config, one), to: excludedOf(otherConfig, other) },
-      fingerprintKey: mirror === null ? null : () => mirror.acceptances.fingerprintKey(),
-    });
-    return await deliver(context, options, [
-      diffReport(context, options, otherOpener, {
-        // No title: both references name their sources.
-        ...withLack(document, {
-          from: { reference: from, opener, source: one },
-          to: { reference: to, opener: otherOpener, source: other },
-        }),
-        ...{ source: other, definitions, title: null, isOneOf: false },
-        removedFrom: { opener, source: one, definitions: definitionsOf(options, config, one) },
-        warnings: document.warnings ?? [],
+  const mirror = config === otherConfig ? opener.mirrorIfAny() : null;
+  const document = compareSources({
+    ...sides,
+    filter: filterOf(resolved),
+    mode: comparisonMode(options),
+    fields: options.field ?? [],
+    definitions,
+    excluded: { from: excludedOf(config, one), to: excludedOf(otherConfig, other) },
+    fingerprintKey: mirror === null ? null : () => mirror.acceptances.fingerprintKey(),
+  });
+  return await deliver(context, options, [
+    diffReport(context, options, otherOpener, {
+      // No title: both references name their sources.
+      ...withLack(document, {
+        from: { reference: from, opener, source: one },
+        to: { reference: to, opener: otherOpener, source: other },
       }),
-    ]);
-  } finally {
-    opener.close();
-    otherOpener.close();
-  }
+      ...{ source: other, definitions, title: null, isOneOf: false },
+      removedFrom: { opener, source: one, definitions: definitionsOf(options, config, one) },
+      warnings: document.warnings ?? [],
+    }),
+  ]);
 }
 
 function configOf(configs: readonly Config[], source: string): Config {
@@ -418,14 +409,10 @@ function withKindsOfIds(filter: StateFilter, mirror: Mirror | null, source: stri
   if (mirror === null || source === null || kinds !== undefined || ids.length === 0) return filter;
   if (mirror.runs.latest(source) === undefined || !ids.every((id) => UUID.test(id))) return filter;
   const latest = openMirrorState(mirror, source, resolvedStateOf(mirror, LATEST, { source }));
-  try {
-    const found = new Map<string, Set<Kind>>();
-    for (const { kind, id } of latest.keys?.({ ids }) ?? latest.records({ ids }))
-      found.set(id, (found.get(id) ?? new Set<Kind>()).add(kind));
-    const all = [...new Set([...found.values()].flatMap((own) => [...own]))];
-    const isPlain = all.every((kind) => definitionOf(kind).reading === 'list');
-    return ids.every((id) => found.has(id)) && isPlain ? { ...filter, kinds: all } : filter;
-  } finally {
-    latest.close();
-  }
+  const found = new Map<string, Set<Kind>>();
+  for (const { kind, id } of latest.keys?.({ ids }) ?? latest.records({ ids }))
+    found.set(id, (found.get(id) ?? new Set<Kind>()).add(kind));
+  const all = [...new Set([...found.values()].flatMap((own) => [...own]))];
+  const isPlain = all.every((kind) => definitionOf(kind).reading === 'list');
+  return ids.every((id) => found.has(id)) && isPlain ? { ...filter, kinds: all } : filter;
 }

@@ -62,77 +62,74 @@ export async function doctor(
   }
   const config = readConfig(context, context.options);
   const now = systemClock.now();
-  const opened = openToInspect(context, config, 'doctor');
-  try {
-    const inspected = inspectMirror(context, config, opened);
-    const mirror = inspected.damage.length === 0 ? opened.mirror : null;
-    const health = await withDamageRead(inspected, { mirror, config, now });
-    const daemon = health.isThere ? daemonOf(context, config.mirror) : null;
-    const missing =
-      health.isThere && health.error?.code !== 'mirror_missing' ? null : await missingMirror(context, config);
-    const reaches: SourceReach[] = [];
-    for (const source of config.sources) {
-      if (isInteractive(context)) context.stderr.write(`looking at ${source.baseUrl.host} …\n`);
-      reaches.push(await probeSource(context, source, mirror, config.rateLogBeside));
-    }
-    const inMirror = new MirrorQuestions(mirror);
-    const owners = inMirror.ask((opened) => targetOwners(opened, config)) ?? new Map();
-    const isMirrorAway = missing !== null;
-    const compared = (backups: readonly Backup[], directory: BackupTarget | null): readonly Backup[] =>
-      inMirror.ask((opened) => {
-        const marked = withMisattributed(opened, backups);
-        return directory === null
-          ? marked
-          : withMissing(directory, marked, lastStored(opened, directory.address));
-      }) ?? backups;
-    const targets = await checkTargets(config, { owners, isMirrorAway, compared }, context.signal);
-    const otherSources = inMirror.ask((each) => otherSourcesNote(each, config));
-    const found = bySeverity([
-      ...reaches.flatMap((reach) => [...reachProblems(reach), ...clockProblems(reach)]),
-      ...mirrorProblems(health, { isDaemonAlive: daemon !== null, now, owner: ownerOf(config), missing }),
-      ...inMirror.problems(),
-      ...(otherSources === null
-        ? []
-        : [{ gravity: 'warning', code: 'other_sources', ...otherSources } as const]),
-      ...targetProblems(targets),
-      // The same for each source: printed once.
-      ...(context.ofSeveral?.isFirst === false
-        ? []
-        : configWarnings(config, inMirror.ask((each) => each.daemon.channels()) ?? [])),
-      ...(inMirror.ask((each) => retryingChannels(config, each, now)) ?? []).map((message) => ({
-        ...({ gravity: 'warning', code: 'notices_undelivered', source: null } as const),
-        ...{ message, next: '`tidemark notify test` tries the channels' },
-      })),
-    ]);
-    const backups = configuredBackups(config);
-    const isRestoreAdvised = found.some(({ next }) => next.includes(RESTORE_HINT));
-    const backup = isRestoreAdvised ? await backupToName(context, config) : LATEST_BACKUP;
-    const problems = found.map((problem) => ({
-      ...problem,
-      next: namingBackup(problem.next, backup, backups),
-    }));
-    if (context.options.json === true) {
-      await printJson(context, doctorDocument({ reaches, health, daemon, targets, problems }));
-    } else {
-      const isVerbose = context.options.verbose === true;
-      const reports = [
-        ...reaches.map((reach) => reachReport(reach, { isVerbose })),
-        healthReport(health, { now, daemon, targets, isVerbose, isMissing: missing !== null }),
-        problemReport(
-          problems.filter(({ gravity }) => isVerbose || gravity !== 'note'),
-          health,
-        ),
-      ];
-      await print(context, reports.map((report) => renderText(report, lineOptions(context))).join('\n'));
-    }
-    const code = doctorExitCode(reaches, problems);
-    // Not printed again below the report.
-    if (isOneOutput(context)) context.onReasonPrinted?.();
-    else if (code !== EXIT.done) printReason(context, problemReason(problems));
-    return code;
-  } finally {
-    opened.mirror?.close();
+  const { mirror: readable, error } = openToInspect(context, config, 'doctor');
+  using opened = readable;
+  const inspected = inspectMirror(context, config, { mirror: opened, error });
+  const mirror = inspected.damage.length === 0 ? opened : null;
+  const health = await withDamageRead(inspected, { mirror, config, now });
+  const daemon = health.isThere ? daemonOf(context, config.mirror) : null;
+  const missing =
+    health.isThere && health.error?.code !== 'mirror_missing' ? null : await missingMirror(context, config);
+  const reaches: SourceReach[] = [];
+  for (const source of config.sources) {
+    if (isInteractive(context)) context.stderr.write(`looking at ${source.baseUrl.host} …\n`);
+    reaches.push(await probeSource(context, source, mirror, config.rateLogBeside));
   }
+  const inMirror = new MirrorQuestions(mirror);
+  const owners = inMirror.ask((opened) => targetOwners(opened, config)) ?? new Map();
+  const isMirrorAway = missing !== null;
+  const compared = (backups: readonly Backup[], directory: BackupTarget | null): readonly Backup[] =>
+    inMirror.ask((opened) => {
+      const marked = withMisattributed(opened, backups);
+      return directory === null
+        ? marked
+        : withMissing(directory, marked, lastStored(opened, directory.address));
+    }) ?? backups;
+  const targets = await checkTargets(config, { owners, isMirrorAway, compared }, context.signal);
+  const otherSources = inMirror.ask((each) => otherSourcesNote(each, config));
+  const found = bySeverity([
+    ...reaches.flatMap((reach) => [...reachProblems(reach), ...clockProblems(reach)]),
+    ...mirrorProblems(health, { isDaemonAlive: daemon !== null, now, owner: ownerOf(config), missing }),
+    ...inMirror.problems(),
+    ...(otherSources === null
+      ? []
+      : [{ gravity: 'warning', code: 'other_sources', ...otherSources } as const]),
+    ...targetProblems(targets),
+    // The same for each source: printed once.
+    ...(context.ofSeveral?.isFirst === false
+      ? []
+      : configWarnings(config, inMirror.ask((each) => each.daemon.channels()) ?? [])),
+    ...(inMirror.ask((each) => retryingChannels(config, each, now)) ?? []).map((message) => ({
+      ...({ gravity: 'warning', code: 'notices_undelivered', source: null } as const),
+      ...{ message, next: '`tidemark notify test` tries the channels' },
+    })),
+  ]);
+  const backups = configuredBackups(config);
+  const isRestoreAdvised = found.some(({ next }) => next.includes(RESTORE_HINT));
+  const backup = isRestoreAdvised ? await backupToName(context, config) : LATEST_BACKUP;
+  const problems = found.map((problem) => ({
+    ...problem,
+    next: namingBackup(problem.next, backup, backups),
+  }));
+  if (context.options.json === true) {
+    await printJson(context, doctorDocument({ reaches, health, daemon, targets, problems }));
+  } else {
+    const isVerbose = context.options.verbose === true;
+    const reports = [
+      ...reaches.map((reach) => reachReport(reach, { isVerbose })),
+      healthReport(health, { now, daemon, targets, isVerbose, isMissing: missing !== null }),
+      problemReport(
+        problems.filter(({ gravity }) => isVerbose || gravity !== 'note'),
+        health,
+      ),
+    ];
+    await print(context, reports.map((report) => renderText(report, lineOptions(context))).join('\n'));
+  }
+  const code = doctorExitCode(reaches, problems);
+  // Not printed again below the report.
+  if (isOneOutput(context)) context.onReasonPrinted?.();
+  else if (code !== EXIT.done) printReason(context, problemReason(problems));
+  return code;
 }
 
 /** The warnings of the configuration; for channels that send nothing, what the process that sends has recorded. */

@@ -68,55 +68,51 @@ export async function acceptDrift(context: CommandContext, asked: AcceptOptions)
   const keys = [from, to].some(({ form }) => form === 'live') ? 'required' : 'unused';
   const config = readConfigToShow(context, keys);
   const mirror = await openForChange(context, config, 'drift accept', asked.as);
-  const opener = new StateOpener(context, config, 'drift accept', mirror);
-  try {
-    requireBaseline(mirror, from);
-    const all = sourcesOf(context, config, opener, [from, to]);
-    const { organization, project } = asked;
-    const parents = {
-      ...(organization === undefined ? {} : { organization }),
-      ...(project === undefined ? {} : { project }),
-    };
-    const known = knownTo(context, opener, all, [from, to]);
-    const { options: parentIds, sources } = await withRealIds(parents, config, known);
-    const options = { ...asked, ...parentIds };
-    // Not by id, which may be masked as in reports.
-    const filter = filterOf({ kind: [kind], ...parentIds });
-    const drifts: SourceDrift[] = [];
-    for (const source of sources)
-      drifts.push(
-        await findDrift(config, opener, { source, from, to, filter, mode: 'default', fields: [], now }),
-      );
-    const { id } = options;
-    const { drift, accepted } =
-      id === undefined
-        ? allOfKind(drifts, options)
-        : ofOneRecord(mirror, drifts, { ...options, id }, () => {
-            const record = lookUpRecord(mirror, config, { ...options, id }, { sources });
-            if (record.note !== undefined) printNote(context, [record.note]);
-            return record.row;
-          });
-    if (reason === '') throw reasonMissing();
-    const baseline = mirror.snapshots.baseline();
-    const acceptances = mirror.acceptances.addAll(
-      accepted.map((finding) => ({
-        acceptance: {
-          ...{ source: drift.source, fingerprint: finding.fingerprint },
-          ...{ kind, scope: finding.scope, id: finding.id, path: placeOf(finding) },
-          ...{ reason, acceptedAt: isoTime(now) },
-          ...(until === undefined ? {} : { until }),
-        },
-        earlier: acceptedEarlier(drift, finding),
-        measured: measuredOf(drift, finding, baseline),
-      })),
+  using opener = new StateOpener(context, config, 'drift accept', mirror);
+  requireBaseline(mirror, from);
+  const all = sourcesOf(context, config, opener, [from, to]);
+  const { organization, project } = asked;
+  const parents = {
+    ...(organization === undefined ? {} : { organization }),
+    ...(project === undefined ? {} : { project }),
+  };
+  const known = knownTo(context, opener, all, [from, to]);
+  const { options: parentIds, sources } = await withRealIds(parents, config, known);
+  const options = { ...asked, ...parentIds };
+  // Not by id, which may be masked as in reports.
+  const filter = filterOf({ kind: [kind], ...parentIds });
+  const drifts: SourceDrift[] = [];
+  for (const source of sources)
+    drifts.push(
+      await findDrift(config, opener, { source, from, to, filter, mode: 'default', fields: [], now }),
     );
-    const taken = new Set(accepted.map(({ fingerprint }) => fingerprint));
-    const open = drift.open.filter(({ fingerprint }) => !taken.has(fingerprint)).length;
-    await printAccepted(context, drift, accepted, acceptances, { kind, open });
-    return EXIT.done;
-  } finally {
-    opener.close();
-  }
+  const { id } = options;
+  const { drift, accepted } =
+    id === undefined
+      ? allOfKind(drifts, options)
+      : ofOneRecord(mirror, drifts, { ...options, id }, () => {
+          const record = lookUpRecord(mirror, config, { ...options, id }, { sources });
+          if (record.note !== undefined) printNote(context, [record.note]);
+          return record.row;
+        });
+  if (reason === '') throw reasonMissing();
+  const baseline = mirror.snapshots.baseline();
+  const acceptances = mirror.acceptances.addAll(
+    accepted.map((finding) => ({
+      acceptance: {
+        ...{ source: drift.source, fingerprint: finding.fingerprint },
+        ...{ kind, scope: finding.scope, id: finding.id, path: placeOf(finding) },
+        ...{ reason, acceptedAt: isoTime(now) },
+        ...(until === undefined ? {} : { until }),
+      },
+      earlier: acceptedEarlier(drift, finding),
+      measured: measuredOf(drift, finding, baseline),
+    })),
+  );
+  const taken = new Set(accepted.map(({ fingerprint }) => fingerprint));
+  const open = drift.open.filter(({ fingerprint }) => !taken.has(fingerprint)).length;
+  await printAccepted(context, drift, accepted, acceptances, { kind, open });
+  return EXIT.done;
 }
 
 function reasonMissing(): TidemarkError {

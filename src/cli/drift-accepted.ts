@@ -43,88 +43,84 @@ import { readConfigToShow } from './unmasked-keys.ts';
 /** Exit code 1 if an acceptance contradicts the audit log, or if the log was altered. */
 export async function acceptedDrift(context: CommandContext): Promise<ExitCode> {
   const config = readConfigToShow(context);
-  const mirror = openConfiguredMirror(config, 'read', 'drift accepted', context.pid);
-  try {
-    const now = systemClock.now();
-    const sources = sourcesToRead(config, mirror);
-    const latest = new Map(sources.map((source) => [source, mirror.runs.latest(source)?.run]));
-    const accepted = sources
-      .flatMap((source) => mirror.acceptances.checked(source))
-      .map((acceptance) => {
-        const definition = definitionsFor(config, acceptance.source)(acceptance.kind);
-        const isKnown = acceptance.contradiction === undefined || acceptance.isGone === true;
-        const measured = isKnown ? mirror.acceptances.measured(acceptance) : null;
-        // A record that was removed since has its name in the states that the acceptance was measured in.
-        const runs = [latest.get(acceptance.source), measured?.state.run, measured?.baseline.run];
-        const known = runs.filter((run) => run !== undefined);
-        return {
-          ...acceptance,
-          ...masked(acceptance, definition),
-          measured: maskedMeasured(measured, acceptance.path, definition),
-          name: acceptedName(mirror, acceptance, definition, known),
-          isOver: acceptance.until !== undefined && !(Date.parse(acceptance.until) > now),
-        };
-      });
-    const uncounted = [
-      ...accepted.flatMap(
-        (each) => contradictionText(each, each.source, definitionsFor(config, each.source)) ?? [],
-      ),
-      ...sources.flatMap((source) => mirror.acceptances.unreadable(source)),
-    ];
-    const log = alteredLogLines(mirror, uncounted);
-    const exit = printAltered(context, [...uncounted.map((line) => `does not count: ${line}`), ...log]);
-    if (context.options.json === true) {
-      await printJson(context, {
-        schema: 'tidemark.drift_accepted/1',
-        accepted: accepted.map((each) => ({
-          ...recordOf(each),
-          ...acceptanceDocument(each),
-          is_over: each.isOver,
-          contradiction: each.contradiction ?? null,
-          measured: each.measured,
-        })),
-        warnings: [...uncounted, ...log],
-      });
-      return exit;
-    }
-    if (accepted.length === 0) {
-      await print(context, 'no drift was accepted\n');
-      return exit;
-    }
-    const placesOf = new Map(
-      sources.map((source) => {
-        const definitions = definitionsFor(config, source);
-        return [source, { definitions, parentName: parentNames(mirror, source, definitions) }];
-      }),
-    );
-    const table = renderTable(
-      ['kind', 'name', 'id', 'where', 'field', 'value', 'against', 'until', 'accepted', 'by', 'reason'],
-      accepted.map((each) => {
-        const { source, kind, name, id, scope, path, measured, until, isOver, acceptedAt, reason } = each;
-        const names = placesOf.get(source);
-        const place = names === undefined ? scopeText(scope) : placeText(scope, names, { hasIds: false });
-        return [
-          kind,
-          nameText(name),
-          nameText(id),
-          [...(sources.length > 1 ? [source] : []), place].filter((part) => part !== '').join(', ') || '·',
-          fieldText(path),
-          measured === null ? '·' : measuredText(measured, path),
-          measured === null ? '·' : measuredFromText(measured),
-          until === undefined ? '·' : `${localTime(until)}${isOver ? ' (over)' : ''}`,
-          localTime(acceptedAt),
-          byText(each),
-          nameText(reason),
-        ];
-      }),
-      [],
-      { width: terminalWidth(context) },
-    );
-    await print(context, `${table}\n`);
+  using mirror = openConfiguredMirror(config, 'read', 'drift accepted', context.pid);
+  const now = systemClock.now();
+  const sources = sourcesToRead(config, mirror);
+  const latest = new Map(sources.map((source) => [source, mirror.runs.latest(source)?.run]));
+  const accepted = sources
+    .flatMap((source) => mirror.acceptances.checked(source))
+    .map((acceptance) => {
+      const definition = definitionsFor(config, acceptance.source)(acceptance.kind);
+      const isKnown = acceptance.contradiction === undefined || acceptance.isGone === true;
+      const measured = isKnown ? mirror.acceptances.measured(acceptance) : null;
+      // A record that was removed since has its name in the states that the acceptance was measured in.
+      const runs = [latest.get(acceptance.source), measured?.state.run, measured?.baseline.run];
+      const known = runs.filter((run) => run !== undefined);
+      return {
+        ...acceptance,
+        ...masked(acceptance, definition),
+        measured: maskedMeasured(measured, acceptance.path, definition),
+        name: acceptedName(mirror, acceptance, definition, known),
+        isOver: acceptance.until !== undefined && !(Date.parse(acceptance.until) > now),
+      };
+    });
+  const uncounted = [
+    ...accepted.flatMap(
+      (each) => contradictionText(each, each.source, definitionsFor(config, each.source)) ?? [],
+    ),
+    ...sources.flatMap((source) => mirror.acceptances.unreadable(source)),
+  ];
+  const log = alteredLogLines(mirror, uncounted);
+  const exit = printAltered(context, [...uncounted.map((line) => `does not count: ${line}`), ...log]);
+  if (context.options.json === true) {
+    await printJson(context, {
+      schema: 'tidemark.drift_accepted/1',
+      accepted: accepted.map((each) => ({
+        ...recordOf(each),
+        ...acceptanceDocument(each),
+        is_over: each.isOver,
+        contradiction: each.contradiction ?? null,
+        measured: each.measured,
+      })),
+      warnings: [...uncounted, ...log],
+    });
     return exit;
-  } finally {
-    mirror.close();
   }
+  if (accepted.length === 0) {
+    await print(context, 'no drift was accepted\n');
+    return exit;
+  }
+  const placesOf = new Map(
+    sources.map((source) => {
+      const definitions = definitionsFor(config, source);
+      return [source, { definitions, parentName: parentNames(mirror, source, definitions) }];
+    }),
+  );
+  const table = renderTable(
+    ['kind', 'name', 'id', 'where', 'field', 'value', 'against', 'until', 'accepted', 'by', 'reason'],
+    accepted.map((each) => {
+      const { source, kind, name, id, scope, path, measured, until, isOver, acceptedAt, reason } = each;
+      const names = placesOf.get(source);
+      const place = names === undefined ? scopeText(scope) : placeText(scope, names, { hasIds: false });
+      return [
+        kind,
+        nameText(name),
+        nameText(id),
+        [...(sources.length > 1 ? [source] : []), place].filter((part) => part !== '').join(', ') || '·',
+        fieldText(path),
+        measured === null ? '·' : measuredText(measured, path),
+        measured === null ? '·' : measuredFromText(measured),
+        until === undefined ? '·' : `${localTime(until)}${isOver ? ' (over)' : ''}`,
+        localTime(acceptedAt),
+        byText(each),
+        nameText(reason),
+      ];
+    }),
+    [],
+    { width: terminalWidth(context) },
+  );
+  await print(context, `${table}\n`);
+  return exit;
 }
 
 interface UnacceptOptions {
@@ -177,91 +173,87 @@ export async function unacceptDrift(context: CommandContext, asked: UnacceptOpti
   if (reason === '')
     throw new TidemarkError('usage', '--reason is empty', { hint: 'say why, or leave it out' });
   const config = readConfigToShow(context);
-  const mirror = await openForChange(context, config, 'drift unaccept', asked.as);
-  try {
-    const { options, sources } = withParentIds(asked, config, mirror, {
-      sources: sourcesToRead(config, mirror),
-      // The mirror does not know the id of a record that was accepted with --live.
-      readsLive: true,
-      note: (line) => printNote(context, [line]),
-    });
-    const shown = (acceptance: DriftAcceptance): Pick<DriftAcceptance, 'id' | 'path'> =>
-      masked(acceptance, definitionsFor(config, acceptance.source)(kind));
-    const acceptances = acceptancesOf(mirror, sources, kind);
-    const isOfId = hasId(mirror, config, options.id);
-    const idsOf = idsOfRecords(mirror);
-    // If no acceptance has the id, it is a name, or nothing of the record was accepted.
-    const found = acceptances.some(isOfId) ? null : lookUpRecord(mirror, config, options, { sources });
-    if (found?.note !== undefined) printNote(context, [found.note]);
-    const isRecord = (acceptance: DriftAcceptance): boolean =>
-      found === null
-        ? isOfId(acceptance)
-        : acceptance.source === found.row.source &&
-          idsOf(acceptance.source, kind, acceptance.id).includes(found.row.id) &&
-          (acceptance.id !== found.row.id || scopeKey(acceptance.scope) === scopeKey(found.row.scope));
-    const isMeant = (acceptance: DriftAcceptance): boolean =>
-      isRecord(acceptance) && isWithin(acceptance) && isAskedFor(namesOf(acceptance), options.field);
-    /** The place as stored, as shown, with the current ids of recreated records, and by index. */
-    const namesOf = (acceptance: DriftAcceptance): string[] => {
-      const { source, path } = acceptance;
-      const names = [path, maskedPlace(path, definitionsFor(config, source)(kind))];
-      if (options.field === undefined || !path.includes('/[id=')) return names;
-      return [
-        ...names,
-        shownPlace(acceptance),
-        ...[...acceptedBodies(mirror, acceptance)].flatMap((body) => placeByIndex(path, body) ?? []),
-      ];
-    };
-    const placesOf = new Map<string, RecreatedReferences>();
-    const shownPlace = ({ source, path }: DriftAcceptance): string => {
-      const references = placesOf.get(source) ?? namesToday(mirror, source, definitionsFor(config, source));
-      placesOf.set(source, references);
-      return references.renamedPlace(kind, path);
-    };
-    const isWithin = ({ scope }: DriftAcceptance): boolean =>
-      (scope.organization_id === undefined ||
-        options.organization?.includes(scope.organization_id) !== false) &&
-      (scope.project_id === undefined || options.project?.includes(scope.project_id) !== false);
-    const withdrawn = acceptances.filter(isMeant).flatMap((acceptance): DriftAcceptance[] => {
-      const { source, fingerprint, contradiction, isGone } = acceptance;
-      if (isGone !== true) return [mirror.acceptances.withdraw(source, fingerprint, reason) ?? []].flat();
-      if (!mirror.acceptances.withdrawGone(acceptance, reason)) return [];
-      printNote(context, [
-        `the acceptance of ${fieldText(shown(acceptance).path)} ${contradiction ?? ''}: the audit log has its withdrawal now`,
-      ]);
-      return [acceptance];
-    });
-    if (withdrawn.length === 0) {
-      const others = acceptances
-        .filter((acceptance) => isRecord(acceptance) && isWithin(acceptance))
-        .map((each) => fieldText(shown(each).path));
-      throw new TidemarkError(
-        'not_found',
-        `nothing of ${kind} ${nameText(options.id)}${options.field === undefined ? '' : ` at ${options.field.join(' or ')}`} was accepted`,
-        {
-          hint:
-            others.length === 0
-              ? '`tidemark drift accepted` lists what was'
-              : `accepted for it: ${others.join(', ')}`,
-        },
-      );
-    }
-    if (context.options.json === true) {
-      await printJson(context, {
-        schema: 'tidemark.drift_unaccept/1',
-        withdrawn: withdrawn.map((each) => ({
-          ...recordOf({ ...each, ...shown(each) }),
-          ...acceptanceDocument(each),
-        })),
-      });
-    } else {
-      const fields = withdrawn.map((each) => fieldText(shown(each).path)).join(', ');
-      await print(context, `${plural(withdrawn.length, 'acceptance')} withdrawn: ${fields}\n`);
-    }
-    return EXIT.done;
-  } finally {
-    mirror.close();
+  using mirror = await openForChange(context, config, 'drift unaccept', asked.as);
+  const { options, sources } = withParentIds(asked, config, mirror, {
+    sources: sourcesToRead(config, mirror),
+    // The mirror does not know the id of a record that was accepted with --live.
+    readsLive: true,
+    note: (line) => printNote(context, [line]),
+  });
+  const shown = (acceptance: DriftAcceptance): Pick<DriftAcceptance, 'id' | 'path'> =>
+    masked(acceptance, definitionsFor(config, acceptance.source)(kind));
+  const acceptances = acceptancesOf(mirror, sources, kind);
+  const isOfId = hasId(mirror, config, options.id);
+  const idsOf = idsOfRecords(mirror);
+  // If no acceptance has the id, it is a name, or nothing of the record was accepted.
+  const found = acceptances.some(isOfId) ? null : lookUpRecord(mirror, config, options, { sources });
+  if (found?.note !== undefined) printNote(context, [found.note]);
+  const isRecord = (acceptance: DriftAcceptance): boolean =>
+    found === null
+      ? isOfId(acceptance)
+      : acceptance.source === found.row.source &&
+        idsOf(acceptance.source, kind, acceptance.id).includes(found.row.id) &&
+        (acceptance.id !== found.row.id || scopeKey(acceptance.scope) === scopeKey(found.row.scope));
+  const isMeant = (acceptance: DriftAcceptance): boolean =>
+    isRecord(acceptance) && isWithin(acceptance) && isAskedFor(namesOf(acceptance), options.field);
+  /** The place as stored, as shown, with the current ids of recreated records, and by index. */
+  const namesOf = (acceptance: DriftAcceptance): string[] => {
+    const { source, path } = acceptance;
+    const names = [path, maskedPlace(path, definitionsFor(config, source)(kind))];
+    if (options.field === undefined || !path.includes('/[id=')) return names;
+    return [
+      ...names,
+      shownPlace(acceptance),
+      ...[...acceptedBodies(mirror, acceptance)].flatMap((body) => placeByIndex(path, body) ?? []),
+    ];
+  };
+  const placesOf = new Map<string, RecreatedReferences>();
+  const shownPlace = ({ source, path }: DriftAcceptance): string => {
+    const references = placesOf.get(source) ?? namesToday(mirror, source, definitionsFor(config, source));
+    placesOf.set(source, references);
+    return references.renamedPlace(kind, path);
+  };
+  const isWithin = ({ scope }: DriftAcceptance): boolean =>
+    (scope.organization_id === undefined ||
+      options.organization?.includes(scope.organization_id) !== false) &&
+    (scope.project_id === undefined || options.project?.includes(scope.project_id) !== false);
+  const withdrawn = acceptances.filter(isMeant).flatMap((acceptance): DriftAcceptance[] => {
+    const { source, fingerprint, contradiction, isGone } = acceptance;
+    if (isGone !== true) return [mirror.acceptances.withdraw(source, fingerprint, reason) ?? []].flat();
+    if (!mirror.acceptances.withdrawGone(acceptance, reason)) return [];
+    printNote(context, [
+      `the acceptance of ${fieldText(shown(acceptance).path)} ${contradiction ?? ''}: the audit log has its withdrawal now`,
+    ]);
+    return [acceptance];
+  });
+  if (withdrawn.length === 0) {
+    const others = acceptances
+      .filter((acceptance) => isRecord(acceptance) && isWithin(acceptance))
+      .map((each) => fieldText(shown(each).path));
+    throw new TidemarkError(
+      'not_found',
+      `nothing of ${kind} ${nameText(options.id)}${options.field === undefined ? '' : ` at ${options.field.join(' or ')}`} was accepted`,
+      {
+        hint:
+          others.length === 0
+            ? '`tidemark drift accepted` lists what was'
+            : `accepted for it: ${others.join(', ')}`,
+      },
+    );
   }
+  if (context.options.json === true) {
+    await printJson(context, {
+      schema: 'tidemark.drift_unaccept/1',
+      withdrawn: withdrawn.map((each) => ({
+        ...recordOf({ ...each, ...shown(each) }),
+        ...acceptanceDocument(each),
+      })),
+    });
+  } else {
+    const fields = withdrawn.map((each) => fieldText(shown(each).path)).join(', ');
+    await print(context, `${plural(withdrawn.length, 'acceptance')} withdrawn: ${fields}\n`);
+  }
+  return EXIT.done;
 }
 
 /** Names records that restores created again by their ids in the latest run, as drift does. */
@@ -274,11 +266,7 @@ function namesToday(
   if (recreated.isEmpty || mirror.runs.latest(source) === undefined)
     return new RecreatedReferences(definitions, new MatchedIds());
   const latest = openMirrorState(mirror, source, resolvedStateOf(mirror, LATEST, { source }));
-  try {
-    return new RecreatedReferences(definitions, shownIds(soleIds(recreated, latest, latest)));
-  } finally {
-    latest.close();
-  }
+  return new RecreatedReferences(definitions, shownIds(soleIds(recreated, latest, latest)));
 }
 
 function masked(

@@ -68,55 +68,51 @@ export async function drift(context: CommandContext, asked: DriftOptions): Promi
   const to = parseReference(options.live === true ? 'live' : 'latest', now);
   const keys = [from, to].some(({ form }) => form === 'live') ? 'required' : 'unused';
   const config = readConfigToShow(context, keys);
-  const opener = new StateOpener(context, config, 'drift');
-  try {
-    // Comparing an export with live needs no mirror. Without one nothing is accepted, and parents are shown by their ids.
-    if ([from, to].some(isOfMirror)) requireBaseline(opener.mirror(), from);
-    const { signal } = context;
-    const sources = sourcesOf(context, config, opener, [from, to]);
-    const resolved = await withRealIds(options, config, knownTo(context, opener, sources, [from, to]));
-    const filter = filterOf(resolved.options);
-    const named = sources.flatMap((source) =>
-      source !== null && resolved.sources.includes(source) ? source : [],
-    );
-    if (opener.mirrorIfAny() === null)
-      printNote(context, [
-        'without a mirror nothing counts as accepted, and fingerprints identify the place only',
-      ]);
-    let altered: readonly string[] | undefined;
-    const results = await reportEach(named, { signal, opener }, async (source) => {
-      const found = await findDrift(config, opener, {
-        source,
-        from,
-        to,
-        filter,
-        mode,
-        fields: options.field ?? [],
-        now: systemClock.now(),
-        signal,
-        ...(options.id === undefined ? {} : { typedIds: options.id }),
-      });
-      const isOfLatest = to.form === 'latest';
-      // The live state and exports have no root hash of this mirror.
-      const ofMirror = isOfMirror(to) ? found.document.to : isOfMirror(from) ? found.document.from : null;
-      // `altered` is computed once for all sources.
-      const head =
-        ofMirror === null
-          ? null
-          : sealedRun(opener.mirror(), ofMirror.run, (altered ??= alteredRows(opener.mirror())));
-      return driftReport(context, options, opener, found, {
-        config,
-        head,
-        isOfLatest,
-        isNamed: namesItsSource(config),
-        isOneOf: named.length > 1,
-        unmirrored: neverMirrored(config, opener.mirrorIfAny(), source),
-      });
+  using opener = new StateOpener(context, config, 'drift');
+  // Comparing an export with live needs no mirror. Without one nothing is accepted, and parents are shown by their ids.
+  if ([from, to].some(isOfMirror)) requireBaseline(opener.mirror(), from);
+  const { signal } = context;
+  const sources = sourcesOf(context, config, opener, [from, to]);
+  const resolved = await withRealIds(options, config, knownTo(context, opener, sources, [from, to]));
+  const filter = filterOf(resolved.options);
+  const named = sources.flatMap((source) =>
+    source !== null && resolved.sources.includes(source) ? source : [],
+  );
+  if (opener.mirrorIfAny() === null)
+    printNote(context, [
+      'without a mirror nothing counts as accepted, and fingerprints identify the place only',
+    ]);
+  let altered: readonly string[] | undefined;
+  const results = await reportEach(named, { signal, opener }, async (source) => {
+    const found = await findDrift(config, opener, {
+      source,
+      from,
+      to,
+      filter,
+      mode,
+      fields: options.field ?? [],
+      now: systemClock.now(),
+      signal,
+      ...(options.id === undefined ? {} : { typedIds: options.id }),
     });
-    return await deliver(context, options, results);
-  } finally {
-    opener.close();
-  }
+    const isOfLatest = to.form === 'latest';
+    // The live state and exports have no root hash of this mirror.
+    const ofMirror = isOfMirror(to) ? found.document.to : isOfMirror(from) ? found.document.from : null;
+    // `altered` is computed once for all sources.
+    const head =
+      ofMirror === null
+        ? null
+        : sealedRun(opener.mirror(), ofMirror.run, (altered ??= alteredRows(opener.mirror())));
+    return driftReport(context, options, opener, found, {
+      config,
+      head,
+      isOfLatest,
+      isNamed: namesItsSource(config),
+      isOneOf: named.length > 1,
+      unmirrored: neverMirrored(config, opener.mirrorIfAny(), source),
+    });
+  });
+  return await deliver(context, options, results);
 }
 
 function driftReport(

@@ -58,31 +58,27 @@ export async function drill(context: CommandContext, asked: DrillCommandOptions)
   });
   requireDrillOptions(options, from);
   const config = readConfig(context, context.options, 'unused');
-  const opener = new StateOpener(context, config, 'drill');
-  try {
-    const { signal } = context;
-    const runbooks: string[] = [];
-    const finished: { source: string; startedAt: number; document: DrillDocument }[] = [];
-    const sources = sourcesOf(context, config, opener, [from]);
-    const results = await reportEach(sources, { signal, opener }, async (source) => {
-      const startedAt = systemClock.now();
-      const document = await drillSource(context, options, config, opener, { from, source });
-      if (source !== null && isFullDrill(options, from)) finished.push({ source, startedAt, document });
-      const shared = reportOptions(options, config, opener, { from, source });
-      runbooks.push(renderMarkdown(runbookReport(document, shared), { level: 1, valueLimit: RUNBOOK_VALUE }));
-      return sourceReport(context, options, document, shared, source);
-    });
-    if (options.runbook !== undefined && runbooks.length > 0) {
-      await writeAtomically(resolve(context.cwd, options.runbook), [runbooks.join('\n')], context);
-      printNote(context, [`runbook written to ${options.runbook}`]);
-    }
-    const code = await deliver(context, options, results);
-    for (const { document, ...job } of finished)
-      await recordJob(context, config, { name: 'drill', ...job, result: drillResult(document) });
-    return code;
-  } finally {
-    opener.close();
+  using opener = new StateOpener(context, config, 'drill');
+  const { signal } = context;
+  const runbooks: string[] = [];
+  const finished: { source: string; startedAt: number; document: DrillDocument }[] = [];
+  const sources = sourcesOf(context, config, opener, [from]);
+  const results = await reportEach(sources, { signal, opener }, async (source) => {
+    const startedAt = systemClock.now();
+    const document = await drillSource(context, options, config, opener, { from, source });
+    if (source !== null && isFullDrill(options, from)) finished.push({ source, startedAt, document });
+    const shared = reportOptions(options, config, opener, { from, source });
+    runbooks.push(renderMarkdown(runbookReport(document, shared), { level: 1, valueLimit: RUNBOOK_VALUE }));
+    return sourceReport(context, options, document, shared, source);
+  });
+  if (options.runbook !== undefined && runbooks.length > 0) {
+    await writeAtomically(resolve(context.cwd, options.runbook), [runbooks.join('\n')], context);
+    printNote(context, [`runbook written to ${options.runbook}`]);
   }
+  const code = await deliver(context, options, results);
+  for (const { document, ...job } of finished)
+    await recordJob(context, config, { name: 'drill', ...job, result: drillResult(document) });
+  return code;
 }
 
 /** True for a drill of the entire latest state, restored from nothing, as the daemon's drills are: its result is recorded. */

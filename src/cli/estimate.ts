@@ -1,7 +1,7 @@
 /** `tidemark estimate`: the requests and time of a sync, a live diff or a restore, before it starts. */
 import { CATALOG } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
-import type { Config, Schedule, SourceConfig } from '../config/config.ts';
+import type { Schedule, SourceConfig } from '../config/config.ts';
 import { keyFingerprint } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
@@ -41,22 +41,24 @@ const USUAL_REQUEST_MS = 200;
 
 export async function estimate(context: CommandContext, options: EstimateOptions): Promise<ExitCode> {
   const what = estimatedCommand(options);
-  const { config, opened } = openMirrorOrService(context);
-  try {
-    const estimated: ShownEstimate[] = [];
-    for (const source of config.sources)
-      estimated.push(
-        await estimateSource(context, source, opened.mirror, config.rateLogBeside, what, options),
-      );
-    const isScheduled = what === 'sync' && options.full !== true && options.kind === undefined;
-    const shown = isScheduled ? withHourNeeds(context, estimated) : estimated;
-    const width = terminalWidth(context);
-    if (context.options.json === true) await printJson(context, estimateDocument(what, shown));
-    else await print(context, `${shown.map((each) => renderEstimate(what, each, width)).join('\n\n')}\n`);
-    return EXIT.done;
-  } finally {
-    opened.mirror?.close();
-  }
+  const unchecked = readConfig(context, context.options, 'unused');
+  const { mirror: opened, error } = openToInspect(context, unchecked, 'estimate');
+  using mirror = opened;
+  if (error !== null) printNote(context, [`the mirror cannot be used: ${error.message}`]);
+  const names = unchecked.sources.map(({ name }) => name);
+  const isInMirror = (name: string): boolean => mirror?.runs.latest(name) !== undefined;
+  // A key is required only if a source has no run in the mirror.
+  const config =
+    names.length > 0 && names.every(isInMirror) ? unchecked : readConfig(context, context.options);
+  const estimated: ShownEstimate[] = [];
+  for (const source of config.sources)
+    estimated.push(await estimateSource(context, source, mirror, config.rateLogBeside, what, options));
+  const isScheduled = what === 'sync' && options.full !== true && options.kind === undefined;
+  const shown = isScheduled ? withHourNeeds(context, estimated) : estimated;
+  const width = terminalWidth(context);
+  if (context.options.json === true) await printJson(context, estimateDocument(what, shown));
+  else await print(context, `${shown.map((each) => renderEstimate(what, each, width)).join('\n\n')}\n`);
+  return EXIT.done;
 }
 
 function withHourNeeds(context: CommandContext, shown: readonly ShownEstimate[]): ShownEstimate[] {
@@ -105,26 +107,6 @@ function estimatedCommand({ what = 'sync', from, full }: EstimateOptions): Estim
       '--full applies to a sync; a live diff and a restore always read complete lists',
     );
   return found;
-}
-
-/** Requires a key only if a source has no run in the mirror. */
-function openMirrorOrService(context: CommandContext): {
-  readonly config: Config;
-  readonly opened: ReturnType<typeof openToInspect>;
-} {
-  const config = readConfig(context, context.options, 'unused');
-  const opened = openToInspect(context, config, 'estimate');
-  try {
-    const { mirror, error } = opened;
-    if (error !== null) printNote(context, [`the mirror cannot be used: ${error.message}`]);
-    const isKnown =
-      mirror !== null && config.sources.every(({ name }) => mirror.runs.latest(name) !== undefined);
-    if (isKnown && config.sources.length > 0) return { config, opened };
-    return { config: readConfig(context, context.options), opened };
-  } catch (error) {
-    opened.mirror?.close();
-    throw error;
-  }
 }
 
 async function estimateSource(

@@ -101,7 +101,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       hint: 'write it to a file: `… --format parquet > FILE.parquet`',
     });
   }
-  const mirror = openForReading(context, config, 'export');
+  using mirror = openForReading(context, config, 'export');
   try {
     const all = sourcesToRead(config, mirror);
     if (format === 'terraform-imports' && ((asked.output !== undefined && file === null) || all.length > 1))
@@ -291,8 +291,6 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       hint: `run \`tidemark verify\`; ${RESTORE_OR_NEW_HINT}`,
       cause: error,
     });
-  } finally {
-    mirror.close();
   }
 }
 

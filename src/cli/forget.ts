@@ -41,25 +41,17 @@ export async function forget(context: CommandContext, options: ForgetOptions): P
   const { source: sources } = context.options;
   const choice = { policy, ...(sources === undefined ? {} : { sources }) };
   if (options.dryRun === true) {
-    const mirror = openConfiguredMirror(config, 'read', 'forget', context.pid);
-    try {
-      await show(context, mirror, rules, mirror.retention.plan(choice), null);
-      return EXIT.done;
-    } finally {
-      mirror.close();
-    }
+    using mirror = openConfiguredMirror(config, 'read', 'forget', context.pid);
+    await show(context, mirror, rules, mirror.retention.plan(choice), null);
+    return EXIT.done;
   }
-  const mirror = openExistingMirror(context, config, 'forget', commandActor(options.as));
-  try {
-    const isEqual = contentComparison(config);
-    const result = await mirror.retention.forget({ ...choice, isEqual });
-    await show(context, mirror, rules, result, result);
-    if (result.cleanupError === null) return EXIT.done;
-    printReason(context, errorLines(result.cleanupError));
-    return EXIT.partial;
-  } finally {
-    mirror.close();
-  }
+  using mirror = openExistingMirror(context, config, 'forget', commandActor(options.as));
+  const isEqual = contentComparison(config);
+  const result = await mirror.retention.forget({ ...choice, isEqual });
+  await show(context, mirror, rules, result, result);
+  if (result.cleanupError === null) return EXIT.done;
+  printReason(context, errorLines(result.cleanupError));
+  return EXIT.partial;
 }
 
 /** @param result null for a dry run */

@@ -34,23 +34,19 @@ export async function git(
     });
   const config = onlyMirrorConfig({ ...loaded, sources });
   const isDryRun = options.dryRun === true;
-  const mirror = openConfiguredMirror(config, 'read', 'git', context.pid);
+  using mirror = openConfiguredMirror(config, 'read', 'git', context.pid);
   const withheld = withheldBy(config);
   const ended: Ended[] = [];
-  try {
-    for (const source of sources) {
-      const base = { env: context.env, withheld, signal: context.signal };
-      const given = { ...gitOptions(source.git, base), pid: context.pid, now: systemClock.now(), isDryRun };
-      try {
-        const outcome = await commitState(mirror, source, given);
-        ended.push({ source: source.name, outcome, error: null });
-      } catch (error) {
-        context.signal.throwIfAborted();
-        ended.push({ source: source.name, outcome: null, error: asTidemarkError(error) });
-      }
+  for (const source of sources) {
+    const base = { env: context.env, withheld, signal: context.signal };
+    const given = { ...gitOptions(source.git, base), pid: context.pid, now: systemClock.now(), isDryRun };
+    try {
+      const outcome = await commitState(mirror, source, given);
+      ended.push({ source: source.name, outcome, error: null });
+    } catch (error) {
+      context.signal.throwIfAborted();
+      ended.push({ source: source.name, outcome: null, error: asTidemarkError(error) });
     }
-  } finally {
-    mirror.close();
   }
   if (context.options.json === true) {
     const sources = ended.map(documentOf);

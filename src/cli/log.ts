@@ -39,69 +39,65 @@ const FIELDS_SHOWN = 4;
 /** Exit code 1 if another program altered the history, which is printed nevertheless. */
 export async function log(context: CommandContext, options: LogOptions): Promise<ExitCode> {
   const config = readConfigToShow(context);
-  const mirror = openForReading(context, config, 'log');
-  try {
-    const found = lookUpRecord(
-      mirror,
-      config,
-      { ...options, isPartEnough: true, countsRemoved: true },
-      { note: (line) => printNote(context, [line]) },
-    );
-    const { row, definition } = found;
-    const resolvedState = resolvedStateOf(mirror, LATEST, { source: row.source, isEvidence: true });
-    const history = recordHistory(mirror, row, resolvedState.run, definitionsFor(config, row.source));
-    const entries = history.withRestores(
-      recordLog(definition, history.revisions, {
-        mode: options.all === true ? 'all_but_volatile' : 'default',
-        sightingBefore: history.sightingBefore,
-        seenBy: history.seenBy,
-      }),
-    );
-    const shown = entries.slice(0, options.limit ?? entries.length);
-    const body = history.revisions.find((revision) => revision.body !== null)?.body;
-    const name = typeof body === 'string' ? recordName(definition, parseLossless(body), row.id) : row.id;
-    const altered = history.altered();
-    const unread = history.notReadSince();
-    const missing = mirror.runs.heldSince(row) ?? null;
-    const exit = printAltered(context, altered);
-    printNote(context, notesOf(found.note));
-    if (context.options.json === true) {
-      const revisions = shown.map((entry) => masked(entry, found, options));
-      const { kind, scope, id, source } = row;
-      const own = options.showSecrets === true ? { id, name } : withMaskedId({ id, name }, definition);
-      const marks = { is_altered: exit !== EXIT.done, warnings: altered };
-      const document = {
-        ...{ schema: 'tidemark.log/1', kind, scope, ...own, source, ...marks },
-        ...{ missing_since: missing, not_read_since: unread, revisions },
-      };
-      await print(context, `${JSON.stringify(document)}\n`);
-      return exit;
-    }
-    const more = entries.length - shown.length;
-    const named = { name, showsSecrets: options.showSecrets === true, altered };
-    const facts: readonly Fact[] = [
-      ...otherIdFacts(history.idChanges, found, options),
-      ...(history.lastSeen === null ? [] : [['last seen', seenAtText(history.lastSeen)] as const]),
-      ...(missing === null ? [] : [missingText(missing)]),
-      ...(unread === null ? [] : [notReadText(unread)]),
-    ];
-    const report: ReportDocument = {
-      ...recordReport(mirror, config, found, named, facts),
-      summary: plural(entries.length, 'revision'),
-      parts: [
-        {
-          type: 'records',
-          layout: 'blocks',
-          groups: [{ items: shown.map((entry) => entryItem(masked(entry, found, options), found)) }],
-        },
-      ],
-      ...(more > 0 ? { next: [`${plural(more, 'older revision')} not shown (--limit)`] } : {}),
+  using mirror = openForReading(context, config, 'log');
+  const found = lookUpRecord(
+    mirror,
+    config,
+    { ...options, isPartEnough: true, countsRemoved: true },
+    { note: (line) => printNote(context, [line]) },
+  );
+  const { row, definition } = found;
+  const resolvedState = resolvedStateOf(mirror, LATEST, { source: row.source, isEvidence: true });
+  const history = recordHistory(mirror, row, resolvedState.run, definitionsFor(config, row.source));
+  const entries = history.withRestores(
+    recordLog(definition, history.revisions, {
+      mode: options.all === true ? 'all_but_volatile' : 'default',
+      sightingBefore: history.sightingBefore,
+      seenBy: history.seenBy,
+    }),
+  );
+  const shown = entries.slice(0, options.limit ?? entries.length);
+  const body = history.revisions.find((revision) => revision.body !== null)?.body;
+  const name = typeof body === 'string' ? recordName(definition, parseLossless(body), row.id) : row.id;
+  const altered = history.altered();
+  const unread = history.notReadSince();
+  const missing = mirror.runs.heldSince(row) ?? null;
+  const exit = printAltered(context, altered);
+  printNote(context, notesOf(found.note));
+  if (context.options.json === true) {
+    const revisions = shown.map((entry) => masked(entry, found, options));
+    const { kind, scope, id, source } = row;
+    const own = options.showSecrets === true ? { id, name } : withMaskedId({ id, name }, definition);
+    const marks = { is_altered: exit !== EXIT.done, warnings: altered };
+    const document = {
+      ...{ schema: 'tidemark.log/1', kind, scope, ...own, source, ...marks },
+      ...{ missing_since: missing, not_read_since: unread, revisions },
     };
-    await printPage(context, renderText(report, lineOptions(context)));
+    await print(context, `${JSON.stringify(document)}\n`);
     return exit;
-  } finally {
-    mirror.close();
   }
+  const more = entries.length - shown.length;
+  const named = { name, showsSecrets: options.showSecrets === true, altered };
+  const facts: readonly Fact[] = [
+    ...otherIdFacts(history.idChanges, found, options),
+    ...(history.lastSeen === null ? [] : [['last seen', seenAtText(history.lastSeen)] as const]),
+    ...(missing === null ? [] : [missingText(missing)]),
+    ...(unread === null ? [] : [notReadText(unread)]),
+  ];
+  const report: ReportDocument = {
+    ...recordReport(mirror, config, found, named, facts),
+    summary: plural(entries.length, 'revision'),
+    parts: [
+      {
+        type: 'records',
+        layout: 'blocks',
+        groups: [{ items: shown.map((entry) => entryItem(masked(entry, found, options), found)) }],
+      },
+    ],
+    ...(more > 0 ? { next: [`${plural(more, 'older revision')} not shown (--limit)`] } : {}),
+  };
+  await printPage(context, renderText(report, lineOptions(context)));
+  return exit;
 }
 
 function masked(entry: LogEntry, found: FoundRecord, options: LogOptions): LogEntry {

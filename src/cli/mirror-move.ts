@@ -218,12 +218,8 @@ async function makeTargets(
       const { notes, runs } = makeMovedMirror(temporary, target.parts, facts);
       compareMoved(temporary, target.parts);
       lines.push(...notes, ...[...runs].map(([source, numbers]) => numbersLine(source, numbers)));
-      const mirror = openMirror(temporary, { mode: 'read', command: 'mirror move', clock: systemClock });
-      try {
-        await requireSound(mirror);
-      } finally {
-        mirror.close();
-      }
+      using mirror = openMirror(temporary, { mode: 'read', command: 'mirror move', clock: systemClock });
+      await requireSound(mirror);
     }
   } catch (error) {
     for (const { path } of made) removeMirrorFile(`${path}-moving`);

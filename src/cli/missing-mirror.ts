@@ -86,13 +86,9 @@ export async function backupToName(context: CommandContext, config: Config): Pro
 
 function isIdentified({ pid }: CommandContext, config: Config): boolean {
   try {
-    const mirror = openConfiguredMirror(config, 'read', 'backup', pid);
-    try {
-      mirrorId(mirror);
-      return true;
-    } finally {
-      mirror.close();
-    }
+    using mirror = openConfiguredMirror(config, 'read', 'backup', pid);
+    mirrorId(mirror);
+    return true;
   } catch {
     // The error that is being explained says why it cannot be read.
     return false;

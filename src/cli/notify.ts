@@ -80,12 +80,8 @@ export async function notifyTest(
 function knownChannels(context: CommandContext, config: LoadedConfig): readonly ChannelRow[] {
   if (hasMirrorPerSource(config)) return [];
   const [own] = mirrorConfigs(config);
-  const { mirror } = own === undefined ? { mirror: null } : openToInspect(context, own, 'notify test');
-  try {
-    return mirror?.daemon.channels() ?? [];
-  } finally {
-    mirror?.close();
-  }
+  using mirror = own === undefined ? null : openToInspect(context, own, 'notify test').mirror;
+  return mirror?.daemon.channels() ?? [];
 }
 
 function chosen(channels: readonly ChannelConfig[], asked: readonly string[]): readonly ChannelConfig[] {

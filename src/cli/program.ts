@@ -4,7 +4,7 @@
  */
 import { Argument, Command, CommanderError, Help, InvalidArgumentError, Option } from 'commander';
 import { SeveralMirrors } from '../config/mirrors.ts';
-import { EXIT, TidemarkError, type ErrorCode, type ExitCode } from '../core/errors.ts';
+import { EXIT, firstError, TidemarkError, type ErrorCode, type ExitCode } from '../core/errors.ts';
 import { programVersion } from '../core/package-root.ts';
 import { COMMANDS } from './command-table.ts';
 import { COMMAND_GROUPS, type CommandRow, type OptionRow } from './command-row.ts';
@@ -202,7 +202,8 @@ function addCommand(parent: Command, row: CommandRow, surroundings: Surroundings
     const action: typeof loaded = async (called, given) => {
       try {
         return await loaded(called, given);
-      } catch (error) {
+      } catch (thrown) {
+        const error = firstError(thrown);
         const isExplained = error instanceof TidemarkError && EXPLAINED_CODES.has(error.code);
         if (!isExplained || error instanceof SeveralMirrors) throw error;
         const { explainMissing } = await import('./missing-mirror.ts');

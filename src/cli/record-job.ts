@@ -38,14 +38,10 @@ interface ManualJob {
  */
 export async function recordJob(context: CommandContext, config: Config, job: ManualJob): Promise<void> {
   try {
-    const mirror = await whenFree(context, WAIT, () =>
+    using mirror = await whenFree(context, WAIT, () =>
       noteRestoredViews(context, openConfiguredMirror(config, 'write', job.name, context.pid)),
     );
-    try {
-      store(context, config, mirror, job);
-    } finally {
-      mirror.close();
-    }
+    store(context, config, mirror, job);
   } catch (error) {
     const { code, message } = asTidemarkError(error);
     if (code === 'read_only' && context.options.verbose !== true) return;

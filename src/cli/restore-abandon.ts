@@ -8,7 +8,7 @@ import { restoreReport, type RestoreReport } from '../restore/apply/report.ts';
 import { abandonedOutcome, readAbandonable, sourceToAbandon } from '../restore/apply/resume.ts';
 import { shownPlan } from '../restore/plan/plan.ts';
 import { print, printReason, type CommandContext } from './context.ts';
-import { closedAfter, journalOf, openSession, restoreNumber, restoreText } from './restore-session.ts';
+import { journalOf, openSession, restoreNumber, restoreText } from './restore-session.ts';
 
 interface AbandonOptions {
   /** A number as text, or true for the latest one. */
@@ -38,7 +38,7 @@ export async function abandonRestore(context: CommandContext, options: AbandonOp
   }
   const number = typeof options.abandon === 'string' ? restoreNumber(options.abandon) : undefined;
   requireAnswer(context, options, number);
-  const session = await openSession(context, {
+  using session = await openSession(context, {
     // Not the name of a command that applies a plan: during the question, the restore counts as interrupted.
     command: 'restore --abandon',
     writes: true,
@@ -47,30 +47,28 @@ export async function abandonRestore(context: CommandContext, options: AbandonOp
     as: options.as,
     sourceIn: (mirror, names) => sourceToAbandon(mirror, names, number),
   });
-  return closedAfter(session, async () => {
-    const { config, source, definitions, parentName } = session;
-    const mirror = journalOf(session);
-    const row = readAbandonable(mirror, source.name, number);
-    const outcome = abandonedOutcome(mirror, row.restore);
-    const before = restoreReport(mirror, row.restore);
-    if (options.yes !== true && !(await agrees(context, row, before, outcome))) {
-      printReason(context, [`${stillText(row)}: nothing was changed`]);
-      return EXIT.failed;
-    }
-    mirror.restores.abandon(row.restore, outcome);
-    const report = restoreReport(mirror, row.restore);
-    await print(
-      context,
-      context.options.json === true
-        ? `${JSON.stringify(maskedRestore(report, definitions))}\n`
-        : restoreText(context, config, report, {
-            parentName,
-            plan: shownPlan(row) ?? undefined,
-            isVerbose: context.options.verbose === true,
-          }),
-    );
-    return EXIT.done;
-  });
+  const { config, source, definitions, parentName } = session;
+  const mirror = journalOf(session);
+  const row = readAbandonable(mirror, source.name, number);
+  const outcome = abandonedOutcome(mirror, row.restore);
+  const before = restoreReport(mirror, row.restore);
+  if (options.yes !== true && !(await agrees(context, row, before, outcome))) {
+    printReason(context, [`${stillText(row)}: nothing was changed`]);
+    return EXIT.failed;
+  }
+  mirror.restores.abandon(row.restore, outcome);
+  const report = restoreReport(mirror, row.restore);
+  await print(
+    context,
+    context.options.json === true
+      ? `${JSON.stringify(maskedRestore(report, definitions))}\n`
+      : restoreText(context, config, report, {
+          parentName,
+          plan: shownPlan(row) ?? undefined,
+          isVerbose: context.options.verbose === true,
+        }),
+  );
+  return EXIT.done;
 }
 
 /** @throws TidemarkError `usage` without `--yes` if there is no terminal to ask on */

@@ -23,7 +23,7 @@ import { StateOpener } from './state-opener.ts';
 import { verificationNote } from './verification-note.ts';
 import { openExistingMirror, noteRestoredViews, type Wait, whenFree } from './when-free.ts';
 
-export interface RestoreSession {
+export interface RestoreSession extends Disposable {
   readonly context: CommandContext;
   readonly config: Config;
   readonly source: SourceConfig;
@@ -34,7 +34,6 @@ export interface RestoreSession {
   /** Opens a state of the source, which is closed with the session. */
   open(reference: Reference, filter: StateFilter): Promise<LoadedState>;
   readLive(filter: StateFilter, wanted?: Pick<Wanted, 'against' | 'isNamed'>): Promise<LoadedState>;
-  close(): void;
 }
 
 interface SessionOptions {
@@ -96,7 +95,7 @@ export async function openSession(context: CommandContext, options: SessionOptio
     open: (reference, filter) => opener.open(reference, source.name, { filter }),
     readLive: (filter, wanted = {}) =>
       opener.open({ form: 'live', text: 'live' }, source.name, { filter, ...wanted }),
-    close: () => opener.close(),
+    [Symbol.dispose]: () => opener[Symbol.dispose](),
   };
 }
 
@@ -192,24 +191,4 @@ export function restoreText(
     present: presentIn(config, report.source),
   });
   return renderText(document, lineOptions(context));
-}
-
-/** Does the work, then closes the session. If both fail, as on a full disk, throws the error of the work. */
-export async function closedAfter<T>(
-  session: Pick<RestoreSession, 'close'>,
-  work: () => Promise<T>,
-): Promise<T> {
-  let result: T;
-  try {
-    result = await work();
-  } catch (error) {
-    try {
-      session.close();
-    } catch {
-      // Closing writes too (the WAL is emptied), and fails for the same reason as the work.
-    }
-    throw error;
-  }
-  session.close();
-  return result;
 }

@@ -33,13 +33,7 @@ import { sendPlan } from './restore-send.ts';
 import { snapshotNames } from './state-opener.ts';
 import { requireNoneAcceptedSince } from './apply.ts';
 import { abandonRestore } from './restore-abandon.ts';
-import {
-  closedAfter,
-  journalOf,
-  openSession,
-  restoreNumber,
-  type RestoreSession,
-} from './restore-session.ts';
+import { journalOf, openSession, restoreNumber, type RestoreSession } from './restore-session.ts';
 import { latestLoss } from './recorded-loss.ts';
 import { desiredFor } from './undo.ts';
 import { age } from './export-notes.ts';
@@ -79,53 +73,49 @@ export async function restore(context: CommandContext, asked: RestoreOptions): P
   if (asked.resume !== undefined) return resumeRestore(context, asked);
   if (asked.abandon !== undefined) return abandonRestore(context, asked);
   const reference = checkOptions(context, asked);
-  const session = await openSession(context, {
+  using session = await openSession(context, {
     command: 'restore',
     writes: asked.apply === true,
     needsNoMirror: reference.form === 'file' && asked.keepAccepted !== true,
     as: asked.as,
   });
-  return closedAfter(session, async () => {
-    const { config, source, mirror } = session;
-    requirePast(reference, mirror?.runs.latest(source.name)?.finishedAt ?? '');
-    const { options } = await withRealIds(asked, config, {
-      mirror: () => mirror,
-      sources: [source.name],
-      states: async () => [{ source: source.name, state: await session.open(reference, {}) }],
-      readsLive: true,
-      note: (line) => printNote(context, [line]),
-      // If nothing is asked, nobody sees which record is taken before the plan is sent.
-      isPartEnough: asked.yes !== true,
-    });
-    const unfinished = mirror === null ? null : unfinishedNote(mirror, source.name, asked.apply === true);
-    const { plan: made, ...gathered } = await planFor(
-      session,
-      reference,
-      requestOf(options, reference),
-    ).catch((error: unknown) => {
+  const { config, source, mirror } = session;
+  requirePast(reference, mirror?.runs.latest(source.name)?.finishedAt ?? '');
+  const { options } = await withRealIds(asked, config, {
+    mirror: () => mirror,
+    sources: [source.name],
+    states: async () => [{ source: source.name, state: await session.open(reference, {}) }],
+    readsLive: true,
+    note: (line) => printNote(context, [line]),
+    // If nothing is asked, nobody sees which record is taken before the plan is sent.
+    isPartEnough: asked.yes !== true,
+  });
+  const unfinished = mirror === null ? null : unfinishedNote(mirror, source.name, asked.apply === true);
+  const { plan: made, ...gathered } = await planFor(session, reference, requestOf(options, reference)).catch(
+    (error: unknown) => {
       printNote(context, unfinished === null ? [] : [unfinished]);
       throw withEarlierState(error, session, { reference, options, asked });
-    });
-    const { run } = made.from;
-    const state = run === undefined ? asked.from : `run:${run}`;
-    const checked = await withKeyCheck(session, made);
-    const plan = { ...checked, command: planCommand(context, asked, state, source.name) };
-    const notes = [
-      ...gathered.notes,
-      ...unsetSecrets(session, plan),
-      ...otherProfile(session.source, plan),
-      ...earlierStateNotes(session, plan, gathered.input, { reference, options, asked }),
-      ...unselectedNotes(session, plan, asked),
-      ...referringNotes(session, plan, asked),
-    ];
-    if (options.out !== undefined) await savePlan(context, plan, options.out);
-    const desired = lookupIn(gathered.input.desired);
-    return await showAndSend(
-      session,
-      { plan, desired, notes, unfinished, approved: approvedOf(options) },
-      options,
-    );
-  });
+    },
+  );
+  const { run } = made.from;
+  const state = run === undefined ? asked.from : `run:${run}`;
+  const checked = await withKeyCheck(session, made);
+  const plan = { ...checked, command: planCommand(context, asked, state, source.name) };
+  const notes = [
+    ...gathered.notes,
+    ...unsetSecrets(session, plan),
+    ...otherProfile(session.source, plan),
+    ...earlierStateNotes(session, plan, gathered.input, { reference, options, asked }),
+    ...unselectedNotes(session, plan, asked),
+    ...referringNotes(session, plan, asked),
+  ];
+  if (options.out !== undefined) await savePlan(context, plan, options.out);
+  const desired = lookupIn(gathered.input.desired);
+  return await showAndSend(
+    session,
+    { plan, desired, notes, unfinished, approved: approvedOf(options) },
+    options,
+  );
 }
 
 function checkOptions(context: CommandContext, options: RestoreOptions): Reference {
@@ -297,34 +287,30 @@ async function resumeRestore(context: CommandContext, options: RestoreOptions): 
   }
   const { resume } = options;
   const number = typeof resume === 'string' ? restoreNumber(resume) : undefined;
-  const session = await openSession(context, {
+  using session = await openSession(context, {
     command: 'restore',
     writes: true,
     needsNoMirror: false,
     as: options.as,
     sourceIn: (mirror, names) => sourceToResume(mirror, names, number),
   });
-  return closedAfter(session, async () => {
-    const resumable = readResumable(journalOf(session), session.source.name, number);
-    const { row, plan } = resumable;
-    const isDone = new Set(
-      journalOf(session)
-        .restores.steps(row.restore)
-        .flatMap(({ n, outcome }) => (outcome === 'applied' ? [n] : [])),
-    );
-    requireNoneAcceptedSince(session, plan, {
-      hint: `nothing was sent; end it with \`tidemark restore --abandon ${row.restore}\` and make a new plan with --keep-accepted, or withdraw what was accepted with \`tidemark drift unaccept\``,
-      isDone: ({ n }) => isDone.has(n),
-    });
-    printNote(context, [
-      `continuing restore ${row.restore} of ${localTime(row.startedAt)} by ${whoText(row)}`,
-    ]);
-    return await sendPlan(session, {
-      plan,
-      desired: await desiredFor(session, journalOf(session), resumable),
-      restore: row.restore,
-      ...(row.undoes === null ? {} : { undoes: row.undoes }),
-    });
+  const resumable = readResumable(journalOf(session), session.source.name, number);
+  const { row, plan } = resumable;
+  const isDone = new Set(
+    journalOf(session)
+      .restores.steps(row.restore)
+      .flatMap(({ n, outcome }) => (outcome === 'applied' ? [n] : [])),
+  );
+  requireNoneAcceptedSince(session, plan, {
+    hint: `nothing was sent; end it with \`tidemark restore --abandon ${row.restore}\` and make a new plan with --keep-accepted, or withdraw what was accepted with \`tidemark drift unaccept\``,
+    isDone: ({ n }) => isDone.has(n),
+  });
+  printNote(context, [`continuing restore ${row.restore} of ${localTime(row.startedAt)} by ${whoText(row)}`]);
+  return await sendPlan(session, {
+    plan,
+    desired: await desiredFor(session, journalOf(session), resumable),
+    restore: row.restore,
+    ...(row.undoes === null ? {} : { undoes: row.undoes }),
   });
 }
 

@@ -24,90 +24,86 @@ export async function restores(
   options: { readonly limit?: number },
 ): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
-  const mirror = openConfiguredMirror(config, 'read', 'restores', context.pid);
-  try {
-    const names = context.options.source;
-    const limit = options.limit ?? 20;
-    const rows = mirror.restores
-      .list()
-      .filter(({ source }) => names?.includes(source) !== false)
-      .slice(0, limit)
-      .map((row) => restoreNow(mirror, row));
-    const contradictions = mirror.restores.contradictions();
-    const warnings = mirror.restores.altered();
-    const exit = printAltered(context, warnings);
-    if (context.options.json === true) {
-      const altered = new Set(contradictions.map(({ restore }) => restore));
-      const documents = rows.map((row) => ({
-        ...restoreDocument(row, mirror),
-        is_altered: altered.has(row.restore),
-      }));
-      const document = { schema: 'tidemark.restores/1', restores: documents, warnings };
-      await print(context, `${JSON.stringify(document)}\n`);
-      return exit;
-    }
-    const table = renderTable(
-      [
-        'restore',
-        'source',
-        'from',
-        'started',
-        'by',
-        'took',
-        'outcome',
-        'applied',
-        'failed',
-        'skipped',
-        'blocked',
-        'manual',
-        'undoes',
-      ],
-      rows.map((row) => {
-        const counts = countsOf(mirror.restores.steps(row.restore));
-        const report = restoreReport(mirror, row.restore);
-        // Created records that must be completed by hand count too.
-        const manual = counts.manual + (report.by_hand?.length ?? 0);
-        // For an abandoned restore, the end is the time of that; when it stopped working is not known.
-        const isAbandoned = report.abandoned_by !== undefined;
-        const isOver = row.outcome === 'interrupted' && report.undone_by !== undefined;
-        const toCheck = toCheckText(mirror, row);
-        const isTimed = row.finishedAt !== null && !isAbandoned;
-        return [
-          String(row.restore),
-          row.source,
-          row.from,
-          localTime(row.startedAt),
-          byText(row),
-          isTimed ? duration(Date.parse(row.finishedAt) - Date.parse(row.startedAt)) : '',
-          [
-            `${row.outcome}${isAbandoned ? ' (abandoned)' : isOver ? ' (undone)' : ''}`,
-            ...(isAbandoned && counts.planned > 0 ? [`${formatInteger(counts.planned)} not reached`] : []),
-            ...(toCheck === '' ? [] : [toCheck]),
-          ].join(', '),
-          counts.unverified === 0
-            ? formatInteger(counts.applied)
-            : `${formatInteger(counts.applied)} (${formatInteger(counts.unverified)} not as sent)`,
-          ...[counts.failed, counts.skipped, counts.blocked, manual].map(formatInteger),
-          row.undoes === null ? '' : String(row.undoes),
-        ];
-      }),
-      [
-        ...(['right', 'left', 'left', 'left', 'left', 'right', 'left'] as const),
-        ...(['right', 'right', 'right', 'right', 'right', 'right'] as const),
-      ],
-      { width: terminalWidth(context), least: ['took'] },
-    );
-    for (const row of rows) noteBackup(context, mirror, row);
-    await print(
-      context,
-      rows.length === 0
-        ? toRun('no restores yet: `tidemark restore` makes a plan\n', context.options)
-        : `${table}\n`,
-    );
+  using mirror = openConfiguredMirror(config, 'read', 'restores', context.pid);
+  const names = context.options.source;
+  const limit = options.limit ?? 20;
+  const rows = mirror.restores
+    .list()
+    .filter(({ source }) => names?.includes(source) !== false)
+    .slice(0, limit)
+    .map((row) => restoreNow(mirror, row));
+  const contradictions = mirror.restores.contradictions();
+  const warnings = mirror.restores.altered();
+  const exit = printAltered(context, warnings);
+  if (context.options.json === true) {
+    const altered = new Set(contradictions.map(({ restore }) => restore));
+    const documents = rows.map((row) => ({
+      ...restoreDocument(row, mirror),
+      is_altered: altered.has(row.restore),
+    }));
+    const document = { schema: 'tidemark.restores/1', restores: documents, warnings };
+    await print(context, `${JSON.stringify(document)}\n`);
     return exit;
-  } finally {
-    mirror.close();
   }
+  const table = renderTable(
+    [
+      'restore',
+      'source',
+      'from',
+      'started',
+      'by',
+      'took',
+      'outcome',
+      'applied',
+      'failed',
+      'skipped',
+      'blocked',
+      'manual',
+      'undoes',
+    ],
+    rows.map((row) => {
+      const counts = countsOf(mirror.restores.steps(row.restore));
+      const report = restoreReport(mirror, row.restore);
+      // Created records that must be completed by hand count too.
+      const manual = counts.manual + (report.by_hand?.length ?? 0);
+      // For an abandoned restore, the end is the time of that; when it stopped working is not known.
+      const isAbandoned = report.abandoned_by !== undefined;
+      const isOver = row.outcome === 'interrupted' && report.undone_by !== undefined;
+      const toCheck = toCheckText(mirror, row);
+      const isTimed = row.finishedAt !== null && !isAbandoned;
+      return [
+        String(row.restore),
+        row.source,
+        row.from,
+        localTime(row.startedAt),
+        byText(row),
+        isTimed ? duration(Date.parse(row.finishedAt) - Date.parse(row.startedAt)) : '',
+        [
+          `${row.outcome}${isAbandoned ? ' (abandoned)' : isOver ? ' (undone)' : ''}`,
+          ...(isAbandoned && counts.planned > 0 ? [`${formatInteger(counts.planned)} not reached`] : []),
+          ...(toCheck === '' ? [] : [toCheck]),
+        ].join(', '),
+        counts.unverified === 0
+          ? formatInteger(counts.applied)
+          : `${formatInteger(counts.applied)} (${formatInteger(counts.unverified)} not as sent)`,
+        ...[counts.failed, counts.skipped, counts.blocked, manual].map(formatInteger),
+        row.undoes === null ? '' : String(row.undoes),
+      ];
+    }),
+    [
+      ...(['right', 'left', 'left', 'left', 'left', 'right', 'left'] as const),
+      ...(['right', 'right', 'right', 'right', 'right', 'right'] as const),
+    ],
+    { width: terminalWidth(context), least: ['took'] },
+  );
+  for (const row of rows) noteBackup(context, mirror, row);
+  await print(
+    context,
+    rows.length === 0
+      ? toRun('no restores yet: `tidemark restore` makes a plan\n', context.options)
+      : `${table}\n`,
+  );
+  return exit;
 }
 
 /** Shows one restore step by step. Exit code 1 if its rows contradict the audit log. */
@@ -117,31 +113,27 @@ export async function showRestore(
 ): Promise<ExitCode> {
   const asked = restoreNumber(options.restore);
   const config = readConfigToShow(context);
-  const mirror = openConfiguredMirror(config, 'read', 'restores show', context.pid);
-  try {
-    const number = asked ?? latestRestore(mirror, context.options.source).restore;
-    const found = mirror.restores.get(number);
-    if (found === undefined) throw unknownRestore(mirror, number);
-    const warnings = mirror.restores.contradictions(number).map(({ line }) => line);
-    const exit = printAltered(context, warnings);
-    const row = restoreNow(mirror, found);
-    noteBackup(context, mirror, row);
-    const report = { ...restoreReport(mirror, number), outcome: row.outcome };
-    const definitions = definitionsFor(config, report.source);
-    await print(
-      context,
-      context.options.json === true
-        ? `${JSON.stringify({ ...maskedRestore(report, definitions), is_altered: warnings.length > 0, warnings })}\n`
-        : restoreText(context, config, report, {
-            parentName: parentNames(mirror, report.source, definitions),
-            plan: shownPlan(row) ?? undefined,
-            isWhole: true,
-          }),
-    );
-    return exit;
-  } finally {
-    mirror.close();
-  }
+  using mirror = openConfiguredMirror(config, 'read', 'restores show', context.pid);
+  const number = asked ?? latestRestore(mirror, context.options.source).restore;
+  const found = mirror.restores.get(number);
+  if (found === undefined) throw unknownRestore(mirror, number);
+  const warnings = mirror.restores.contradictions(number).map(({ line }) => line);
+  const exit = printAltered(context, warnings);
+  const row = restoreNow(mirror, found);
+  noteBackup(context, mirror, row);
+  const report = { ...restoreReport(mirror, number), outcome: row.outcome };
+  const definitions = definitionsFor(config, report.source);
+  await print(
+    context,
+    context.options.json === true
+      ? `${JSON.stringify({ ...maskedRestore(report, definitions), is_altered: warnings.length > 0, warnings })}\n`
+      : restoreText(context, config, report, {
+          parentName: parentNames(mirror, report.source, definitions),
+          plan: shownPlan(row) ?? undefined,
+          isWhole: true,
+        }),
+  );
+  return exit;
 }
 
 function restoreDocument(row: RestoreRow, mirror: Mirror): object {

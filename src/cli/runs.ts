@@ -47,62 +47,58 @@ import { readConfigToShow } from './unmasked-keys.ts';
 /** Lists runs, newest first. Exit code 1 if another program altered, inserted or deleted the row of one; it is shown nevertheless. */
 export async function runs(context: CommandContext, options: { readonly limit?: number }): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
-  const mirror = openConfiguredMirror(config, 'read', 'runs', context.pid);
-  try {
-    const names = new Set(config.sources.map(({ name }) => name));
-    const limit = options.limit ?? 20;
-    // Without a configured source, the runs of all sources in the mirror.
-    const found =
-      names.size === 0
-        ? mirror.runs.list({ limit })
-        : [...names].flatMap((source) => mirror.runs.list({ source, limit }));
-    const hasAny = mirror.runs.list({ limit: 1 }).length > 0;
-    const never = [...names]
-      .filter((source) => hasAny && !found.some((row) => row.source === source))
-      .map((source) => `no run of ${source} yet: run \`tidemark sync --source ${source}\``);
-    const rows = withInterrupted(mirror, found.sort((a, b) => b.run - a.run).slice(0, limit));
-    // Runs that are older than those shown are not checked.
-    const oldest = found.length < limit ? 0 : (rows.at(-1)?.run ?? 0);
-    // Runs of all sources: another program may have given a run to another source.
-    const unlike = mirror.runs.unlikeSealed({ from: oldest });
-    // `hidden`: if the row of a run and its hash were deleted, what the run read is left.
-    const warnings = [...new Set([...unlike.map(({ line }) => line), ...mirror.runs.hidden(null)])];
-    const exit = printAltered(context, warnings);
-    const progress = await progressInDaemon(context, config, rows);
-    if (context.options.json === true) {
-      const altered = new Set(unlike.map(({ run }) => run));
-      const documents = rows.map((row) => ({
-        ...runDocument(row, progress.get(row.source)?.progress),
-        is_altered: altered.has(row.run),
-      }));
-      await print(context, `${JSON.stringify({ schema: 'tidemark.runs/1', runs: documents, warnings })}\n`);
-      printNote(context, never);
-      return exit;
-    }
-    const width = terminalWidth(context);
-    const hasOneSource = new Set(rows.map(({ source }) => source)).size === 1;
-    const table = renderTable(
-      ['run', 'source', 'started', 'took', 'outcome', 'added', 'changed', 'removed', 'requests', 'by'],
-      rows.map((row) => [
-        String(row.run),
-        row.source,
-        width === undefined ? localTime(row.startedAt) : localMinute(row.startedAt),
-        row.finishedAt === null ? '' : duration(Date.parse(row.finishedAt) - Date.parse(row.startedAt)),
-        row.outcome + (row.errorCode === null ? '' : ` (${row.errorCode})`) + onlyText(row),
-        ...countsOf(row, progress.get(row.source)?.progress.requests),
-        starterText(row),
-      ]),
-      ['right', 'left', 'left', 'right', 'left', 'right', 'right', 'right', 'right', 'left'],
-      { width, least: [...(hasOneSource ? ['source'] : []), 'by', 'requests'] },
-    );
-    if (found.length > 0) {
-      await print(context, `${table}\n`);
-      printNote(context, never);
-    } else await print(context, `${never.join('\n') || 'no runs yet: run `tidemark sync`'}\n`);
+  using mirror = openConfiguredMirror(config, 'read', 'runs', context.pid);
+  const names = new Set(config.sources.map(({ name }) => name));
+  const limit = options.limit ?? 20;
+  // Without a configured source, the runs of all sources in the mirror.
+  const found =
+    names.size === 0
+      ? mirror.runs.list({ limit })
+      : [...names].flatMap((source) => mirror.runs.list({ source, limit }));
+  const hasAny = mirror.runs.list({ limit: 1 }).length > 0;
+  const never = [...names]
+    .filter((source) => hasAny && !found.some((row) => row.source === source))
+    .map((source) => `no run of ${source} yet: run \`tidemark sync --source ${source}\``);
+  const rows = withInterrupted(mirror, found.sort((a, b) => b.run - a.run).slice(0, limit));
+  // Runs that are older than those shown are not checked.
+  const oldest = found.length < limit ? 0 : (rows.at(-1)?.run ?? 0);
+  // Runs of all sources: another program may have given a run to another source.
+  const unlike = mirror.runs.unlikeSealed({ from: oldest });
+  // `hidden`: if the row of a run and its hash were deleted, what the run read is left.
+  const warnings = [...new Set([...unlike.map(({ line }) => line), ...mirror.runs.hidden(null)])];
+  const exit = printAltered(context, warnings);
+  const progress = await progressInDaemon(context, config, rows);
+  if (context.options.json === true) {
+    const altered = new Set(unlike.map(({ run }) => run));
+    const documents = rows.map((row) => ({
+      ...runDocument(row, progress.get(row.source)?.progress),
+      is_altered: altered.has(row.run),
+    }));
+    await print(context, `${JSON.stringify({ schema: 'tidemark.runs/1', runs: documents, warnings })}\n`);
+    printNote(context, never);
     return exit;
-  } finally {
-    mirror.close();
   }
+  const width = terminalWidth(context);
+  const hasOneSource = new Set(rows.map(({ source }) => source)).size === 1;
+  const table = renderTable(
+    ['run', 'source', 'started', 'took', 'outcome', 'added', 'changed', 'removed', 'requests', 'by'],
+    rows.map((row) => [
+      String(row.run),
+      row.source,
+      width === undefined ? localTime(row.startedAt) : localMinute(row.startedAt),
+      row.finishedAt === null ? '' : duration(Date.parse(row.finishedAt) - Date.parse(row.startedAt)),
+      row.outcome + (row.errorCode === null ? '' : ` (${row.errorCode})`) + onlyText(row),
+      ...countsOf(row, progress.get(row.source)?.progress.requests),
+      starterText(row),
+    ]),
+    ['right', 'left', 'left', 'right', 'left', 'right', 'right', 'right', 'right', 'left'],
+    { width, least: [...(hasOneSource ? ['source'] : []), 'by', 'requests'] },
+  );
+  if (found.length > 0) {
+    await print(context, `${table}\n`);
+    printNote(context, never);
+  } else await print(context, `${never.join('\n') || 'no runs yet: run `tidemark sync`'}\n`);
+  return exit;
 }
 
 /** At most this many kinds of a limited run are named. */
@@ -145,87 +141,83 @@ export async function showRun(
   const number = runNumber(options.run);
   const showsSecrets = options.showSecrets === true;
   const config = readConfigToShow(context);
-  const mirror = openConfiguredMirror(config, 'read', 'runs show', context.pid);
-  try {
-    const [run] = withInterrupted(
-      mirror,
-      [mirror.runs.get(number)].filter((row) => row !== undefined),
+  using mirror = openConfiguredMirror(config, 'read', 'runs show', context.pid);
+  const [run] = withInterrupted(
+    mirror,
+    [mirror.runs.get(number)].filter((row) => row !== undefined),
+  );
+  if (run === undefined) throw missingRun(mirror, number);
+  const altered = alteredRun(mirror, number);
+  const progress = (await progressInDaemon(context, config, [run])).get(run.source)?.progress;
+  const sweeps = mirror.runs.sweeps(run.run);
+  const schemaChanges = mirror.runs.schemaChanges({ run: run.run });
+  const forgotten = forgottenInto(mirror, run.run);
+  const accepted = mirror.acceptedRemovals(run.run);
+  if (context.options.json === true) {
+    const { found: compared = null, damage } = unlessDamaged(() =>
+      runChangesDocument(mirror, config, run, { showsSecrets }),
     );
-    if (run === undefined) throw missingRun(mirror, number);
-    const altered = alteredRun(mirror, number);
-    const progress = (await progressInDaemon(context, config, [run])).get(run.source)?.progress;
-    const sweeps = mirror.runs.sweeps(run.run);
-    const schemaChanges = mirror.runs.schemaChanges({ run: run.run });
-    const forgotten = forgottenInto(mirror, run.run);
-    const accepted = mirror.acceptedRemovals(run.run);
-    if (context.options.json === true) {
-      const { found: compared = null, damage } = unlessDamaged(() =>
-        runChangesDocument(mirror, config, run, { showsSecrets }),
-      );
-      const { added, removed, changed } = compared?.summary ?? {};
-      const warnings = [...altered, ...damage];
-      const exit = printAltered(context, warnings);
-      await print(
-        context,
-        `${JSON.stringify({
-          schema: 'tidemark.run/1',
-          ...runDocument(run, progress),
-          is_altered: warnings.length > 0,
-          warnings,
-          forgotten: forgotten ?? null,
-          accepted_removals: acceptedDocument(accepted),
-          schema_changes: schemaChanges.map(schemaChangeDocument),
-          sweeps: sweeps.map(({ errorCode, error, ...sweep }) => ({
-            ...sweep,
-            error: errorDocument({ errorCode, error }),
-          })),
-          summary: compared === null ? null : { added, removed, changed },
-          first_read: compared?.first_read ?? [],
-          created_again: recreatedInRun(mirror, run.run),
-          changes: compared,
-        })}\n`,
-      );
-      return exit;
-    }
-    const definitions = definitionsFor(config, run.source);
-    const parentName = parentNames(mirror, run.source, definitions, run.run);
-    const hasIds = context.options.verbose === true;
-    const placeOf = (scope: SweepRow['scope']): string =>
-      placeText(scope, { definitions, parentName }, { hasIds });
-    const sampled = sampledByRun(mirror, { source: run.source, run: run.run, sweeps });
-    const { found, damage } = unlessDamaged(() =>
-      printRunChanges(context, mirror, config, run, { showsSecrets }),
+    const { added, removed, changed } = compared?.summary ?? {};
+    const warnings = [...altered, ...damage];
+    const exit = printAltered(context, warnings);
+    await print(
+      context,
+      `${JSON.stringify({
+        schema: 'tidemark.run/1',
+        ...runDocument(run, progress),
+        is_altered: warnings.length > 0,
+        warnings,
+        forgotten: forgotten ?? null,
+        accepted_removals: acceptedDocument(accepted),
+        schema_changes: schemaChanges.map(schemaChangeDocument),
+        sweeps: sweeps.map(({ errorCode, error, ...sweep }) => ({
+          ...sweep,
+          error: errorDocument({ errorCode, error }),
+        })),
+        summary: compared === null ? null : { added, removed, changed },
+        first_read: compared?.first_read ?? [],
+        created_again: recreatedInRun(mirror, run.run),
+        changes: compared,
+      })}\n`,
     );
-    const printed = found ?? { text: 'its changes cannot be read\n', ...NOTHING_COMPARED };
-    const exit = printAltered(context, [...altered, ...damage]);
-    const lines = [
-      `run ${run.run} of ${run.source}: ${run.outcome}${onlyText(run)}, ${timeText(run)}, started by ${starterText(run)}`,
-      ...(run.error === null ? [] : [run.error]),
-      ...(progress === undefined ? [] : [progressText(progress)]),
-      stateText(run),
-      ...(accepted === undefined
-        ? []
-        : [
-            `removals accepted by ${byText(accepted)}: ${removalsText(accepted.subject, definitions)} (entry ${accepted.entry} of the audit log)`,
-          ]),
-      ...(forgotten === undefined ? [] : [tookOver(forgotten, printed)]),
-      ...(sweeps.length === 0
-        ? []
-        : ['', sweepTable(sweeps, { width: terminalWidth(context), placeOf, sampled })]),
-      ...newlyReadLines(printed.firstReads),
-      ...recreatedLines(printed.createdAgain),
-      ...sweepErrorLines(sweeps),
-      // Removals that are held now; those of an earlier run may be settled.
-      ...(mirror.runs.latest(run.source)?.run === run.run
-        ? heldLines(namedRemovals(mirror, run.source, sourceLookup(config)), definitions)
-        : []),
-      ...schemaChangeLines(schemaChanges),
-    ].map((line) => line.split('\n').map(escapeControlCharacters).join('\n'));
-    await print(context, `${lines.join('\n')}\n${printed.text === '' ? '' : `\n${printed.text}`}`);
     return exit;
-  } finally {
-    mirror.close();
   }
+  const definitions = definitionsFor(config, run.source);
+  const parentName = parentNames(mirror, run.source, definitions, run.run);
+  const hasIds = context.options.verbose === true;
+  const placeOf = (scope: SweepRow['scope']): string =>
+    placeText(scope, { definitions, parentName }, { hasIds });
+  const sampled = sampledByRun(mirror, { source: run.source, run: run.run, sweeps });
+  const { found, damage } = unlessDamaged(() =>
+    printRunChanges(context, mirror, config, run, { showsSecrets }),
+  );
+  const printed = found ?? { text: 'its changes cannot be read\n', ...NOTHING_COMPARED };
+  const exit = printAltered(context, [...altered, ...damage]);
+  const lines = [
+    `run ${run.run} of ${run.source}: ${run.outcome}${onlyText(run)}, ${timeText(run)}, started by ${starterText(run)}`,
+    ...(run.error === null ? [] : [run.error]),
+    ...(progress === undefined ? [] : [progressText(progress)]),
+    stateText(run),
+    ...(accepted === undefined
+      ? []
+      : [
+          `removals accepted by ${byText(accepted)}: ${removalsText(accepted.subject, definitions)} (entry ${accepted.entry} of the audit log)`,
+        ]),
+    ...(forgotten === undefined ? [] : [tookOver(forgotten, printed)]),
+    ...(sweeps.length === 0
+      ? []
+      : ['', sweepTable(sweeps, { width: terminalWidth(context), placeOf, sampled })]),
+    ...newlyReadLines(printed.firstReads),
+    ...recreatedLines(printed.createdAgain),
+    ...sweepErrorLines(sweeps),
+    // Removals that are held now; those of an earlier run may be settled.
+    ...(mirror.runs.latest(run.source)?.run === run.run
+      ? heldLines(namedRemovals(mirror, run.source, sourceLookup(config)), definitions)
+      : []),
+    ...schemaChangeLines(schemaChanges),
+  ].map((line) => line.split('\n').map(escapeControlCharacters).join('\n'));
+  await print(context, `${lines.join('\n')}\n${printed.text === '' ? '' : `\n${printed.text}`}`);
+  return exit;
 }
 
 /** The comparison, or a line that says why it cannot be made: the rest of the run is shown nevertheless. */

@@ -81,24 +81,20 @@ function startingPoint(
   config: Config,
   openMirror: () => Mirror,
 ): { source: string; latest: RunRow | undefined; warnings: string[] } {
-  const mirror = openMirror();
-  try {
-    const sources = sourcesToRead(config, mirror);
-    const [source, ...more] = sources;
-    if (source === undefined) {
-      throw new TidemarkError('not_found', 'the mirror holds no source yet', {
-        hint: 'run `tidemark sync` first',
-      });
-    }
-    if (more.length > 0) {
-      throw new TidemarkError('usage', `a replica serves one source, and there are ${sources.length}`, {
-        hint: `choose one with --source: ${sources.join(', ')}`,
-      });
-    }
-    return { source, latest: mirror.runs.latest(source), warnings: verificationNote(mirror) };
-  } finally {
-    mirror.close();
+  using mirror = openMirror();
+  const sources = sourcesToRead(config, mirror);
+  const [source, ...more] = sources;
+  if (source === undefined) {
+    throw new TidemarkError('not_found', 'the mirror holds no source yet', {
+      hint: 'run `tidemark sync` first',
+    });
   }
+  if (more.length > 0) {
+    throw new TidemarkError('usage', `a replica serves one source, and there are ${sources.length}`, {
+      hint: `choose one with --source: ${sources.join(', ')}`,
+    });
+  }
+  return { source, latest: mirror.runs.latest(source), warnings: verificationNote(mirror) };
 }
 
 async function printIntroduction(

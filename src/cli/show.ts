@@ -79,70 +79,64 @@ interface Shown {
 /** Exit code 1 if another program altered the history up to that time, which is shown nevertheless; 0 also if the record did not exist yet. */
 export async function show(context: CommandContext, options: ShowOptions): Promise<ExitCode> {
   const config = readConfigToShow(context);
-  const mirror = openConfiguredMirror(config, 'read', 'show', context.pid);
-  try {
-    const asked = lookUpRecord(
+  using mirror = openConfiguredMirror(config, 'read', 'show', context.pid);
+  const asked = lookUpRecord(
+    mirror,
+    config,
+    { ...options, isPartEnough: true },
+    { note: (line) => printNote(context, [line]) },
+  );
+  const resolvedState = resolveState(mirror, options.at ?? 'latest', {
+    source: asked.row.source,
+    isEvidence: true,
+    now: systemClock.now(),
+  });
+  const found = asKnownIn(mirror, asked, resolvedState.run, options.showSecrets === true);
+  const shown = stateAt(mirror, found, resolvedState.run);
+  const idChanges = idChangesAt(
+    mirror,
+    found.row,
+    resolvedState.run,
+    definitionsFor(config, found.row.source),
+  );
+  const sightings = [shown.firstSeen, shown.changed, shown.removed];
+  const altered = [
+    ...alteredHistory(mirror, {
+      ...{ since: shown.firstSeen?.run ?? 0, upTo: resolvedState.run },
+      collections: new Set([found.row.collection]),
+    }),
+    ...alteredAuthors(
       mirror,
-      config,
-      { ...options, isPartEnough: true },
-      { note: (line) => printNote(context, [line]) },
+      sightings.flatMap((each) => each?.run ?? []),
+    ),
+  ];
+  const exit = printAltered(context, altered);
+  printNote(context, notesOf(found.note, resolvedState.note));
+  if (context.options.json === true) {
+    await print(
+      context,
+      `${JSON.stringify(document(found, resolvedState, { ...shown, idChanges, altered }, options))}\n`,
     );
-    const resolvedState = resolveState(mirror, options.at ?? 'latest', {
-      source: asked.row.source,
-      isEvidence: true,
-      now: systemClock.now(),
-    });
-    const found = asKnownIn(mirror, asked, resolvedState.run, options.showSecrets === true);
-    const shown = stateAt(mirror, found, resolvedState.run);
-    const idChanges = idChangesAt(
-      mirror,
-      found.row,
-      resolvedState.run,
-      definitionsFor(config, found.row.source),
+  } else {
+    const named = {
+      name: shown.name,
+      showsSecrets: options.showSecrets === true,
+      altered,
+      run: resolvedState.run,
+    };
+    const [summary, ...when] = factsOf(
+      resolvedState,
+      shown,
+      idChanges.some(({ id }) => id === found.row.id),
     );
-    const sightings = [shown.firstSeen, shown.changed, shown.removed];
-    const altered = [
-      ...alteredHistory(mirror, {
-        ...{ since: shown.firstSeen?.run ?? 0, upTo: resolvedState.run },
-        collections: new Set([found.row.collection]),
-      }),
-      ...alteredAuthors(
-        mirror,
-        sightings.flatMap((each) => each?.run ?? []),
-      ),
-    ];
-    const exit = printAltered(context, altered);
-    printNote(context, notesOf(found.note, resolvedState.note));
-    if (context.options.json === true) {
-      await print(
-        context,
-        `${JSON.stringify(document(found, resolvedState, { ...shown, idChanges, altered }, options))}\n`,
-      );
-    } else {
-      const named = {
-        name: shown.name,
-        showsSecrets: options.showSecrets === true,
-        altered,
-        run: resolvedState.run,
-      };
-      const [summary, ...when] = factsOf(
-        resolvedState,
-        shown,
-        idChanges.some(({ id }) => id === found.row.id),
-      );
-      const facts = [...otherIdFacts(idChanges, found, options), ...when];
-      const report = { ...recordReport(mirror, config, found, named, facts), summary, parts: [] };
-      const heading = `${renderText(report, lineOptions(context))}\n`;
-      await printPage(context, text(context, heading, found, shown, options));
-    }
-    if (shown.state === 'absent')
-      printNote(context, [
-        notThereYet(mirror, found, seenAtText(resolvedState), options.showSecrets === true),
-      ]);
-    return exit;
-  } finally {
-    mirror.close();
+    const facts = [...otherIdFacts(idChanges, found, options), ...when];
+    const report = { ...recordReport(mirror, config, found, named, facts), summary, parts: [] };
+    const heading = `${renderText(report, lineOptions(context))}\n`;
+    await printPage(context, text(context, heading, found, shown, options));
   }
+  if (shown.state === 'absent')
+    printNote(context, [notThereYet(mirror, found, seenAtText(resolvedState), options.showSecrets === true)]);
+  return exit;
 }
 
 /** If the record got its id after that run, the record with the id that it had then; the note says so. */

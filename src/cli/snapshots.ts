@@ -24,17 +24,13 @@ import { localTime } from '../core/wording.ts';
 /** Lists the snapshots. Exit code 1 if another program altered them. */
 export async function snapshots(context: CommandContext): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
-  const mirror = openConfiguredMirror(config, 'read', 'snapshots', context.pid);
-  try {
-    const all = mirror.snapshots.checked();
-    const text = (): string =>
-      all.length === 0
-        ? 'no snapshots: `tidemark snapshots pin NAME` pins the latest run, so that retention keeps it'
-        : renderSnapshots(mirror, all, terminalWidth(context));
-    return await answer(context, mirror, text, { isRead: true });
-  } finally {
-    mirror.close();
-  }
+  using mirror = openConfiguredMirror(config, 'read', 'snapshots', context.pid);
+  const all = mirror.snapshots.checked();
+  const text = (): string =>
+    all.length === 0
+      ? 'no snapshots: `tidemark snapshots pin NAME` pins the latest run, so that retention keeps it'
+      : renderSnapshots(mirror, all, terminalWidth(context));
+  return await answer(context, mirror, text, { isRead: true });
 }
 
 /** Pins a state under a name, by default the latest; with `--baseline` it becomes the baseline. */
@@ -116,14 +112,10 @@ async function pinBaselines(
   const attempt = (config: Config): boolean => {
     const source = config.sources[0]?.name ?? '';
     try {
-      const mirror = openExistingMirror(context, config, 'snapshots pin', commandActor(as));
-      try {
-        const { outcome, run } = pinBaseline(mirror, name, { reference, isExact, source });
-        noteUnread(context, mirror, run, `${source}: `);
-        rows.set(source, { name: source, outcome, run, reason: null });
-      } finally {
-        mirror.close();
-      }
+      using mirror = openExistingMirror(context, config, 'snapshots pin', commandActor(as));
+      const { outcome, run } = pinBaseline(mirror, name, { reference, isExact, source });
+      noteUnread(context, mirror, run, `${source}: `);
+      rows.set(source, { name: source, outcome, run, reason: null });
     } catch (thrown) {
       const error = asTidemarkError(thrown);
       const reason = thrown instanceof NoMirror ? 'there is no mirror yet' : error.message;
@@ -215,19 +207,15 @@ export async function baseline(
     });
   }
   const config = readConfig(context, context.options, 'unused');
-  const mirror = openConfiguredMirror(config, 'read', 'snapshots baseline', context.pid);
-  try {
-    const current = mirror.snapshots.baseline();
-    if (current === undefined) {
-      throw new TidemarkError('not_found', 'there is no baseline', {
-        hint: 'pin a state with `tidemark snapshots pin NAME`, then `tidemark snapshots baseline NAME`',
-      });
-    }
-    const text = (): string => renderSnapshots(mirror, [current], terminalWidth(context));
-    return await answer(context, mirror, text, { isRead: true, only: [current] });
-  } finally {
-    mirror.close();
+  using mirror = openConfiguredMirror(config, 'read', 'snapshots baseline', context.pid);
+  const current = mirror.snapshots.baseline();
+  if (current === undefined) {
+    throw new TidemarkError('not_found', 'there is no baseline', {
+      hint: 'pin a state with `tidemark snapshots pin NAME`, then `tidemark snapshots baseline NAME`',
+    });
   }
+  const text = (): string => renderSnapshots(mirror, [current], terminalWidth(context));
+  return await answer(context, mirror, text, { isRead: true, only: [current] });
 }
 
 /** Makes a change under the writer lock, and prints the line that `work` returns. */
@@ -237,13 +225,9 @@ async function change(
   work: (mirror: Mirror) => string,
 ): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
-  const mirror = await openForChange(context, config, command, as);
-  try {
-    const line = work(mirror);
-    return await answer(context, mirror, () => line);
-  } finally {
-    mirror.close();
-  }
+  using mirror = await openForChange(context, config, command, as);
+  const line = work(mirror);
+  return await answer(context, mirror, () => line);
 }
 
 /**

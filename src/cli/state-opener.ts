@@ -143,7 +143,7 @@ export class StateOpener {
   }
 
   /** Closes every state, and the mirror. */
-  close(): void {
+  [Symbol.dispose](): void {
     this.closeStates();
     this.#mirror?.close();
     this.#mirror = null;
@@ -228,12 +228,8 @@ export function snapshotNames(context: CommandContext): () => readonly string[] 
 
 function namesIn(context: CommandContext, config: Config): string[] {
   try {
-    const mirror = openConfiguredMirror(config, 'read', 'snapshots', context.pid);
-    try {
-      return mirror.snapshots.list().map(({ name }) => name);
-    } finally {
-      mirror.close();
-    }
+    using mirror = openConfiguredMirror(config, 'read', 'snapshots', context.pid);
+    return mirror.snapshots.list().map(({ name }) => name);
   } catch {
     return [];
   }

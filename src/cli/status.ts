@@ -71,59 +71,55 @@ export async function status(context: CommandContext): Promise<ExitCode> {
   const { json, verbose } = context.options;
   if (configs.length > 1 && json !== true && verbose !== true) return await statusOfMirrors(context, configs);
   const config = onlyMirrorConfig(loaded);
-  const mirror = openConfiguredMirror(config, 'read', 'status', context.pid);
-  try {
-    const now = systemClock.now();
-    const { view, found, ...facts } = await readHealth(context, config, mirror, now);
-    const { snapshot, upkeep } = facts;
-    const statuses = snapshot.sourceStatuses;
-    const progress = await progressInDaemon(
-      context,
-      config,
-      statuses.map(({ lastRun }) => lastRun),
+  using mirror = openConfiguredMirror(config, 'read', 'status', context.pid);
+  const now = systemClock.now();
+  const { view, found, ...facts } = await readHealth(context, config, mirror, now);
+  const { snapshot, upkeep } = facts;
+  const statuses = snapshot.sourceStatuses;
+  const progress = await progressInDaemon(
+    context,
+    config,
+    statuses.map(({ lastRun }) => lastRun),
+  );
+  const own = configuredOf(snapshot);
+  if (context.options.json === true) {
+    const hasOthers = hasOtherSources(config, statuses);
+    const sources = sourceDocuments(
+      mirror,
+      statuses,
+      { now, hasOthers },
+      {
+        progressOf: (source) => progress.get(source)?.progress ?? null,
+        driftOf: (source) => driftStatus(found, snapshot.lastJobs, source),
+      },
     );
-    const own = configuredOf(snapshot);
-    if (context.options.json === true) {
-      const hasOthers = hasOtherSources(config, statuses);
-      const sources = sourceDocuments(
+    const verified = verifiedDocument(snapshot);
+    const document = { schema: 'tidemark.status/1', mirror: mirror.path, verified, sources };
+    await print(context, `${JSON.stringify(document)}\n`);
+  } else if (statuses.length === 0) {
+    await print(context, `${EMPTY}\n`);
+  } else {
+    await print(
+      context,
+      statusText(context, {
+        ...facts,
+        config,
         mirror,
-        statuses,
-        { now, hasOthers },
-        {
-          progressOf: (source) => progress.get(source)?.progress ?? null,
-          driftOf: (source) => driftStatus(found, snapshot.lastJobs, source),
-        },
-      );
-      const verified = verifiedDocument(snapshot);
-      const document = { schema: 'tidemark.status/1', mirror: mirror.path, verified, sources };
-      await print(context, `${JSON.stringify(document)}\n`);
-    } else if (statuses.length === 0) {
-      await print(context, `${EMPTY}\n`);
-    } else {
-      await print(
-        context,
-        statusText(context, {
-          ...facts,
-          config,
-          mirror,
-          drift: driftCounts(snapshot, found),
-          schedules: view.schedules(),
-          progress,
-        }),
-      );
-    }
-    const isFull = isDiskFull(mirror.path);
-    const code = exitCode(own, snapshot, isFull);
-    const reason = [
-      ...alteredReason(snapshot),
-      ...(isFull ? diskReasons([config]) : []),
-      ...own.flatMap((each) => statusReason(withDeadRun(mirror, each), config, upkeep)),
-    ];
-    if (code !== EXIT.done) printShownReason(context, own.length === 0 ? [EMPTY] : reason);
-    return code;
-  } finally {
-    mirror.close();
+        drift: driftCounts(snapshot, found),
+        schedules: view.schedules(),
+        progress,
+      }),
+    );
   }
+  const isFull = isDiskFull(mirror.path);
+  const code = exitCode(own, snapshot, isFull);
+  const reason = [
+    ...alteredReason(snapshot),
+    ...(isFull ? diskReasons([config]) : []),
+    ...own.flatMap((each) => statusReason(withDeadRun(mirror, each), config, upkeep)),
+  ];
+  if (code !== EXIT.done) printShownReason(context, own.length === 0 ? [EMPTY] : reason);
+  return code;
 }
 
 const EMPTY = 'no run yet, and no source is configured: set one up and run `tidemark sync`';
@@ -387,13 +383,12 @@ async function mirrorLine(
 ): Promise<MirrorLine> {
   const source = config.sources.map(({ name }) => name).join(', ');
   const daemonState = daemon?.states.get(source);
-  let mirror: Mirror | null = null;
   try {
-    const opened = (mirror = openConfiguredMirror(config, 'read', 'status', context.pid));
+    using mirror = openConfiguredMirror(config, 'read', 'status', context.pid);
     const now = systemClock.now();
-    const health = await readHealth(context, config, opened, now, { waitMs, daemon });
+    const health = await readHealth(context, config, mirror, now, { waitMs, daemon });
     const { snapshot, found, backups, upkeep } = health;
-    const own = configuredOf(snapshot).map((status) => withDeadRun(opened, status));
+    const own = configuredOf(snapshot).map((status) => withDeadRun(mirror, status));
     const drift = driftCounts(snapshot, found);
     return {
       source,
@@ -407,7 +402,7 @@ async function mirrorLine(
         ...alteredReason(snapshot).map((line) => (line.startsWith(' ') ? line : `${source}: ${line}`)),
         ...own.flatMap((each) => statusReason(each, config, upkeep)),
       ],
-      exitCode: exitCode(own, snapshot, isDiskFull(opened.path)),
+      exitCode: exitCode(own, snapshot, isDiskFull(mirror.path)),
     };
   } catch (thrown) {
     const { code, message, hint } = asTidemarkError(await explainMissing(context, thrown));
@@ -423,7 +418,5 @@ async function mirrorLine(
       reason,
       exitCode: exitCodeFor(code),
     };
-  } finally {
-    mirror?.close();
   }
 }

@@ -112,12 +112,8 @@ export async function syncByDaemon(
 }
 
 function readWarnings(context: CommandContext, config: Config): string[] {
-  const mirror = openConfiguredMirror(config, 'read', 'sync', context.pid);
-  try {
-    return verificationNote(mirror);
-  } finally {
-    mirror.close();
-  }
+  using mirror = openConfiguredMirror(config, 'read', 'sync', context.pid);
+  return verificationNote(mirror);
 }
 
 function followingText({ pid }: DaemonLockfile, behind: readonly string[], job?: RunningJob): string {
@@ -250,20 +246,15 @@ function reportOf(context: CommandContext, config: Config, ended: RequestState):
   const { number } = ended;
   // Without a job there may be no mirror either.
   if (number === null) throw endedWithout(ended);
-  const mirror = openConfiguredMirror(config, 'read', 'sync', context.pid);
-  try {
-    const job = mirror.daemon.job(number);
-    if (job === undefined || job.outcome === 'running') throw endedWithout(ended);
-    const run = job.run === null ? undefined : mirror.runs.get(job.run);
-    const { outcome, errorCode, error } = job;
-    if (run === undefined)
-      throw syncNotFinished(outcome === 'interrupted' ? 'interrupted' : errorCode, error);
-    const source = config.configured.find(({ name }) => name === job.source);
-    const definitions = source?.definitions ?? [];
-    return reportedRun(mirror, reportFromMirror(mirror, run, summaryOf('sync', job), definitions), config);
-  } finally {
-    mirror.close();
-  }
+  using mirror = openConfiguredMirror(config, 'read', 'sync', context.pid);
+  const job = mirror.daemon.job(number);
+  if (job === undefined || job.outcome === 'running') throw endedWithout(ended);
+  const run = job.run === null ? undefined : mirror.runs.get(job.run);
+  const { outcome, errorCode, error } = job;
+  if (run === undefined) throw syncNotFinished(outcome === 'interrupted' ? 'interrupted' : errorCode, error);
+  const source = config.configured.find(({ name }) => name === job.source);
+  const definitions = source?.definitions ?? [];
+  return reportedRun(mirror, reportFromMirror(mirror, run, summaryOf('sync', job), definitions), config);
 }
 
 /** The error of a job that did not start, or whose end could not be recorded. */

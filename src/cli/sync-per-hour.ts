@@ -8,7 +8,6 @@ import { TidemarkError } from '../core/errors.ts';
 import { formatInteger, plural } from '../core/wording.ts';
 import { parseCron } from '../daemon/schedule/cron.ts';
 import { estimateFromMirror } from '../doctor/estimate.ts';
-import type { Mirror } from '../mirror/mirror.ts';
 import { openMirrorAsItIs } from '../mirror/open.ts';
 import { wantedKinds } from '../sync/run-extent.ts';
 import type { CommandContext } from './context.ts';
@@ -28,12 +27,12 @@ export function syncCosts(
   return mirrorConfigs({ ...loaded, sources: loaded.configured }).flatMap(({ mirror: path, sources }) => {
     const wanted = sources.filter(isWanted);
     if (wanted.length === 0 || !existsSync(path)) return [];
-    let mirror: Mirror | null = null;
     try {
-      mirror = openMirrorAsItIs(path, { command: 'estimate', clock: systemClock, pid: context.pid });
+      using mirror = openMirrorAsItIs(path, { command: 'estimate', clock: systemClock, pid: context.pid });
+      if (mirror === null) return [];
       return wanted.flatMap((source) => {
-        const run = mirror?.runs.latest(source.name);
-        if (mirror === null || run === undefined) return [];
+        const run = mirror.runs.latest(source.name);
+        if (run === undefined) return [];
         const { collections } = estimateFromMirror({
           ...{ mirror, source, run, kinds: wantedKinds(source, null) },
           isWhole: false,
@@ -46,8 +45,6 @@ export function syncCosts(
       // The result is only for a warning: `doctor` reports what is wrong with a mirror.
       if (error instanceof TidemarkError) return [];
       throw error;
-    } finally {
-      mirror?.close();
     }
   });
 }

@@ -128,17 +128,13 @@ function holdersIn(
   config: Config,
 ): { readonly source: string; readonly records: number }[] {
   if (!existsSync(config.mirror)) return [];
-  const mirror = openConfiguredMirror(config, 'read', 'sync', context.pid);
-  try {
-    return config.sources
-      .map(({ name }) => ({
-        source: name,
-        records: heldOnce(mirror, name).reduce((sum, { records }) => sum + records, 0),
-      }))
-      .filter(({ records }) => records > 0);
-  } finally {
-    mirror.close();
-  }
+  using mirror = openConfiguredMirror(config, 'read', 'sync', context.pid);
+  return config.sources
+    .map(({ name }) => ({
+      source: name,
+      records: heldOnce(mirror, name).reduce((sum, { records }) => sum + records, 0),
+    }))
+    .filter(({ records }) => records > 0);
 }
 
 async function printRun(context: CommandContext, mirrorPath: string, run: ReportedRun): Promise<void> {

@@ -55,13 +55,7 @@ import {
 } from './plan.ts';
 import { contradictionText } from '../report/drift-document.ts';
 import { drawUntilStopped, hasBars, isSilent, loggingAbove, Painter, repeatLine } from './progress.ts';
-import {
-  closedAfter,
-  journalOf,
-  openSession,
-  restoreNumber,
-  type RestoreSession,
-} from './restore-session.ts';
+import { journalOf, openSession, restoreNumber, type RestoreSession } from './restore-session.ts';
 import { commandLog } from './source-probe.ts';
 
 interface UndoCommandOptions {
@@ -80,7 +74,7 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
   if (options.apply === true) requireConsent(context, options, `tidemark undo ${options.restore}`);
   else if (options.yes === true)
     throw new TidemarkError('usage', '--yes agrees to what --apply sends', { hint: 'give --apply as well' });
-  const session = await openSession(context, {
+  using session = await openSession(context, {
     command: 'undo',
     writes: options.apply === true,
     needsNoMirror: false,
@@ -88,69 +82,67 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
     // With `latest`, it is not clear which of several sources is meant.
     ...(asked === undefined ? {} : { sourceIn: (mirror: Mirror) => sourceOfRestore(mirror, asked) }),
   });
-  return closedAfter(session, async () => {
-    const { source, definitions } = session;
-    const number = asked ?? latestRestore(journalOf(session), [source.name]).restore;
-    const row = journalOf(session).restores.get(number);
-    if (row === undefined || row.source !== source.name)
-      throw unknownRestore(journalOf(session), number, source.name);
-    // A dry run only warns; with --apply, altered rows are refused.
-    const altered = options.apply === true ? [] : journalOf(session).restores.contradictions(number);
-    printNote(
-      context,
-      altered.map(({ line }) => line),
-    );
-    const mirror = await withAnswers(session, row, options.apply === true);
-    // Also if nothing is left to send.
-    const [contradiction] = options.apply === true ? journalOf(session).restores.contradictions(number) : [];
-    if (contradiction !== undefined) throw new AuditLogContradicted(contradiction.line);
-    if (undoKinds(mirror, number, definitions).length === 0) {
-      throw new TidemarkError('usage', `restore ${number} applied nothing: there is nothing to undo`, {
-        hint: `\`tidemark restores show ${number}\` shows its result; new ids that it only recorded stay recorded`,
-      });
-    }
-    const { undoing, notes } = await readForUndo(session, mirror, number, {
-      forceChanged: options.forceChanged === true,
+  const { source, definitions } = session;
+  const number = asked ?? latestRestore(journalOf(session), [source.name]).restore;
+  const row = journalOf(session).restores.get(number);
+  if (row === undefined || row.source !== source.name)
+    throw unknownRestore(journalOf(session), number, source.name);
+  // A dry run only warns; with --apply, altered rows are refused.
+  const altered = options.apply === true ? [] : journalOf(session).restores.contradictions(number);
+  printNote(
+    context,
+    altered.map(({ line }) => line),
+  );
+  const mirror = await withAnswers(session, row, options.apply === true);
+  // Also if nothing is left to send.
+  const [contradiction] = options.apply === true ? journalOf(session).restores.contradictions(number) : [];
+  if (contradiction !== undefined) throw new AuditLogContradicted(contradiction.line);
+  if (undoKinds(mirror, number, definitions).length === 0) {
+    throw new TidemarkError('usage', `restore ${number} applied nothing: there is nothing to undo`, {
+      hint: `\`tidemark restores show ${number}\` shows its result; new ids that it only recorded stay recorded`,
     });
-    const { state } = undoneState(mirror, number, undoing);
-    const sides = { from: stateBefore(state, undoing.known), to: undoing.known };
-    const { config, mirror: whole } = session;
-    const { now } = undoing;
-    const { accepted, contradicted } =
-      whole === null
-        ? { accepted: [], contradicted: [] }
-        : await acceptedBetween(config, whole, sides, { source: source.name, now });
-    const touched = new Set(undoKinds(mirror, number, definitions));
-    const contradictions = contradicted
-      .filter(({ kind }) => touched.has(kind))
-      .flatMap((each) => contradictionText(each, source.name, definitions) ?? []);
-    const planned = planUndo(mirror, number, { ...undoing, accepted, contradictions });
-    const plan = await withKeyCheck(session, planned);
-    const existing = existingNamesakes(plan, state.records, definitions);
-    const approved = {
-      ...(options.forceChanged === undefined ? {} : { forceChanged: options.forceChanged }),
-      ...(existing.length === 0 ? {} : { standing: existing }),
-    };
-    const exit = await showAndSend(
-      session,
-      {
-        plan,
-        desired: lookupIn(state),
-        notes: [...undoneInWords(mirror, number), ...notes],
-        approved,
-        undoes: number,
-      },
-      options,
-    );
-    if (exit !== EXIT.done) return exit;
-    const staying = untouchedByUndo(plan);
-    printReason(
-      context,
-      staying.map((each) => `not undone: ${leftText(each, { definitions })}`),
-    );
-    // Altered rows do not prove that nothing is left to undo.
-    return altered.length + staying.length > 0 ? EXIT.partial : exit;
+  }
+  const { undoing, notes } = await readForUndo(session, mirror, number, {
+    forceChanged: options.forceChanged === true,
   });
+  const { state } = undoneState(mirror, number, undoing);
+  const sides = { from: stateBefore(state, undoing.known), to: undoing.known };
+  const { config, mirror: whole } = session;
+  const { now } = undoing;
+  const { accepted, contradicted } =
+    whole === null
+      ? { accepted: [], contradicted: [] }
+      : await acceptedBetween(config, whole, sides, { source: source.name, now });
+  const touched = new Set(undoKinds(mirror, number, definitions));
+  const contradictions = contradicted
+    .filter(({ kind }) => touched.has(kind))
+    .flatMap((each) => contradictionText(each, source.name, definitions) ?? []);
+  const planned = planUndo(mirror, number, { ...undoing, accepted, contradictions });
+  const plan = await withKeyCheck(session, planned);
+  const existing = existingNamesakes(plan, state.records, definitions);
+  const approved = {
+    ...(options.forceChanged === undefined ? {} : { forceChanged: options.forceChanged }),
+    ...(existing.length === 0 ? {} : { standing: existing }),
+  };
+  const exit = await showAndSend(
+    session,
+    {
+      plan,
+      desired: lookupIn(state),
+      notes: [...undoneInWords(mirror, number), ...notes],
+      approved,
+      undoes: number,
+    },
+    options,
+  );
+  if (exit !== EXIT.done) return exit;
+  const staying = untouchedByUndo(plan);
+  printReason(
+    context,
+    staying.map((each) => `not undone: ${leftText(each, { definitions })}`),
+  );
+  // Altered rows do not prove that nothing is left to undo.
+  return altered.length + staying.length > 0 ? EXIT.partial : exit;
 }
 
 /** The records before a restore, as a state with the same collections as live. */

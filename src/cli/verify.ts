@@ -95,77 +95,73 @@ async function verifyConfigured(
   config: Config,
   compareNoted: (mirror: Mirror) => Promise<readonly NotedSeals[]>,
 ): Promise<ExitCode> {
-  const mirror = openConfiguredMirror(config, 'read', 'verify', context.pid);
-  try {
-    const isShown = isInteractive(context);
-    const startedAt = systemClock.now();
-    const startedMs = systemClock.monotonicMs();
-    const verified = await mirror.verify(({ records, of }) => {
-      if (isShown) context.stderr.write(`\rverifying ${formatInteger(records)} of ${plural(of, 'record')} `);
-    });
-    if (isShown) context.stderr.write('\r\u001b[K');
-    const { checked, notes } = verified;
-    const problems = verified.problems.map((problem) => withMaskedId(problem, config));
-    const result = verifyResult(verified, config, mirror, systemClock.monotonicMs() - startedMs);
-    const runs = mirror.runs.list();
-    const latest = runs.find(({ root }) => root !== null);
-    const failed = runs.filter(({ root, outcome }) => root === null && outcome !== 'running').length;
-    const audited = mirror.lastEntry();
-    const noted = await compareNoted(mirror);
-    const codes = [result.exitCode, ...noted.map(({ exitCode }) => exitCode)];
-    const code =
-      codes.find((each) => each === EXIT.failed) ?? codes.find((each) => each !== EXIT.done) ?? EXIT.done;
-    if (context.options.json === true) {
-      const document = {
-        schema: 'tidemark.verify/1',
-        mirror: mirror.path,
-        checked,
-        root: latest?.root ?? null,
-        audit_log: audited,
-        problems,
-        notes,
-        ...Object.fromEntries(noted.flatMap((each) => Object.entries(each.document))),
-      };
-      await print(context, `${JSON.stringify(document)}\n`);
-    } else if (code !== EXIT.done || context.options.quiet !== true) {
-      const lines = [
-        ...problemLines(problems),
-        `${problems.length === 0 ? 'verified' : `${plural(problems.length, 'problem')} found`}: ` +
-          `${plural(checked.records, 'record')}, ${plural(checked.revisions, 'revision')}, ${plural(checked.runs, 'run')}` +
-          (failed === 0 ? '' : ` and ${plural(failed, 'failed run')}`),
-        ...noteLines(notes, context.options.verbose === true),
-        // If there are problems, no hashes are printed: the user should not note these.
-        ...(latest === undefined || problems.length > 0
-          ? []
-          : [`root hash of run ${latest.run}: ${latest.root ?? ''}`]),
-        ...(audited === null || problems.length > 0
-          ? []
-          : [`audit log up to entry ${audited.entry}: ${audited.hash}`]),
-        ...noted.flatMap((each) => each.lines),
-        ...(problems.length === 0 ? [] : [toRun(`→ ${repairHint(problems, config)}`, context.options)]),
-      ];
-      await print(context, `${lines.map((line) => escapeControlCharacters(line)).join('\n')}\n`);
-    }
-    await recordJob(context, config, { name: 'verify', source: null, startedAt, result });
-    if (problems.length > 0) {
-      const what = isOfAuditLog(problems)
-        ? `${mirror.path} does not match its audit log`
-        : isOfSchemaOnly(problems)
-          ? `another program changed the schema of ${mirror.path}`
-          : `the contents of ${mirror.path} do not match the stored hashes`;
-      printShownReason(context, [
-        isOneOutput(context) ? what : `${what}: ${plural(problems.length, 'problem')}`,
-        ...problemLines(problems)
-          .slice(0, PLACES)
-          .map((line) => `  ${line}`),
-        `  → ${repairHint(problems, config)}`,
-      ]);
-    }
-    for (const { reasons } of noted) if (reasons.length > 0) printReason(context, reasons);
-    return code;
-  } finally {
-    mirror.close();
+  using mirror = openConfiguredMirror(config, 'read', 'verify', context.pid);
+  const isShown = isInteractive(context);
+  const startedAt = systemClock.now();
+  const startedMs = systemClock.monotonicMs();
+  const verified = await mirror.verify(({ records, of }) => {
+    if (isShown) context.stderr.write(`\rverifying ${formatInteger(records)} of ${plural(of, 'record')} `);
+  });
+  if (isShown) context.stderr.write('\r\u001b[K');
+  const { checked, notes } = verified;
+  const problems = verified.problems.map((problem) => withMaskedId(problem, config));
+  const result = verifyResult(verified, config, mirror, systemClock.monotonicMs() - startedMs);
+  const runs = mirror.runs.list();
+  const latest = runs.find(({ root }) => root !== null);
+  const failed = runs.filter(({ root, outcome }) => root === null && outcome !== 'running').length;
+  const audited = mirror.lastEntry();
+  const noted = await compareNoted(mirror);
+  const codes = [result.exitCode, ...noted.map(({ exitCode }) => exitCode)];
+  const code =
+    codes.find((each) => each === EXIT.failed) ?? codes.find((each) => each !== EXIT.done) ?? EXIT.done;
+  if (context.options.json === true) {
+    const document = {
+      schema: 'tidemark.verify/1',
+      mirror: mirror.path,
+      checked,
+      root: latest?.root ?? null,
+      audit_log: audited,
+      problems,
+      notes,
+      ...Object.fromEntries(noted.flatMap((each) => Object.entries(each.document))),
+    };
+    await print(context, `${JSON.stringify(document)}\n`);
+  } else if (code !== EXIT.done || context.options.quiet !== true) {
+    const lines = [
+      ...problemLines(problems),
+      `${problems.length === 0 ? 'verified' : `${plural(problems.length, 'problem')} found`}: ` +
+        `${plural(checked.records, 'record')}, ${plural(checked.revisions, 'revision')}, ${plural(checked.runs, 'run')}` +
+        (failed === 0 ? '' : ` and ${plural(failed, 'failed run')}`),
+      ...noteLines(notes, context.options.verbose === true),
+      // If there are problems, no hashes are printed: the user should not note these.
+      ...(latest === undefined || problems.length > 0
+        ? []
+        : [`root hash of run ${latest.run}: ${latest.root ?? ''}`]),
+      ...(audited === null || problems.length > 0
+        ? []
+        : [`audit log up to entry ${audited.entry}: ${audited.hash}`]),
+      ...noted.flatMap((each) => each.lines),
+      ...(problems.length === 0 ? [] : [toRun(`→ ${repairHint(problems, config)}`, context.options)]),
+    ];
+    await print(context, `${lines.map((line) => escapeControlCharacters(line)).join('\n')}\n`);
   }
+  await recordJob(context, config, { name: 'verify', source: null, startedAt, result });
+  if (problems.length > 0) {
+    const what = isOfAuditLog(problems)
+      ? `${mirror.path} does not match its audit log`
+      : isOfSchemaOnly(problems)
+        ? `another program changed the schema of ${mirror.path}`
+        : `the contents of ${mirror.path} do not match the stored hashes`;
+    printShownReason(context, [
+      isOneOutput(context) ? what : `${what}: ${plural(problems.length, 'problem')}`,
+      ...problemLines(problems)
+        .slice(0, PLACES)
+        .map((line) => `  ${line}`),
+      `  → ${repairHint(problems, config)}`,
+    ]);
+  }
+  for (const { reasons } of noted) if (reasons.length > 0) printReason(context, reasons);
+  return code;
 }
 
 /** The last note, and how many earlier ones there are; with `isVerbose` all. */

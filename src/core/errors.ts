@@ -163,8 +163,19 @@ export class TidemarkError extends Error {
   }
 }
 
+/**
+ * If what a block declares with `using` could not be closed after an error, that error: closing writes too, and on a full disk
+ * fails for the same reason. Other values unchanged.
+ */
+export function firstError(thrown: unknown): unknown {
+  // By its name: Node.js 22 has no such class.
+  const isDouble = thrown instanceof Error && thrown.name === 'SuppressedError' && 'suppressed' in thrown;
+  return isDouble ? firstError(thrown.suppressed) : thrown;
+}
+
 /** Any thrown value as a `TidemarkError`: other values become `internal` and keep their message. */
-export function asTidemarkError(thrown: unknown): TidemarkError {
+export function asTidemarkError(caught: unknown): TidemarkError {
+  const thrown = firstError(caught);
   if (thrown instanceof TidemarkError) return thrown;
   const message = thrown instanceof Error ? thrown.message : String(thrown);
   const systemCode = systemCodeOf(thrown);

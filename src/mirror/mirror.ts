@@ -79,6 +79,10 @@ export class Mirror {
     }
   }
 
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
   /** Why closing it could not empty the log, as on a full disk. Nothing is lost: the next writer empties it. */
   get leftInLog(): TidemarkError | null {
     return this.#access.leftInLog;

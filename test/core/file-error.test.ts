@@ -46,6 +46,27 @@ describe('problem with files', () => {
     expect(asFileError(known, '/x', 'read')).toBe(known);
   });
 
+  it('is the first one, if what was in use could not be closed either', () => {
+    const first = new TidemarkError('disk_full', 'could not be written');
+    const fail = (error: Error) => (): never => {
+      using _file = {
+        [Symbol.dispose]: () => {
+          throw new TidemarkError('disk_full', 'could not be closed');
+        },
+      };
+      throw error;
+    };
+    const thrown = (work: () => never): unknown => {
+      try {
+        return work();
+      } catch (error) {
+        return error;
+      }
+    };
+    expect(asTidemarkError(thrown(fail(first)))).toBe(first);
+    expect(asTidemarkError(thrown(fail(thrown(fail(first)) as Error)))).toBe(first);
+  });
+
   it('speaks for real calls', async () => {
     const file = join(directory, 'file');
     writeFileSync(file, '');
