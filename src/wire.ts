@@ -17,7 +17,7 @@ import {
 import type { Actor } from './core/actor.ts';
 import { systemClock } from './core/clock.ts';
 import { TidemarkError } from './core/errors.ts';
-import { suggest } from './core/suggest.ts';
+import { didYouMean } from './core/suggest.ts';
 import { compareFingerprints } from './diff/compare.ts';
 import { type Mirror } from './mirror/mirror.ts';
 import { openMirror } from './mirror/open.ts';
@@ -62,12 +62,9 @@ export function readLoadedConfig(
   const names = config.sources.map(({ name }) => name);
   for (const asked of choice.source) {
     if (names.includes(asked)) continue;
-    const near = suggest(asked, names);
-    throw new TidemarkError(
-      'usage',
-      `there is no source ${asked}${near === undefined ? '' : `; did you mean ${near}?`}`,
-      { hint: `configured are: ${names.join(', ')}` },
-    );
+    throw new TidemarkError('usage', `there is no source ${asked}${didYouMean(asked, names)}`, {
+      hint: `configured are: ${names.join(', ')}`,
+    });
   }
   return { ...config, sources: config.sources.filter(({ name }) => choice.source?.includes(name)) };
 }

@@ -5,7 +5,7 @@ import { parseDuration } from '../config/schema.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
-import { suggest } from '../core/suggest.ts';
+import { didYouMean } from '../core/suggest.ts';
 import { duration, elapsed, formatInteger, localMinute, localTime, plural } from '../core/wording.ts';
 import { chosenCells, chosenNames, requireOrganizations } from '../fleet/chosen-cells.ts';
 import type { CellOverview, ChangeSummary, Since } from '../fleet/registry/overview.ts';
@@ -284,11 +284,8 @@ export async function fleetDrain(
       return EXIT.done;
     }
     const names = workers.map(({ name }) => name);
-    const near = suggest(worker, names);
-    throw new TidemarkError(
-      'usage',
-      `there is no worker ${worker}${near === undefined ? '' : `; did you mean ${near}?`}`,
-      { hint: names.length === 0 ? 'no worker is running' : `workers are: ${names.join(', ')}` },
-    );
+    throw new TidemarkError('usage', `there is no worker ${worker}${didYouMean(worker, names)}`, {
+      hint: names.length === 0 ? 'no worker is running' : `workers are: ${names.join(', ')}`,
+    });
   });
 }

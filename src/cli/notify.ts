@@ -4,7 +4,7 @@ import type { ChannelConfig } from '../config/channels.ts';
 import { type LoadedConfig, hasMirrorPerSource, mirrorConfigs } from '../config/mirrors.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { type ExitCode, asTidemarkError, EXIT, TidemarkError } from '../core/errors.ts';
-import { suggest } from '../core/suggest.ts';
+import { didYouMean } from '../core/suggest.ts';
 import { formatInteger } from '../core/wording.ts';
 import { ownLack } from '../daemon/notices/known-channels.ts';
 import { messageOf, noticeOf } from '../daemon/notices/message.ts';
@@ -93,12 +93,9 @@ function chosen(channels: readonly ChannelConfig[], asked: readonly string[]): r
   }
   for (const name of asked) {
     if (names.includes(name)) continue;
-    const near = suggest(name, names);
-    throw new TidemarkError(
-      'usage',
-      `there is no channel ${name}${near === undefined ? '' : `; did you mean ${near}?`}`,
-      { hint: `configured are: ${names.join(', ')}` },
-    );
+    throw new TidemarkError('usage', `there is no channel ${name}${didYouMean(name, names)}`, {
+      hint: `configured are: ${names.join(', ')}`,
+    });
   }
   return asked.length === 0 ? channels : channels.filter(({ name }) => asked.includes(name));
 }

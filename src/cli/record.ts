@@ -8,7 +8,7 @@ import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { parseLossless } from '../core/json.ts';
-import { suggest } from '../core/suggest.ts';
+import { guessText, suggest } from '../core/suggest.ts';
 import { formatInteger, plural } from '../core/wording.ts';
 import { recordName } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -382,7 +382,7 @@ function notFound(
   const note = isCut
     ? `; of more than ${formatInteger(REMOVED_READ)} removed ones, only the first were looked through for the name`
     : '';
-  const meant = near === undefined ? '' : `; did you mean ${quotedName(near)}?`;
+  const meant = guessText(near === undefined ? undefined : quotedName(near));
   const ofDamage = damage?.hint === undefined ? '' : `${damage.hint}; `;
   return unknownRecord(
     {

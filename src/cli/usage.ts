@@ -1,7 +1,7 @@
 /** Errors of the command line: turns commander's messages into one line and a hint. */
 import type { Command, CommanderError } from 'commander';
 import { TidemarkError } from '../core/errors.ts';
-import { suggest } from '../core/suggest.ts';
+import { didYouMean } from '../core/suggest.ts';
 import { plural } from '../core/wording.ts';
 
 /**
@@ -24,11 +24,11 @@ export function usageError(
         hint: '`sqlite3 -readonly MIRROR "SELECT name FROM batch_exports"`: each kind is a view; docs/sql.md has examples',
         cause: error,
       });
-    const near = suggest(word, names);
+    const near = didYouMean(word, names);
     return new TidemarkError(
       'usage',
-      `there is no command ${[...path.split(' ').slice(1), word].join(' ')}${near === undefined ? '' : `; did you mean ${near}?`}`,
-      { hint: near === undefined ? `there are: ${names.join(', ')}` : hint, cause: error },
+      `there is no command ${[...path.split(' ').slice(1), word].join(' ')}${near}`,
+      { hint: near === '' ? `there are: ${names.join(', ')}` : hint, cause: error },
     );
   }
   if (error.code === 'commander.help') {
@@ -95,8 +95,7 @@ function notValid(what: string, value: string, why: string): string {
 }
 
 function notOneOf(value: string, choices: readonly string[]): string {
-  const near = suggest(value, choices);
-  return `${value} is not one of ${choices.join(', ')}${near === undefined ? '' : `; did you mean ${near}?`}`;
+  return `${value} is not one of ${choices.join(', ')}${didYouMean(value, choices)}`;
 }
 
 function namesOf(command: Command): string[] {

@@ -1,7 +1,7 @@
 /** Parses a tree with a schema of zod. Each issue becomes a mistake that says what was expected. */
 import * as z from 'zod';
 import { shownText } from '../catalog/masks.ts';
-import { didYouMean } from '../core/suggest.ts';
+import { didYouMean, guessText } from '../core/suggest.ts';
 import { type Mistakes, shown } from './mistakes.ts';
 import { aboutOf, formOf, fromText, hasKeys, inner, schemasAlong, shapeOf } from './schema.ts';
 import {
@@ -173,8 +173,7 @@ function unknownKey(root: z.core.$ZodType, tree: Tree, path: Path): string {
   if (near !== '') return `unknown option${near}`;
   // Only at the top: in a section, an option of this name in another one is hardly meant.
   if (above.length > 0) return `unknown option; expected ${siblings.join(', ')}`;
-  const other = elsewhere(root, key);
-  return `unknown option${other === undefined ? '' : `; did you mean ${other}?`}`;
+  return `unknown option${guessText(elsewhere(root, key))}`;
 }
 
 /** The path of an option of exactly this name in another section. */

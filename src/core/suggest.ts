@@ -7,7 +7,12 @@ export function didYouMean(
   quote: (name: string) => string = String,
 ): string {
   const near = suggest(word, candidates);
-  return near === undefined ? '' : `; did you mean ${quote(near)}?`;
+  return guessText(near === undefined ? undefined : quote(near));
+}
+
+/** The same for a guess that was found in another way. */
+export function guessText(near: string | undefined): string {
+  return near === undefined ? '' : `; did you mean ${near}?`;
 }
 
 /**

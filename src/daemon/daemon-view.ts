@@ -3,7 +3,7 @@ import { compareTexts } from '../catalog/order.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { suggest } from '../core/suggest.ts';
+import { didYouMean } from '../core/suggest.ts';
 import type { JobName } from '../mirror/daemon-store.ts';
 import { BackupCatalog } from '../backup/known-backups.ts';
 import { endPause } from '../mirror/shared-throttle.ts';
@@ -116,10 +116,8 @@ const NAMED = 20;
 
 /** The error for a source that does not exist. */
 export function unknownSource(asked: string, configured: readonly string[]): TidemarkError {
-  const near = suggest(asked, configured);
-  const guess = near === undefined ? '' : `; did you mean ${near}?`;
   const more = configured.length - NAMED;
-  return new TidemarkError('usage', `there is no source ${asked}${guess}`, {
+  return new TidemarkError('usage', `there is no source ${asked}${didYouMean(asked, configured)}`, {
     hint: `configured are: ${configured.slice(0, NAMED).join(', ')}${more > 0 ? ` and ${more} more` : ''}`,
   });
 }

@@ -2,7 +2,7 @@
 import { asc, eq, sql } from 'drizzle-orm';
 import type { Actor } from '../core/actor.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { suggest } from '../core/suggest.ts';
+import { didYouMean } from '../core/suggest.ts';
 import { isoTime } from '../core/clock.ts';
 import { recordAction } from './audit-log.ts';
 import {
@@ -356,8 +356,7 @@ function knownSnapshot(connection: Connection, name: string): SnapshotRow {
   const known = all.find((snapshot) => snapshot.name === name);
   if (known !== undefined) return known;
   const names = all.map((snapshot) => snapshot.name);
-  const near = suggest(name, names);
-  const question = near === undefined ? '' : `; did you mean ${JSON.stringify(near)}?`;
+  const question = didYouMean(name, names, JSON.stringify);
   throw new TidemarkError('reference_unknown', `there is no snapshot ${JSON.stringify(name)}${question}`, {
     hint: '`tidemark snapshots` lists them; `tidemark snapshots pin NAME` makes one',
   });

@@ -7,7 +7,7 @@ import { withShownFields } from '../catalog/shown-fields.ts';
 import { cached } from '../core/cached.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type JsonValue, getOwn, isJsonObject } from '../core/json.ts';
-import { suggest } from '../core/suggest.ts';
+import { didYouMean } from '../core/suggest.ts';
 import type { DiffDocument, ParsedRecord } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
 import { elementSegment, isElementSegment } from '../diff/elements.ts';
@@ -193,10 +193,10 @@ export function requireKnownFields(asked: FieldsRequest): void {
   }
   if (byItself !== undefined) throw nothing(`/${byItself.name} is volatile`, asked.hintFor(byItself.mode));
   const known = [...kinds].flatMap((kind) => definitions(kind).fields.map(({ name }) => pointerTo([name])));
-  const meant = suggest(fields[0] ?? '', [...known, ...near]);
+  const meant = didYouMean(fields[0] ?? '', [...known, ...near]);
   const [only] = kinds;
   throw nothing(
-    `no record has ${fields.join(' or ')}${meant === undefined ? '' : `; did you mean ${meant}?`}`,
+    `no record has ${fields.join(' or ')}${meant}`,
     `fields are named by JSON pointers, like --field /destination/type${kinds.size === 1 ? `; \`tidemark show ${only ?? ''} ID\` shows a record` : ''}`,
   );
 }

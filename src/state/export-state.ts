@@ -10,6 +10,7 @@ import { type JsonValue, getOwn, isJsonObject } from '../core/json.ts';
 import type { StateReference } from '../diff/change.ts';
 import { idText } from '../diff/match-records.ts';
 import { pointerTo, resolvePointer } from '../core/json-pointer.ts';
+import { guessText } from '../core/suggest.ts';
 import { type RecordState, sortRecords } from '../diff/states.ts';
 import { type ExportExtent, extentIn, findExport, requireSaysWhatItLacks } from './export.ts';
 import {
@@ -390,10 +391,7 @@ function exportedRecord(value: JsonValue): ExportedRecord | { readonly mistake: 
   const source = getOwn(value, 'source') ?? null;
   if (typeof kind !== 'string') return { mistake: 'kind is missing; expected the name of a kind' };
   if (!isKind(kind)) {
-    const near = nearestKind(kind);
-    return {
-      mistake: `there is no kind ${JSON.stringify(kind)}${near === undefined ? '' : `; did you mean ${near}?`}`,
-    };
+    return { mistake: `there is no kind ${JSON.stringify(kind)}${guessText(nearestKind(kind))}` };
   }
   const definition = definitionOf(kind);
   const scope = scopeOf(getOwn(value, 'scope') ?? {}, definition.scope);

@@ -4,7 +4,7 @@ import { isoTime } from '../core/clock.ts';
 import { defined } from '../core/defined.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type ParsedTime, parseTime, readAs } from '../core/parse-time.ts';
-import { suggest } from '../core/suggest.ts';
+import { guessText, suggest } from '../core/suggest.ts';
 
 export type Reference = { readonly text: string } & (
   | { readonly form: 'latest' | 'live' | 'baseline' }
@@ -107,7 +107,7 @@ function formsFor({ refuses = [] }: ReferenceChoice): string {
 function unknown(text: string, near: string | undefined, hint: string): TidemarkError {
   return new TidemarkError(
     'reference_unknown',
-    `${JSON.stringify(text)} is not a reference${near === undefined ? '' : `; did you mean ${near}?`}`,
+    `${JSON.stringify(text)} is not a reference${guessText(near)}`,
     { hint },
   );
 }

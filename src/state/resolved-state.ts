@@ -2,7 +2,7 @@
 import { defined } from '../core/defined.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { NEW_BASELINE_HINT } from '../core/hints.ts';
-import { suggest } from '../core/suggest.ts';
+import { didYouMean } from '../core/suggest.ts';
 import { localTime, plural } from '../core/wording.ts';
 import { AuditLogContradicted } from '../mirror/audited-rows.ts';
 import { damagedMirror } from '../mirror/database.ts';
@@ -101,13 +101,10 @@ export function resolvedStateOf(
       requireAsPinned(mirror.snapshots.contradiction(name));
       const found = pinned.find((snapshot) => snapshot.name === name);
       if (found === undefined) {
-        const near = suggest(
-          name,
-          pinned.map((snapshot) => snapshot.name),
-        );
+        const names = pinned.map((snapshot) => snapshot.name);
         throw new TidemarkError(
           'reference_unknown',
-          `there is no snapshot ${JSON.stringify(name)}${near === undefined ? '' : `; did you mean snapshot:${near}?`}`,
+          `there is no snapshot ${JSON.stringify(name)}${didYouMean(name, names, (near) => `snapshot:${near}`)}`,
           { hint: '`tidemark snapshots` lists them; `tidemark snapshots pin NAME` makes one' },
         );
       }

@@ -8,7 +8,7 @@ import { isoTime } from '../../core/clock.ts';
 import { TidemarkError, asTidemarkError, type ErrorCode } from '../../core/errors.ts';
 import { escapeForTerminal } from '../../core/escape-control.ts';
 import type { Secret } from '../../core/secret.ts';
-import { suggest } from '../../core/suggest.ts';
+import { didYouMean, guessText } from '../../core/suggest.ts';
 import { AuditLogContradicted } from '../../mirror/audited-rows.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { nameText } from '../../report/value-text.ts';
@@ -51,14 +51,10 @@ export function queryWith(context: Context, known: readonly string[]): URLSearch
     for (const name of query.keys()) if (!REPEATED.has(name)) withOne(query, name);
     return query;
   }
-  const message = `there is no parameter ${nameText(unknown)}${didYouMean(suggest(unknown, known))}`;
+  const message = `there is no parameter ${nameText(unknown)}${didYouMean(unknown, known)}`;
   throw new TidemarkError('usage', message, {
     hint: known.length === 0 ? 'leave it out' : `parameters are ${known.join(', ')}`,
   });
-}
-
-function didYouMean(near: string | undefined): string {
-  return near === undefined ? '' : `; did you mean ${near}?`;
 }
 
 /**
@@ -94,7 +90,7 @@ export function pageNumberIn(query: URLSearchParams): number {
 /** The kind of a parameter or a path. @throws TidemarkError `usage`, with the nearest one */
 export function kindFrom(text: string): Kind {
   if (isKind(text)) return text;
-  throw new TidemarkError('usage', `there is no such kind${didYouMean(nearestKind(text))}`, {
+  throw new TidemarkError('usage', `there is no such kind${guessText(nearestKind(text))}`, {
     hint: `kinds are ${KINDS.join(', ')}`,
   });
 }
@@ -152,7 +148,7 @@ export function valuesIn<T extends string>(query: URLSearchParams, name: string,
   const asked = new Set<string>(query.getAll(name).filter((text) => text !== ''));
   const unknown = [...asked.difference(new Set<string>(known))][0];
   if (unknown === undefined) return known.filter((value) => asked.has(value));
-  const message = `there is no ${name} ${nameText(unknown)}${didYouMean(suggest(unknown, known))}`;
+  const message = `there is no ${name} ${nameText(unknown)}${didYouMean(unknown, known)}`;
   throw new TidemarkError('usage', message, { hint: `${name} is one of ${known.join(', ')}` });
 }
 
