@@ -43,7 +43,7 @@ import { renderTable } from '../report/table.ts';
 import { keptText } from './config-check.ts';
 import { backupsBelow, newerBelow } from './backups-below.ts';
 import { age } from './export-notes.ts';
-import { commandLog } from './source-probe.ts';
+import { commandLog } from './command-log.ts';
 import { backupResult, damageResult } from '../daemon/jobs/job-table.ts';
 import { recordJob } from './record-job.ts';
 

@@ -9,7 +9,7 @@ import { type DaemonLockfile, findDaemon } from '../daemon/lockfile.ts';
 import { warnOfRestored } from '../mirror/schema-check.ts';
 import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
 import type { CommandContext } from './context.ts';
-import { plainLog, serverLog } from './source-probe.ts';
+import { plainLog, serverLog } from './command-log.ts';
 
 export function daemonEffects(context: CommandContext, log: Logger): DaemonEffects {
   const { pid } = context;

@@ -26,11 +26,11 @@ import { readConfig } from '../wire.ts';
 import { isInteractive, printNote, type CommandContext, lineOptions } from './context.ts';
 import { filterOf, knownTo, sourcesOf, type ComparisonOptions } from './diff.ts';
 import { withRealIds } from './real-ids.ts';
-import { Painter } from './progress.ts';
+import { commandLog } from './command-log.ts';
+import { Painter, untilInterrupted } from './painter.ts';
 import { recordJob } from './record-job.ts';
 import { deliver, formatOf, reportEach, type SourceReport } from './report-output.ts';
 import { isOfMirror, snapshotNames, StateOpener } from './state-opener.ts';
-import { commandLog } from './source-probe.ts';
 import { writeAtomically } from './atomic-file.ts';
 
 const RUNBOOK_VALUE = 2_000; // characters of a value in a runbook
@@ -221,22 +221,16 @@ function showDrillProgress(context: Pick<CommandContext, 'stderr' | 'signal'>): 
   readonly stop: () => void;
 } {
   const painter = new Painter(context.stderr);
-  let [what, done, steps, isOver] = ['preparing', 0, null as number | null, false];
+  const { stopped, stop } = untilInterrupted(
+    context,
+    painter,
+    () => 'ending the drill (Ctrl-C again to quit at once)',
+  );
+  let [what, done, steps] = ['preparing', 0, null as number | null];
   const paint = (): void => {
-    if (isOver) return;
+    if (stopped.aborted) return;
     painter.paint([lineOf(what, done, steps).slice(0, painter.size.columns - 1)]);
   };
-  const onAbort = (): void => {
-    stop();
-    context.stderr.write('tidemark: ending the drill (Ctrl-C again to quit at once)\n');
-  };
-  const stop = (): void => {
-    if (isOver) return;
-    isOver = true;
-    context.signal.removeEventListener('abort', onAbort);
-    painter.clear();
-  };
-  context.signal.addEventListener('abort', onAbort);
   paint();
   return {
     events: {

@@ -11,7 +11,7 @@ import { workOnCell } from '../fleet/cell-work.ts';
 import type { CellOrder, FromCellProcess, ToCellProcess } from '../fleet/cell.ts';
 import { assumeRequests, openReadClient } from '../wire-client.ts';
 import type { CommandContext } from './context.ts';
-import { serverLog } from './source-probe.ts';
+import { serverLog } from './command-log.ts';
 
 /** Time to stop after the worker has ended; then the process exits. */
 const ORPHAN_MS = 5_000;

@@ -13,7 +13,7 @@ import { Registry } from '../fleet/registry/registry.ts';
 import { readConfig, readLoadedConfig } from '../wire.ts';
 import { print, printJson, type CommandContext } from './context.ts';
 import { requireFleet } from './fleet-work.ts';
-import { commandLog } from './source-probe.ts';
+import { commandLog } from './command-log.ts';
 
 interface CheckoutOptions {
   readonly cell: string;

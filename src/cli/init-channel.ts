@@ -25,7 +25,7 @@ import {
 import { CHANNELS, type InitChannelType } from './init-config.ts';
 import { attempt } from './notify.ts';
 import { askChoice, askText } from './prompt.ts';
-import { commandLog } from './source-probe.ts';
+import { commandLog } from './command-log.ts';
 
 /** A channel, and where its secret is kept. */
 export interface GivenChannel {

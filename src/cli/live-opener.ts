@@ -9,8 +9,9 @@ import type { LoadedState } from '../state/state.ts';
 import { silentEvents } from '../sync/events.ts';
 import { openReadClient } from '../wire-client.ts';
 import type { CommandContext } from './context.ts';
-import { hasBars, loggingAbove, logProgress, showProgress, type Progress } from './progress.ts';
-import { commandLog } from './source-probe.ts';
+import { commandLog, loggingAbove } from './command-log.ts';
+import { hasBars } from './painter.ts';
+import { logProgress, showProgress, type Progress } from './progress.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { StateFilter } from '../state/filter.ts';
 
@@ -29,9 +30,8 @@ export async function openLive(
   context: CommandContext,
   { source, command, mirror, rateLogBeside, wanted }: LiveChoice,
 ): Promise<LoadedState> {
-  const level = context.options.logLevel ?? 'warn';
   let progress: Progress | null = null;
-  const log = loggingAbove(commandLog(context), level, () => progress?.clear());
+  const log = loggingAbove(commandLog(context), () => progress?.clear());
   const client = openReadClient(source, log, rateLogBeside);
   const shown = { clock: systemClock, source, stats: () => client.stats(), isLive: true };
   if (hasBars(context)) progress = showProgress(context, shown);

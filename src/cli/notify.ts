@@ -14,7 +14,7 @@ import { readLoadedConfig } from '../wire.ts';
 import { print, printReason, type CommandContext, terminalWidth } from './context.ts';
 import { openToInspect } from './doctor-report.ts';
 import { renderTable } from '../report/table.ts';
-import { commandLog } from './source-probe.ts';
+import { commandLog } from './command-log.ts';
 
 interface Attempt {
   readonly channel: ChannelConfig;

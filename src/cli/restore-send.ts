@@ -16,19 +16,10 @@ import { configuredSecrets } from '../restore/secrets.ts';
 import { openWriteClient } from '../wire-client.ts';
 import { isOneOutput, print, printNote, printReason, type CommandContext } from './context.ts';
 import { restoreReason } from './plan-reason.ts';
-import {
-  hasBars,
-  isSilent,
-  Painter,
-  drawUntilStopped,
-  untilInterrupted,
-  loggingAbove,
-  repeatLine,
-  silenceOf,
-  silenceText,
-} from './progress.ts';
+import { commandLog, loggingAbove } from './command-log.ts';
+import { drawUntilStopped, hasBars, isSilent, Painter, repeatLine, untilInterrupted } from './painter.ts';
+import { silenceOf, silenceText } from './progress.ts';
 import { type RestoreSession, journalOf, restoreText } from './restore-session.ts';
-import { commandLog } from './source-probe.ts';
 
 interface Sending extends Pick<ApplyOptions, 'restore' | 'undoes' | 'approved'> {
   readonly plan: Plan;
@@ -39,14 +30,13 @@ interface Sending extends Pick<ApplyOptions, 'restore' | 'undoes' | 'approved'> 
 export async function sendPlan(session: RestoreSession, sending: Sending): Promise<ExitCode> {
   const { context, config, source, definitions, parentName } = session;
   const mirror = journalOf(session);
-  const level = context.options.logLevel ?? 'warn';
   let progress: RestoreProgress | null = null;
   let restore = sending.restore ?? 0;
   const before = sending.restore === undefined ? [] : mirror.restores.steps(sending.restore);
   const sent = new Set(before.flatMap(({ n, outcome }) => (outcome === 'applied' ? [n] : [])));
   // Without a terminal, warnings are left out: the reason at the end names what failed, causes first.
   const ownLog = commandLog(context, context.stderr.isTTY === true ? 'warn' : 'error');
-  const log = loggingAbove(ownLog, level, () => progress?.clear());
+  const log = loggingAbove(ownLog, () => progress?.clear());
   const client = openWriteClient(source, log, config.rateLogBeside);
   const onAbort = (): void => {
     // The progress says it itself.

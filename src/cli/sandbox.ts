@@ -8,7 +8,7 @@ import { EXIT, type ExitCode } from '../core/errors.ts';
 import type { ListeningAt } from '../core/local-url.ts';
 import { createSandbox } from '../server/sandbox.ts';
 import { print, printNote, type CommandContext } from './context.ts';
-import { commandLog } from './source-probe.ts';
+import { commandLog } from './command-log.ts';
 
 interface SandboxCommandOptions {
   readonly host?: string;

@@ -19,7 +19,7 @@ import { print, printNote, type CommandContext } from './context.ts';
 import { sourcesToRead } from './record.ts';
 import { ServedSettings } from './served-settings.ts';
 import { elsewhere, wideProxies } from './sandbox.ts';
-import { serverLog } from './source-probe.ts';
+import { serverLog } from './command-log.ts';
 import { verificationNote } from './verification-note.ts';
 import { localTime } from '../core/wording.ts';
 

@@ -30,9 +30,10 @@ import {
   toRun,
 } from './context.ts';
 import { noteWritten } from './daemon-requests.ts';
-import { commandLog } from './source-probe.ts';
+import { commandLog, loggingAbove } from './command-log.ts';
+import { hasBars } from './painter.ts';
 import { otherSourcesNote } from './other-sources.ts';
-import { hasBars, loggingAbove, logProgress, showProgress, type Progress } from './progress.ts';
+import { logProgress, showProgress, type Progress } from './progress.ts';
 import { crashedRunNote, renderRun, reportedRun, runDocument, runReason, type ReportedRun } from './run.ts';
 import { type Refusal, syncByDaemon, type SyncedRuns } from './sync-by-daemon.ts';
 import { verificationNote } from './verification-note.ts';
@@ -150,7 +151,6 @@ async function syncHere(
   config: Config,
   options: SyncCommandOptions,
 ): Promise<SyncedRuns> {
-  const level = context.options.logLevel ?? 'warn';
   const ownLog = commandLog(context, 'warn');
   await warnOfNewMirror(context, config);
   const actor = commandActor(options.as);
@@ -173,7 +173,7 @@ async function syncHere(
       if (options.ignorePause === true)
         endPause(source, { beside: config.rateLogBeside, clock: systemClock });
       let progress: Progress | null = null;
-      const log = loggingAbove(ownLog, level, () => progress?.clear());
+      const log = loggingAbove(ownLog, () => progress?.clear());
       const client = openReadClient(source, log, config.rateLogBeside);
       const show = hasBars(context) ? showProgress : logProgress;
       progress = show(context, { clock: systemClock, source, stats: () => client.stats() });

@@ -54,9 +54,9 @@ import {
   withKeyCheck,
 } from './plan.ts';
 import { contradictionText } from '../report/drift-document.ts';
-import { drawUntilStopped, hasBars, isSilent, loggingAbove, Painter, repeatLine } from './progress.ts';
+import { commandLog, loggingAbove } from './command-log.ts';
+import { drawUntilStopped, hasBars, isSilent, Painter, repeatLine } from './painter.ts';
 import { journalOf, openSession, restoreNumber, type RestoreSession } from './restore-session.ts';
-import { commandLog } from './source-probe.ts';
 
 interface UndoCommandOptions {
   readonly restore: string;
@@ -241,8 +241,7 @@ async function withAnswers(
   if (open.length === 0) return mirror;
   const restores = new LookedUpRestores(mirror.restores);
   let progress: ReturnType<typeof showLookUps> | null = null;
-  const level = context.options.logLevel ?? 'warn';
-  const log = loggingAbove(commandLog(context), level, () => progress?.clear());
+  const log = loggingAbove(commandLog(context), () => progress?.clear());
   const client = openReadClient(source, log, config.rateLogBeside);
   try {
     for (const row of open) {

@@ -2,12 +2,10 @@
 import pino from 'pino';
 
 /** A logger: each line has facts and one short sentence. */
-export interface Logger {
-  error(facts: Record<string, unknown>, message: string): void;
-  warn(facts: Record<string, unknown>, message: string): void;
-  info(facts: Record<string, unknown>, message: string): void;
-  debug(facts: Record<string, unknown>, message: string): void;
-  trace(facts: Record<string, unknown>, message: string): void;
+export interface Logger extends Record<
+  WrittenLevel,
+  (facts: Record<string, unknown>, message: string) => void
+> {
   /** To be called before facts are gathered for such a line only, so that lines that are not written cost nothing. */
   isLevelEnabled(level: WrittenLevel): boolean;
   /** A logger that adds these facts to every line. */
@@ -16,38 +14,42 @@ export interface Logger {
 
 /** A logger that writes JSON lines of at least `level` to the stream (stderr). */
 export function createLogger(level: LogLevel, stream: { write(line: string): unknown }): Logger {
-  return carrying(pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, stream), {});
+  const log = pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, stream);
+  return loggerOf(
+    (at, facts, message) => log[at](facts, message),
+    (at) => log.isLevelEnabled(at),
+  );
 }
 
-/** A fact of a line replaces the added one of the same name. pino's own children would write both. */
-function carrying(log: pino.Logger, carried: Record<string, unknown>): Logger {
-  const write = (level: WrittenLevel) => (facts: Record<string, unknown>, message: string) => {
-    if (log.isLevelEnabled(level)) log[level]({ ...carried, ...facts }, message);
-  };
+/**
+ * A logger that hands every line to `write`, which decides whether it is written. A fact of a line replaces the added one of the
+ * same name: the child loggers of pino would write both.
+ */
+export function loggerOf(
+  write: (level: WrittenLevel, facts: Record<string, unknown>, message: string) => void,
+  isLevelEnabled: (level: WrittenLevel) => boolean,
+  added: Readonly<Record<string, unknown>> = {},
+): Logger {
+  const at = (level: WrittenLevel) => (facts: Record<string, unknown>, message: string) =>
+    write(level, { ...added, ...facts }, message);
   return {
-    error: write('error'),
-    warn: write('warn'),
-    info: write('info'),
-    debug: write('debug'),
-    trace: write('trace'),
-    isLevelEnabled: (level) => log.isLevelEnabled(level),
-    child: (facts) => carrying(log, { ...carried, ...facts }),
+    error: at('error'),
+    warn: at('warn'),
+    info: at('info'),
+    debug: at('debug'),
+    trace: at('trace'),
+    isLevelEnabled,
+    child: (facts) => loggerOf(write, isLevelEnabled, { ...added, ...facts }),
   };
 }
 
-const ignore = (): void => undefined;
 /** A logger that writes nothing. */
-export const silentLogger: Logger = {
-  error: ignore,
-  warn: ignore,
-  info: ignore,
-  debug: ignore,
-  trace: ignore,
-  isLevelEnabled: () => false,
-  child: () => silentLogger,
-};
+export const silentLogger: Logger = loggerOf(
+  () => undefined,
+  () => false,
+);
 
-/** The log levels, in a module without pino, so that the command line can list them without loading it. */
+/** The log levels, from the fewest lines to the most. */
 export const LOG_LEVELS = ['silent', 'error', 'warn', 'info', 'debug', 'trace'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 /** The level of a line. */

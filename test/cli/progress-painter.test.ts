@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Painter } from '../../src/cli/progress.ts';
+import { Painter } from '../../src/cli/painter.ts';
 
 /** A terminal that knows what the painter uses: line feeds, carriage return, cursor up, erase to the end. */
 class FakeTerminal {

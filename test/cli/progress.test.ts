@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import type { RequestStats } from '../../src/api/request-stats.ts';
+import { loggingAbove } from '../../src/cli/command-log.ts';
 import { logProgress, showProgress } from '../../src/cli/progress.ts';
-import { loggingAbove } from '../../src/cli/progress.ts';
 import { RunProgress } from '../../src/cli/progress-view.ts';
 import { progressView } from '../../src/cli/progress-view.ts';
 import type { Clock } from '../../src/core/clock.ts';
-import { silentLogger } from '../../src/core/logger.ts';
+import { loggerOf, type WrittenLevel } from '../../src/core/logger.ts';
 import type { PlannedSweep } from '../../src/sync/events.ts';
 import type { SweepReport } from '../../src/sync/outcome.ts';
 
@@ -308,12 +308,11 @@ describe('bars on a terminal', () => {
 
   it('make way for lines of the log that are written, and only for these', () => {
     const seen: string[] = [];
-    const log = loggingAbove(
-      { ...silentLogger, warn: () => seen.push('warn'), child: () => log2 },
-      'warn',
-      () => seen.push('clear'),
-    );
-    const log2 = { ...silentLogger, error: () => seen.push('error') };
+    const isWritten = (level: WrittenLevel): boolean => level === 'error' || level === 'warn';
+    const lines = loggerOf((level) => {
+      if (isWritten(level)) seen.push(level);
+    }, isWritten);
+    const log = loggingAbove(lines, () => seen.push('clear'));
     log.info({}, 'x');
     log.warn({}, 'x');
     log.child({}).error({}, 'x');
