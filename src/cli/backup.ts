@@ -329,7 +329,7 @@ async function warnOfEarlier(context: CommandContext, config: Config): Promise<v
   const directories = (config.backup?.targets ?? []).filter(({ type }) => type === 'directory');
   const shown = await new BackupCatalog(systemClock).look(directories, mirror, EARLIER_WAIT_MS);
   const anew = begunByMistake(config, shown, mirror);
-  if (anew !== null) printReason(context, [anew.message, `  → ${anew.hint}`]);
+  if (anew !== null) printReason(context, errorLines(anew));
 }
 
 function configuredBackupWriter(context: CommandContext, config: Config): BackupWriter {

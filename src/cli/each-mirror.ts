@@ -184,12 +184,9 @@ export async function inOnlyMatchingMirror(
     );
   }
   const code = await action({ ...context, options: { ...context.options, source: [source] } });
-  for (const { source: name, error } of away) printReason(context, linesOf(name, error));
+  for (const { source: name, error } of away)
+    printReason(context, errorLines({ message: `${name}: ${error.message}`, hint: error.hint }));
   return away.length === 0 ? code : combinedExitCode([code, EXIT.partial]);
-}
-
-function linesOf(name: string, { message, hint }: TidemarkError): string[] {
-  return errorLines({ message: `${name}: ${message}`, hint });
 }
 
 /** @param having the only source whose mirror is there and has it */

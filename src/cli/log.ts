@@ -14,7 +14,7 @@ import { resolvedStateOf } from '../state/resolved-state.ts';
 import { LATEST } from '../state/reference.ts';
 import { recordHistory } from '../state/record-history.ts';
 import { openForReading, printAltered } from './verification-note.ts';
-import { print, printNote, type CommandContext, lineOptions } from './context.ts';
+import { printNote, type CommandContext, lineOptions, printJson } from './context.ts';
 import {
   missingText,
   recordReport,
@@ -73,7 +73,7 @@ export async function log(context: CommandContext, options: LogOptions): Promise
       ...{ schema: 'tidemark.log/1', kind, scope, ...own, source, ...marks },
       ...{ missing_since: missing, not_read_since: unread, revisions },
     };
-    await print(context, `${JSON.stringify(document)}\n`);
+    await printJson(context, document);
     return exit;
   }
   const more = entries.length - shown.length;

@@ -10,7 +10,7 @@ import { workerFile } from '../core/package-root.ts';
 import type { WatchdogLimits } from '../core/watchdog-worker.ts';
 import { isSecretId, maskedAt, maskedBody, maskedId } from '../report/mask.ts';
 import { openConfiguredMirror } from '../wire.ts';
-import { print, type CommandContext } from './context.ts';
+import { type CommandContext, printJson } from './context.ts';
 import { readConfigToShow } from './unmasked-keys.ts';
 
 /** Generous for one query: counting a mirror of a million recordings takes a second. */
@@ -51,7 +51,7 @@ export async function mcpSql(
       hasSecretId: ({ kind }) => known.some((source) => isSecretId(definitionOf(kind, source))),
     });
     const document = { schema: 'tidemark.sql/1', ...answer, row_count: answer.rows.length };
-    await print(context, `${JSON.stringify(document)}\n`);
+    await printJson(context, document);
     return EXIT.done;
   } finally {
     mirror.close();

@@ -9,7 +9,6 @@ import { isoTime, systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import { plural } from '../core/wording.ts';
-import { findDaemon } from '../daemon/lockfile.ts';
 import { removeMirrorFile } from '../mirror/database.ts';
 import { acquireWriterLock } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -26,7 +25,8 @@ import { MOVED_SUFFIX, openMirror } from '../mirror/open.ts';
 import { copyRateLog } from '../mirror/rate-log.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';
 import { readLoadedConfig } from '../wire.ts';
-import { print, type CommandContext } from './context.ts';
+import { print, type CommandContext, printJson } from './context.ts';
+import { daemonOf } from './daemon-effects.ts';
 
 interface MoveOptions {
   readonly to?: string;
@@ -74,18 +74,16 @@ export async function moveMirror(context: CommandContext, options: MoveOptions):
   const lines = isDone ? ['moved already'] : await move(context, options, { olds: there, to, isSplit });
   if (!isDone) copyRateLog(rateLogBesideOf({ mirrorPath: from }), rateLogBesideOf({ mirrorPath: to }));
   const shown = dirname(loaded.file ?? '') === context.cwd ? (options.to ?? to) : to;
-  await print(
-    context,
-    context.options.json === true
-      ? `${JSON.stringify({ schema: 'tidemark.mirror_move/1', from, to, configuration: { mirror: shown }, notes: lines })}\n`
-      : `${[
-          ...lines,
-          `Now set in the configuration:  mirror: ${shown}`,
-          ...(isMirrorSetByVariable(context)
-            ? [`${MIRROR_VARIABLE} is set here, and counts in place of the file: set it to that, too`]
-            : []),
-        ].join('\n')}\n`,
-  );
+  if (context.options.json === true) {
+    const configuration = { mirror: shown };
+    await printJson(context, { schema: 'tidemark.mirror_move/1', from, to, configuration, notes: lines });
+    return EXIT.done;
+  }
+  const set = isMirrorSetByVariable(context)
+    ? [`${MIRROR_VARIABLE} is set here, and counts in place of the file: set it to that, too`]
+    : [];
+  const text = [...lines, `Now set in the configuration:  mirror: ${shown}`, ...set];
+  await print(context, `${text.join('\n')}\n`);
   return EXIT.done;
 }
 
@@ -110,7 +108,7 @@ async function move(
     since: isoTime(systemClock.now()),
   };
   for (const path of olds) {
-    const daemon = findDaemon(path, { pid: context.pid, host: hostname(), now: systemClock.now() });
+    const daemon = daemonOf(context, path);
     if (daemon !== null)
       throw new TidemarkError('mirror_locked', `a daemon (pid ${daemon.pid}) runs on ${path}`, {
         hint: 'stop it, then run the command again',

@@ -1,5 +1,4 @@
 /** Explains to the user why a mirror is missing although there was one, or cannot be read. */
-import { hostname } from 'node:os';
 import { backupOfUnreadable, backupsOfMissing } from '../backup/earlier.ts';
 import { mirrorId } from '../backup/plain-backup.ts';
 import type { Config } from '../config/config.ts';
@@ -8,11 +7,11 @@ import { configuredBackups, mirrorConfigs } from '../config/mirrors.ts';
 import { systemClock } from '../core/clock.ts';
 import { type ErrorCode, TidemarkError } from '../core/errors.ts';
 import { LATEST_BACKUP, namingBackup, RESTORE_HINT } from '../core/hints.ts';
-import { findDaemon } from '../daemon/lockfile.ts';
 import { movedAway, NoMirror } from '../mirror/open.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';
 import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
 import type { CommandContext } from './context.ts';
+import { daemonOf } from './daemon-effects.ts';
 
 /**
  * Completes the error of a command. For a missing mirror it adds the signs that there was one: its volume may not be mounted,
@@ -106,8 +105,7 @@ export async function missingMirror(
 ): Promise<{ readonly message: string; readonly hint: string } | null> {
   const moved = movedAway(config.mirror);
   if (moved !== null) return moved;
-  const looker = { pid: context.pid, host: hostname(), now: systemClock.now() };
-  const daemon = findDaemon(config.mirror, looker);
+  const daemon = daemonOf(context, config.mirror);
   const backups = await backupsOfMissing(config, systemClock);
   const signs = [
     ...(daemon === null ? [] : [`a daemon runs on it (pid ${daemon.pid} on ${daemon.host})`]),

@@ -11,10 +11,11 @@ import { messageOf, noticeOf } from '../daemon/notices/message.ts';
 import { type Send, createSend } from '../daemon/notices/sending.ts';
 import type { ChannelRow } from '../mirror/daemon-store.ts';
 import { readLoadedConfig } from '../wire.ts';
-import { print, printReason, type CommandContext, terminalWidth } from './context.ts';
+import { print, printReason, type CommandContext, terminalWidth, printJson } from './context.ts';
 import { openToInspect } from './doctor-report.ts';
 import { renderTable } from '../report/table.ts';
 import { commandLog } from './command-log.ts';
+import { errorLines, errorDocument } from './failure.ts';
 
 interface Attempt {
   readonly channel: ChannelConfig;
@@ -56,17 +57,18 @@ export async function notifyTest(
         return { ...made, error: reported, refused: refused.get(channel.name) ?? [] };
       }),
     );
-    await print(context, context.options.json === true ? asJson(tried) : asText(tried, context));
+    if (context.options.json === true) await printJson(context, documentOf(tried));
+    else await print(context, asText(tried, context));
     const failed = tried.filter(({ error }) => error !== null).length;
     printReason(
       context,
       tried.flatMap(({ channel, error, refused }) =>
         error === null
           ? refused.map((each) => `channel ${channel.name}: not delivered to ${each}`)
-          : [
-              `channel ${channel.name}: not delivered: ${error.message}`,
-              ...(error.hint === undefined ? [] : [`  → ${error.hint}`]),
-            ],
+          : errorLines({
+              message: `channel ${channel.name}: not delivered: ${error.message}`,
+              hint: error.hint,
+            }),
       ),
     );
     if (failed === 0 && refused.size === 0) return EXIT.done;
@@ -142,14 +144,14 @@ function asText(tried: readonly Tried[], context: CommandContext): string {
   return `${[table, ...hints].join('\n')}\n`;
 }
 
-function asJson(tried: readonly Tried[]): string {
+function documentOf(tried: readonly Tried[]): object {
   const channels = tried.map(({ channel, ms, error, refused }) => ({
     channel: channel.name,
     type: channel.type,
     outcome: error !== null ? 'failed' : refused.length > 0 ? 'partial' : 'delivered',
     refused,
     milliseconds: ms,
-    error: error === null ? null : { code: error.code, message: error.message, hint: error.hint ?? null },
+    error: errorDocument(error),
   }));
-  return `${JSON.stringify({ schema: 'tidemark.notify/1', channels })}\n`;
+  return { schema: 'tidemark.notify/1', channels };
 }

@@ -7,7 +7,7 @@ import { maskedRestore } from '../report/plan-mask.ts';
 import { restoreReport, type RestoreReport } from '../restore/apply/report.ts';
 import { abandonedOutcome, readAbandonable, sourceToAbandon } from '../restore/apply/resume.ts';
 import { shownPlan } from '../restore/plan/plan.ts';
-import { print, printReason, type CommandContext } from './context.ts';
+import { print, printReason, type CommandContext, printJson } from './context.ts';
 import { journalOf, openSession, restoreNumber, restoreText } from './restore-session.ts';
 
 interface AbandonOptions {
@@ -58,16 +58,10 @@ export async function abandonRestore(context: CommandContext, options: AbandonOp
   }
   mirror.restores.abandon(row.restore, outcome);
   const report = restoreReport(mirror, row.restore);
-  await print(
-    context,
-    context.options.json === true
-      ? `${JSON.stringify(maskedRestore(report, definitions))}\n`
-      : restoreText(context, config, report, {
-          parentName,
-          plan: shownPlan(row) ?? undefined,
-          isVerbose: context.options.verbose === true,
-        }),
-  );
+  const { json, verbose } = context.options;
+  const shown = { parentName, plan: shownPlan(row) ?? undefined, isVerbose: verbose === true };
+  if (json === true) await printJson(context, maskedRestore(report, definitions));
+  else await print(context, restoreText(context, config, report, shown));
   return EXIT.done;
 }
 

@@ -14,7 +14,7 @@ import { restoreExitCode } from '../restore/apply/report.ts';
 import type { Plan, PlanStep } from '../restore/plan/plan.ts';
 import { configuredSecrets } from '../restore/secrets.ts';
 import { openWriteClient } from '../wire-client.ts';
-import { isOneOutput, print, printNote, printReason, type CommandContext } from './context.ts';
+import { isOneOutput, print, printNote, printReason, type CommandContext, printJson } from './context.ts';
 import { restoreReason } from './plan-reason.ts';
 import { commandLog, loggingAbove } from './command-log.ts';
 import { drawUntilStopped, hasBars, isSilent, Painter, repeatLine, untilInterrupted } from './painter.ts';
@@ -68,12 +68,10 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
       ...applyConcurrency(source.rate),
     });
     progress?.stop();
-    await print(
-      context,
-      context.options.json === true
-        ? `${JSON.stringify(maskedRestore(report, definitions))}\n`
-        : `\n${restoreText(context, config, report, { parentName, plan: sending.plan, isVerbose: context.options.verbose === true })}`,
-    );
+    const { json, verbose } = context.options;
+    const shown = { parentName, plan: sending.plan, isVerbose: verbose === true };
+    if (json === true) await printJson(context, maskedRestore(report, definitions));
+    else await print(context, `\n${restoreText(context, config, report, shown)}`);
     const code = restoreExitCode(report, context.signal.aborted);
     const reason = restoreReason(report, code, definitions);
     // If stdout and stderr are one terminal or file, the result above already lists what was not applied.

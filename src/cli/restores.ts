@@ -12,7 +12,7 @@ import { newestUnfinished, restoreNow, unendedText } from '../mirror/unfinished-
 import { shownPlan } from '../restore/plan/plan.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { print, printNote, type CommandContext, terminalWidth, toRun } from './context.ts';
+import { print, printNote, type CommandContext, terminalWidth, toRun, printJson } from './context.ts';
 import { restoreNumber, restoreText } from './restore-session.ts';
 import { renderTable } from '../report/table.ts';
 import { printAltered } from './verification-note.ts';
@@ -42,7 +42,7 @@ export async function restores(
       is_altered: altered.has(row.restore),
     }));
     const document = { schema: 'tidemark.restores/1', restores: documents, warnings };
-    await print(context, `${JSON.stringify(document)}\n`);
+    await printJson(context, document);
     return exit;
   }
   const table = renderTable(
@@ -123,16 +123,14 @@ export async function showRestore(
   noteBackup(context, mirror, row);
   const report = { ...restoreReport(mirror, number), outcome: row.outcome };
   const definitions = definitionsFor(config, report.source);
-  await print(
-    context,
-    context.options.json === true
-      ? `${JSON.stringify({ ...maskedRestore(report, definitions), is_altered: warnings.length > 0, warnings })}\n`
-      : restoreText(context, config, report, {
-          parentName: parentNames(mirror, report.source, definitions),
-          plan: shownPlan(row) ?? undefined,
-          isWhole: true,
-        }),
-  );
+  if (context.options.json === true) {
+    const marks = { is_altered: warnings.length > 0, warnings };
+    await printJson(context, { ...maskedRestore(report, definitions), ...marks });
+  } else {
+    const parentName = parentNames(mirror, report.source, definitions);
+    const shown = { parentName, plan: shownPlan(row) ?? undefined, isWhole: true };
+    await print(context, restoreText(context, config, report, shown));
+  }
   return exit;
 }
 

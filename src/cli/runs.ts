@@ -23,7 +23,7 @@ import { errorDocument, runDocument } from '../state/documents.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike, groupText, newlyReadLines } from './plan-reason.ts';
 import type { Located } from './command-row.ts';
-import { lineOptions, print, printNote, type CommandContext, terminalWidth } from './context.ts';
+import { lineOptions, print, printNote, type CommandContext, terminalWidth, printJson } from './context.ts';
 import { printAltered } from './verification-note.ts';
 import { progressInDaemon, progressText } from './daemon-requests.ts';
 import { recreatedInRun, recreatedLines, schemaChangeDocument, schemaChangeLines } from './run.ts';
@@ -74,7 +74,7 @@ export async function runs(context: CommandContext, options: { readonly limit?: 
       ...runDocument(row, progress.get(row.source)?.progress),
       is_altered: altered.has(row.run),
     }));
-    await print(context, `${JSON.stringify({ schema: 'tidemark.runs/1', runs: documents, warnings })}\n`);
+    await printJson(context, { schema: 'tidemark.runs/1', runs: documents, warnings });
     printNote(context, never);
     return exit;
   }
@@ -160,26 +160,23 @@ export async function showRun(
     const { added, removed, changed } = compared?.summary ?? {};
     const warnings = [...altered, ...damage];
     const exit = printAltered(context, warnings);
-    await print(
-      context,
-      `${JSON.stringify({
-        schema: 'tidemark.run/1',
-        ...runDocument(run, progress),
-        is_altered: warnings.length > 0,
-        warnings,
-        forgotten: forgotten ?? null,
-        accepted_removals: acceptedDocument(accepted),
-        schema_changes: schemaChanges.map(schemaChangeDocument),
-        sweeps: sweeps.map(({ errorCode, error, ...sweep }) => ({
-          ...sweep,
-          error: errorDocument({ errorCode, error }),
-        })),
-        summary: compared === null ? null : { added, removed, changed },
-        first_read: compared?.first_read ?? [],
-        created_again: recreatedInRun(mirror, run.run),
-        changes: compared,
-      })}\n`,
-    );
+    await printJson(context, {
+      schema: 'tidemark.run/1',
+      ...runDocument(run, progress),
+      is_altered: warnings.length > 0,
+      warnings,
+      forgotten: forgotten ?? null,
+      accepted_removals: acceptedDocument(accepted),
+      schema_changes: schemaChanges.map(schemaChangeDocument),
+      sweeps: sweeps.map(({ errorCode, error, ...sweep }) => ({
+        ...sweep,
+        error: errorDocument({ errorCode, error }),
+      })),
+      summary: compared === null ? null : { added, removed, changed },
+      first_read: compared?.first_read ?? [],
+      created_again: recreatedInRun(mirror, run.run),
+      changes: compared,
+    });
     return exit;
   }
   const definitions = definitionsFor(config, run.source);

@@ -7,7 +7,7 @@ import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import type { ListeningAt } from '../core/local-url.ts';
 import { createSandbox } from '../server/sandbox.ts';
-import { print, printNote, type CommandContext } from './context.ts';
+import { print, printNote, type CommandContext, printJson } from './context.ts';
 import { commandLog } from './command-log.ts';
 
 interface SandboxCommandOptions {
@@ -40,19 +40,15 @@ export async function sandbox(context: CommandContext, options: SandboxCommandOp
     const at = await server.listen({ host: options.host ?? '127.0.0.1', port: options.port ?? 8600 });
     const { url } = at;
     const profile = options.profile === undefined ? '' : ` TIDEMARK_PROFILE=${options.profile}`;
-    await print(
-      context,
-      context.options.json === true
-        ? `${JSON.stringify({ schema: 'tidemark.sandbox/1', url, key })}\n`
-        : [
-            `sandbox listens on ${url}${elsewhere(at)}`,
-            'try it in another terminal:',
-            `  export TIDEMARK_BASE_URL=${url} TIDEMARK_API_KEY=${key}${profile}`,
-            '  npx tidemark sync',
-            'stop it with Ctrl-C',
-            '',
-          ].join('\n'),
-    );
+    const lines = [
+      `sandbox listens on ${url}${elsewhere(at)}`,
+      'try it in another terminal:',
+      `  export TIDEMARK_BASE_URL=${url} TIDEMARK_API_KEY=${key}${profile}`,
+      '  npx tidemark sync',
+      'stop it with Ctrl-C',
+    ];
+    if (context.options.json === true) await printJson(context, { schema: 'tidemark.sandbox/1', url, key });
+    else await print(context, `${lines.join('\n')}\n`);
     await aborted(context.signal);
   } finally {
     await server.close();

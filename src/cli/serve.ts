@@ -15,7 +15,7 @@ import type { RunRow } from '../mirror/run-rows.ts';
 import { createListener } from '../server/listener.ts';
 import { createReplica } from '../server/replica/replica.ts';
 import { openConfiguredMirror, readConfig, readLoadedConfig } from '../wire.ts';
-import { print, printNote, type CommandContext } from './context.ts';
+import { print, printNote, type CommandContext, printJson } from './context.ts';
 import { sourcesToRead } from './record.ts';
 import { ServedSettings } from './served-settings.ts';
 import { elsewhere, wideProxies } from './sandbox.ts';
@@ -113,7 +113,7 @@ async function printIntroduction(
     printNote(context, [`nothing of ${source} was synced yet: every request is answered 503 until it is`]);
   }
   if (context.options.json === true) {
-    await print(context, `${JSON.stringify({ schema: 'tidemark.serve/1', url, source, run, at })}\n`);
+    await printJson(context, { schema: 'tidemark.serve/1', url, source, run, at });
     return;
   }
   const state = run === null || at === null ? '' : `, as of ${localTime(at)} (run ${run}) and of later runs`;

@@ -28,7 +28,7 @@ import {
   perhapsMissing,
 } from '../state/record-history.ts';
 import { openConfiguredMirror } from '../wire.ts';
-import { isColoured, lineOptions, print, printNote, type CommandContext } from './context.ts';
+import { isColoured, lineOptions, printNote, type CommandContext, printJson } from './context.ts';
 import {
   formerIdNote,
   knownName,
@@ -113,10 +113,7 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
   const exit = printAltered(context, altered);
   printNote(context, notesOf(found.note, resolvedState.note));
   if (context.options.json === true) {
-    await print(
-      context,
-      `${JSON.stringify(document(found, resolvedState, { ...shown, idChanges, altered }, options))}\n`,
-    );
+    await printJson(context, document(found, resolvedState, { ...shown, idChanges, altered }, options));
   } else {
     const named = {
       name: shown.name,

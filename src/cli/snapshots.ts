@@ -14,7 +14,7 @@ import { OF_MIRROR, parseReference, type Reference } from '../state/reference.ts
 import { type BaselineRow, reportBaselines } from './baselines.ts';
 import { snapshotNames } from './state-opener.ts';
 import { openConfiguredMirror, readConfig, readLoadedConfig } from '../wire.ts';
-import { print, printNote, toRun, type CommandContext, terminalWidth } from './context.ts';
+import { print, printNote, toRun, type CommandContext, terminalWidth, printJson } from './context.ts';
 import { openExistingMirror, openForChange } from './when-free.ts';
 import { renderTable } from '../report/table.ts';
 import { alteredLogLines } from '../state/intact.ts';
@@ -272,7 +272,7 @@ async function answer(
     snapshots: rows,
     warnings: warnings.map((line) => toRun(line, context.options)),
   };
-  await print(context, `${JSON.stringify(document)}\n`);
+  await printJson(context, document);
   return exit;
 }
 

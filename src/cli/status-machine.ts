@@ -8,6 +8,7 @@ import { age } from '../daemon/http/wording.ts';
 import { killedDaemon } from '../daemon/lockfile.ts';
 import { fullDisk, spaceBeside } from '../doctor/disk.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import { errorLines } from './failure.ts';
 
 interface Problem {
   readonly message: string;
@@ -47,7 +48,7 @@ export function killedReasons(configs: readonly Config[], pid: number, now: numb
 }
 
 function problemLines(problem: Problem | null): string[] {
-  return problem === null ? [] : [problem.message, `  → ${problem.hint}`];
+  return problem === null ? [] : errorLines(problem);
 }
 
 /** A daemon that was stopped removes its lock file. One that left it was killed or crashed. */

@@ -2,7 +2,6 @@
  * `tidemark status`: the five answers of the dashboard (fresh, complete, verified, restorable, drift), what needs attention,
  * what runs next and where backups are. Sends nothing to the service.
  */
-import { hostname } from 'node:os';
 import { createColors } from 'picocolors';
 import { BackupCatalog, unreadTarget } from '../backup/known-backups.ts';
 import { addressOf } from '../backup/targets/target.ts';
@@ -31,7 +30,6 @@ import {
   snapshotOf,
 } from '../daemon/health/health-facts.ts';
 import type { HealthView } from '../daemon/health/source-facts.ts';
-import { findDaemon } from '../daemon/lockfile.ts';
 import { waitProblem, waitProblemOf } from '../daemon/problems.ts';
 import { Intervals } from '../daemon/schedule/intervals.ts';
 import type { HealthCode } from '../daemon/health/reason.ts';
@@ -49,8 +47,11 @@ import {
   printShownReason,
   type CommandContext,
   terminalWidth,
+  printJson,
 } from './context.ts';
+import { daemonOf } from './daemon-effects.ts';
 import { type DaemonNow, queryDaemon, progressInDaemon, wrongKey } from './daemon-requests.ts';
+import { errorLines } from './failure.ts';
 import { explainMissing } from './missing-mirror.ts';
 import { alteredReason, exitCode, statusReason, syncsThen } from './status-reason.ts';
 import { diskReasons, isDiskFull, killedReasons, syncedByOf, withMachineProblems } from './status-machine.ts';
@@ -95,7 +96,7 @@ export async function status(context: CommandContext): Promise<ExitCode> {
     );
     const verified = verifiedDocument(snapshot);
     const document = { schema: 'tidemark.status/1', mirror: mirror.path, verified, sources };
-    await print(context, `${JSON.stringify(document)}\n`);
+    await printJson(context, document);
   } else if (statuses.length === 0) {
     await print(context, `${EMPTY}\n`);
   } else {
@@ -152,7 +153,7 @@ async function readHealth(
   { waitMs = BACKUPS_WAIT_MS, daemon }: LookOptions = {},
 ): Promise<HealthShown> {
   const configured = config.sources.map(({ name }) => name);
-  const card = findDaemon(config.mirror, { pid: context.pid, host: hostname(), now });
+  const card = daemonOf(context, config.mirror);
   const hasDaemon = card?.isOnce === false;
   let living = daemon ?? null;
   const known = syncedByOf(mirror, configured[0] ?? mirror.runs.sources()[0] ?? '', hasDaemon, {
@@ -334,8 +335,7 @@ function tallyText(word: (typeof CONDITIONS)[number], lines: readonly MirrorLine
 async function statusOfMirrors(context: CommandContext, configs: readonly Config[]): Promise<ExitCode> {
   const lines: MirrorLine[] = [];
   // One daemon works on all mirrors; beside a mirror whose volume is not mounted, its lock file is missing.
-  const looker = { pid: context.pid, host: hostname(), now: systemClock.now() };
-  const followed = configs.find(({ mirror }) => findDaemon(mirror, looker) !== null);
+  const followed = configs.find(({ mirror }) => daemonOf(context, mirror) !== null);
   const daemon = followed === undefined ? null : await queryDaemon(context, followed);
   for (const config of configs) {
     const isPatient = lines.every(({ areBackupsRead }) => areBackupsRead);
@@ -406,7 +406,7 @@ async function mirrorLine(
     };
   } catch (thrown) {
     const { code, message, hint } = asTidemarkError(await explainMissing(context, thrown));
-    const reason = [`${source}: ${message}`, ...(hint === undefined ? [] : [`  → ${hint}`])];
+    const reason = errorLines({ message: `${source}: ${message}`, hint });
     return {
       source,
       records: 0,

@@ -1,5 +1,4 @@
 /** Requests a sync from the running daemon, waits for its end, and reads its result from the mirror. */
-import { hostname } from 'node:os';
 import { collectionKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -10,7 +9,7 @@ import { isoTime, systemClock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { duration, plural } from '../core/wording.ts';
 import { summaryOf, type SyncSummary } from '../daemon/jobs/summaries.ts';
-import { type DaemonLockfile, findDaemon } from '../daemon/lockfile.ts';
+import type { DaemonLockfile } from '../daemon/lockfile.ts';
 import { keptText } from '../daemon/health/waits.ts';
 import type { RunningJob } from '../daemon/view.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -19,6 +18,7 @@ import type { SweepMode, SweepReport } from '../sync/outcome.ts';
 import type { RunReport } from '../sync/run.ts';
 import { openConfiguredMirror } from '../wire.ts';
 import { printNote, type CommandContext } from './context.ts';
+import { daemonOf } from './daemon-effects.ts';
 import {
   askDaemon,
   queryDaemon,
@@ -64,8 +64,7 @@ export async function syncByDaemon(
   config: Config,
   wanted: Wanted,
 ): Promise<SyncedRuns | null> {
-  const looker = { pid: context.pid, host: hostname(), now: systemClock.now() };
-  const card = findDaemon(config.mirror, looker);
+  const card = daemonOf(context, config.mirror);
   // A call of `daemon --once` takes no requests. If it holds the writer lock, it is treated like any other writer.
   if (card === null || card.isOnce) return null;
   const actor = commandActor(wanted.as);
@@ -225,8 +224,7 @@ async function stateOf(
   asked: DaemonLockfile,
   request: number,
 ): Promise<RequestState | 'gone' | null> {
-  const looker = { pid: context.pid, host: hostname(), now: systemClock.now() };
-  const card = findDaemon(config.mirror, looker);
+  const card = daemonOf(context, config.mirror);
   if (card === null || card.token.reveal() !== asked.token.reveal()) return 'gone';
   try {
     return (await lookUpRequest(card, context.signal, request)) ?? 'gone';

@@ -28,9 +28,11 @@ import {
   type CommandContext,
   terminalWidth,
   toRun,
+  printJson,
 } from './context.ts';
 import { noteWritten } from './daemon-requests.ts';
 import { commandLog, loggingAbove } from './command-log.ts';
+import { errorLines } from './failure.ts';
 import { hasBars } from './painter.ts';
 import { otherSourcesNote } from './other-sources.ts';
 import { logProgress, showProgress, type Progress } from './progress.ts';
@@ -61,8 +63,7 @@ export async function sync(context: CommandContext, options: SyncCommandOptions)
   const synced = runs ?? (await syncHere(context, config, options));
   refused.push(...synced.refused);
   requireSome(context, synced.runs, refused);
-  if (context.options.json === true)
-    await print(context, `${JSON.stringify(runDocument(synced.runs, refused))}\n`);
+  if (context.options.json === true) await printJson(context, runDocument(synced.runs, refused));
   else if (!synced.arePrinted) for (const run of synced.runs) await printRun(context, config.mirror, run);
   // With --quiet, no report was printed.
   const isShown = isOneOutput(context) && context.options.quiet !== true;
@@ -70,7 +71,7 @@ export async function sync(context: CommandContext, options: SyncCommandOptions)
   printReason(context, [
     ...synced.warnings,
     ...synced.runs.flatMap((run) => runReason(run, { isShown })),
-    ...refused.flatMap(refusalText),
+    ...refused.flatMap(({ error }) => errorLines(error)),
   ]);
   return combinedExitCode([
     syncExitCode(
@@ -90,10 +91,6 @@ function refusalOf(
   return error === null ? null : { source: source.name, error };
 }
 
-function refusalText({ error }: Refusal): string[] {
-  return [error.message, `  → ${error.hint}`];
-}
-
 /** If nothing is left, throws the first refusal, and prints the others. */
 function requireSome(
   context: CommandContext,
@@ -101,7 +98,10 @@ function requireSome(
   [first, ...others]: readonly Refusal[],
 ): void {
   if (left.length > 0 || first === undefined) return;
-  printReason(context, others.flatMap(refusalText));
+  printReason(
+    context,
+    others.flatMap(({ error }) => errorLines(error)),
+  );
   throw first.error;
 }
 
@@ -278,7 +278,7 @@ async function warnOfNewMirror(context: CommandContext, config: Config): Promise
   // After a move, opening the mirror fails with its own error.
   if (movedAway(config.mirror) !== null) return;
   const anew = await wouldBeginByMistake(config, systemClock);
-  if (anew !== null) printReason(context, [anew.message, `  → ${anew.hint}`]);
+  if (anew !== null) printReason(context, errorLines(anew));
 }
 
 /**

@@ -24,6 +24,7 @@ import {
   printShownReason,
   toRun,
   type CommandContext,
+  printJson,
 } from './context.ts';
 import { namesOf } from '../config/mirrors.ts';
 import { readConfigToShow } from './unmasked-keys.ts';
@@ -118,7 +119,7 @@ async function verifyConfigured(
       notes,
       ...Object.fromEntries(noted.flatMap((each) => Object.entries(each.document))),
     };
-    await print(context, `${JSON.stringify(document)}\n`);
+    await printJson(context, document);
   } else if (code !== EXIT.done || context.options.quiet !== true) {
     const lines = [
       ...problemLines(problems),
