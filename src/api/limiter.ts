@@ -143,7 +143,7 @@ export class Limiter {
    */
   async withSlot<T>(kind: Kind, work: () => Promise<T>): Promise<T> {
     if (this.#limitsOf.has(kind) || this.#slot.getStore()?.isOpen === true) return await work();
-    const inSlot = async (): Promise<T> => {
+    const holdSlot = async (): Promise<T> => {
       const slot = new Slot();
       try {
         return await this.#slot.run(slot, work);
@@ -151,7 +151,7 @@ export class Limiter {
         slot.isOpen = false;
       }
     };
-    return await this.#queue.add(inSlot, { priority: 1 });
+    return await this.#queue.add(holdSlot, { priority: 1 });
   }
 
   /**

@@ -306,7 +306,7 @@ function showLookUps(
   };
 }
 
-function answerLines(session: RestoreSession, { done, notDone, gone, readBack, remarks }: Answers): string[] {
+function answerLines(session: RestoreSession, { done, notDone, gone, readBack, notes }: Answers): string[] {
   const counts = [
     ...(done === 0 ? [] : [`${done} had an effect`]),
     ...(notDone === 0 ? [] : [`${notDone} had ${done === 0 ? 'no effect' : 'none'}`]),
@@ -315,7 +315,7 @@ function answerLines(session: RestoreSession, { done, notDone, gone, readBack, r
   ];
   return [
     ...(counts.length === 0 ? [] : [counts.join(', ')]),
-    ...remarks.map((each) => stepNoteText(session, each)),
+    ...notes.map((each) => stepNoteText(session, each)),
   ];
 }
 

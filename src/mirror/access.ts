@@ -67,7 +67,7 @@ export class MirrorAccess {
   readonly #secrets: readonly Secret[];
   readonly #openReader: () => ReaderConnection;
   /**
-   * Readers that are not lent. `read` uses the first one. They are kept and reused, because SQLite reads the schema for each new
+   * Readers that are not in use. `read` uses the first one. They are kept and reused, because SQLite reads the schema for each new
    * connection, which takes longer than most reads.
    */
   readonly #idle: ReaderConnection[];
@@ -117,7 +117,7 @@ export class MirrorAccess {
   close(): void {
     this.#isClosed = true;
     try {
-      // A stream may outlive the mirror: `giveBack` closes its connection.
+      // A stream may outlive the mirror: `releaseReader` closes its connection.
       closeAll(this.#idle.splice(0));
     } finally {
       this.#closeWriter();
@@ -187,7 +187,7 @@ export class MirrorAccess {
 
   /** Reads by a connection that nothing else uses meanwhile: the entire iteration sees one snapshot. */
   *stream<T>(read: (connection: Connection) => Generator<T>): Generator<T, undefined> {
-    const reader = this.lend();
+    const reader = this.acquireReader();
     try {
       reader.connection.exec('BEGIN');
       yield* read(reader.connection);
@@ -195,12 +195,12 @@ export class MirrorAccess {
     } catch (error) {
       throw asReadingError(error, this.path, reader.connection);
     } finally {
-      this.giveBack(reader);
+      this.releaseReader(reader);
     }
   }
 
-  /** A reader's connection that nothing else uses until it is given back. */
-  lend(): ReaderConnection {
+  /** A reader's connection that nothing else uses until it is released. */
+  acquireReader(): ReaderConnection {
     this.#requireOpen();
     // Within `atOnce`, the first one is in a transaction.
     const index = this.#idle.findLastIndex(({ connection }) => !connection.inTransaction);
@@ -209,8 +209,8 @@ export class MirrorAccess {
   }
 
   /** Ends the reader's transaction, if any, and with it the temporary tables that were made in it. */
-  giveBack(reader: ReaderConnection): void {
-    // Several may be lent at once, and given back after the mirror was closed.
+  releaseReader(reader: ReaderConnection): void {
+    // Several may be in use at once, and released after the mirror was closed.
     if (this.#isClosed || (this.#idle.length > 1 && reader !== this.#first)) {
       reader.close();
       return;
@@ -220,7 +220,7 @@ export class MirrorAccess {
       // A daemon has many mirrors open, most of them idle.
       reader.connection.pragma('shrink_memory');
     } catch {
-      // This error must not replace that of the work that the reader was lent for.
+      // This error must not replace that of the work that used the reader.
       reader.close();
       return;
     }

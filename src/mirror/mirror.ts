@@ -154,11 +154,11 @@ export class Mirror {
    * @throws TidemarkError `disk_full`, `read_only`, `file_system`, `mirror_corrupt`, `interrupted`; the copy is deleted then
    */
   async backupTo(path: string, options: BackupOptions = {}): Promise<void> {
-    const reader = this.#access.lend();
+    const reader = this.#access.acquireReader();
     try {
       await backUp(reader.connection, path, options);
     } finally {
-      this.#access.giveBack(reader);
+      this.#access.releaseReader(reader);
     }
   }
 
@@ -212,13 +212,13 @@ export class Mirror {
 
   /** Checks everything in the mirror, as of one moment; yields to the event loop. */
   async verify(onProgress: (progress: VerifyProgress) => void = () => undefined): Promise<VerifyResult> {
-    const reader = this.#access.lend();
+    const reader = this.#access.acquireReader();
     try {
       return await verifySnapshot(reader.connection, onProgress);
     } catch (error) {
       throw withoutVerifyHint(asReadingError(error, this.path, reader.connection), this.path);
     } finally {
-      this.#access.giveBack(reader);
+      this.#access.releaseReader(reader);
     }
   }
 }

@@ -163,8 +163,8 @@ function openWriter(path: string, hasViews = true): Writer {
     connection.pragma(`page_size = ${PAGE_SIZE}`);
     // Throws for a mirror made with other migrations, before anything is changed.
     schemaVersion(connection, path);
-    const planted = foreignTrigger(connection, path);
-    if (planted !== null) throw planted;
+    const triggerError = foreignTrigger(connection, path);
+    if (triggerError !== null) throw triggerError;
     // With auto_vacuum a large commit would read its entire log again (0.3 s for a million records); VACUUM frees the space
     // instead.
     connection.pragma('auto_vacuum = NONE');

@@ -60,7 +60,7 @@ export function resultReport(whole: RestoreReport, given: RestoreOptions): Repor
     ...part('applied, but not as sent', (step) => isApplied(step) && step.verified === false),
     ...listPart(
       'applied, but these fields may not be as recorded: `tidemark drift` shows what differs',
-      isUndone(report) ? [] : remarks(steps, options).map(withCommands),
+      isUndone(report) ? [] : creationNotes(steps, options).map(withCommands),
     ),
     ...part('applied, but not read back', (step) => isApplied(step) && step.verified === null),
     ...part('not reached', (step) => step.outcome === 'planned'),
@@ -245,7 +245,7 @@ function newIds(steps: readonly StepReport[], { definitions }: RestoreOptions): 
 }
 
 /** The notes of the plan on applied creations: fields that no request can set, and secrets that differ from the recorded ones. */
-function remarks(steps: readonly StepReport[], { definitions }: RestoreOptions): string[] {
+function creationNotes(steps: readonly StepReport[], { definitions }: RestoreOptions): string[] {
   const created = steps.flatMap(({ action, kind, name, outcome, error, note }) =>
     action !== 'create' || outcome !== 'applied' || error?.code === 'not_found' || note === undefined
       ? []

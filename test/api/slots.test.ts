@@ -21,49 +21,53 @@ function rig(concurrency: number) {
     running -= 1;
     return n;
   };
-  return { limiter, work, seen, inSlot: <T>(each: () => Promise<T>) => limiter.withSlot('roles', each) };
+  return { limiter, work, seen, withSlot: <T>(each: () => Promise<T>) => limiter.withSlot('roles', each) };
 }
 
 const numbers = (count: number): number[] => Array.from({ length: count }, (_each, n) => n);
 
 describe('work that keeps a slot', () => {
   it('never has more slots than there are, and begins in the order of the calls', async () => {
-    const { inSlot, work, seen } = rig(3);
-    const done = await Promise.all(numbers(100).map((n) => inSlot(work(n))));
+    const { withSlot, work, seen } = rig(3);
+    const done = await Promise.all(numbers(100).map((n) => withSlot(work(n))));
     expect(done).toEqual(numbers(100));
     expect(seen).toEqual({ most: 3, began: numbers(100) });
   });
 
   it('goes before requests that wait, and lets urgent ones have their turn', async () => {
-    const { limiter, inSlot, work, seen } = rig(1);
-    const first = inSlot(work(0));
+    const { limiter, withSlot, work, seen } = rig(1);
+    const first = withSlot(work(0));
     const late = limiter.run(work(9));
-    const others = [inSlot(work(1)), limiter.run(work(2), undefined, { isUrgent: true }), inSlot(work(3))];
+    const others = [
+      withSlot(work(1)),
+      limiter.run(work(2), undefined, { isUrgent: true }),
+      withSlot(work(3)),
+    ];
     await Promise.all([first, late, ...others]);
     expect(seen.began).toEqual([0, 1, 2, 3, 9]);
   });
 
   it('does not lose the slot by a failure', async () => {
-    const { inSlot, work } = rig(1);
-    const failed = inSlot(() => Promise.reject(new Error('no')));
-    const next = inSlot(work(1));
+    const { withSlot, work } = rig(1);
+    const failed = withSlot(() => Promise.reject(new Error('no')));
+    const next = withSlot(work(1));
     await expect(failed).rejects.toThrow('no');
     await expect(next).resolves.toBe(1);
-    await expect(inSlot(work(2))).resolves.toBe(2);
+    await expect(withSlot(work(2))).resolves.toBe(2);
   });
 
   it('has as many slots as there is work where there is no limit', async () => {
-    const { inSlot, work, seen } = rig(0);
-    await Promise.all(numbers(40).map((n) => inSlot(work(n))));
+    const { withSlot, work, seen } = rig(0);
+    await Promise.all(numbers(40).map((n) => withSlot(work(n))));
     expect(seen.most).toBe(40);
   });
 
   it('makes its requests in its own slot, one after the other: none waits for a second slot', async () => {
-    const { limiter, inSlot, work, seen } = rig(2);
+    const { limiter, withSlot, work, seen } = rig(2);
     const each = (n: number) =>
-      inSlot(async () => {
+      withSlot(async () => {
         await limiter.run(work(n));
-        await inSlot(() => limiter.run(work(n), undefined, { kind: 'domains' }));
+        await withSlot(() => limiter.run(work(n), undefined, { kind: 'domains' }));
         return await Promise.all([limiter.run(work(n)), limiter.run(work(n))]);
       });
     await Promise.all(numbers(10).map(each));
@@ -72,13 +76,13 @@ describe('work that keeps a slot', () => {
   });
 
   it('queues what it started and left behind like any other request', async () => {
-    const { limiter, inSlot, work, seen } = rig(1);
+    const { limiter, withSlot, work, seen } = rig(1);
     let left: Promise<number> | undefined;
-    await inSlot(() => {
+    await withSlot(() => {
       left = delay(5).then(() => limiter.run(work(1)));
       return Promise.resolve();
     });
-    await Promise.all([inSlot(() => delay(10).then(work(0))), left]);
+    await Promise.all([withSlot(() => delay(10).then(work(0))), left]);
     expect(seen).toEqual({ most: 1, began: [0, 1] });
   });
 });

@@ -119,26 +119,26 @@ it('a mirror that may not be created is not, and nothing is left beside its plac
   expect(existsSync(directory)).toBe(false);
 });
 
-it('once closed, it lends no connection, in words', () => {
+it('once closed, it hands out no connection, in words', () => {
   const { access, count, read, stream } = counted();
   const refused: unknown = expect.objectContaining({ code: 'internal', message: 'the mirror is closed' });
   access.close();
   expect(read).toThrow(refused);
   expect(() => stream().next()).toThrow(refused);
-  expect(() => access.lend()).toThrow(refused);
+  expect(() => access.acquireReader()).toThrow(refused);
   expect(count).toEqual({ opened: 1, open: 0 });
 });
 
 it('closes each connection, also after one that fails to close', () => {
   const { access, count } = counted();
-  const lent = [access.lend(), access.lend()];
-  for (const reader of lent) access.giveBack(reader);
-  lent[0]!.close = () => {
+  const readers = [access.acquireReader(), access.acquireReader()];
+  for (const reader of readers) access.releaseReader(reader);
+  readers[0]!.close = () => {
     throw new Error('not closed');
   };
   expect(() => access.close()).toThrow('not closed');
   expect(count).toEqual({ opened: 2, open: 1 });
-  lent[0]!.connection.close();
+  readers[0]!.connection.close();
 });
 
 it('does not keep a connection that cannot be reset, nor let that hide what went wrong', () => {

@@ -101,7 +101,7 @@ describe('a creation without an answer', () => {
     const { rig, clock } = await killed(NOW);
     const from = writes(rig);
     const { found, restores, restore } = await answers(rig, clock);
-    expect(found).toMatchObject({ done: 0, notDone: 1, unknown: [], remarks: [], outcome: 'interrupted' });
+    expect(found).toMatchObject({ done: 0, notDone: 1, unknown: [], notes: [], outcome: 'interrupted' });
     expect(restores.steps(restore)).toMatchObject([{ outcome: 'planned' }]);
     expect(rig.mirror().restores.steps(restore)).toMatchObject([{ outcome: 'sent' }]);
     restores.record(restore, found.outcome);
@@ -197,7 +197,7 @@ describe('a creation without an answer in a record that was removed since', () =
       notDone: 0,
       gone: 1,
       unknown: [],
-      remarks: [],
+      notes: [],
       outcome: 'failed',
     });
     const message: unknown = expect.stringMatching(/^it does not exist: its role .+ was removed/);

@@ -235,7 +235,7 @@ describe('an export whose creation had no answer', () => {
     await lost.unpause(id);
     const { found, restores } = await answers(lost, restore);
     expect(found).toMatchObject({ done: 1, notDone: 0, unknown: [] });
-    expect(found.remarks).toMatchObject([
+    expect(found.notes).toMatchObject([
       { step: { name: lost.name }, message: `found by a look-up: its creation had no answer: ${id}` },
     ]);
     expect(restores.steps(restore)[0]).toMatchObject({ outcome: 'applied', newId: id, verified: true });
@@ -251,7 +251,7 @@ describe('an export whose creation had no answer', () => {
     const restore = await killed(lost);
     const id = await lost.make({ ...lost.sent, paused: false, interval: 'week' });
     const { found, restores } = await answers(lost, restore);
-    expect(found).toMatchObject({ done: 0, notDone: 0, remarks: [], outcome: 'interrupted' });
+    expect(found).toMatchObject({ done: 0, notDone: 0, notes: [], outcome: 'interrupted' });
     expect(found.unknown).toHaveLength(1);
     expect(found.unknown[0]?.message).toContain(
       `there is a batch export of that name already: ${id}, which is not as sent`,

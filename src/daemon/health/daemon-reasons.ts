@@ -152,14 +152,21 @@ function isOfDamage({ errorCode, isOfAuditLog }: HealthFacts['failedJobs'][numbe
 }
 
 /** A damaged mirror is one reason, whatever jobs fail because of it: their commands would fail too. */
-function damageReasons({ verify, damage, planted, failedJobs, contradictions }: HealthFacts): HealthReason[] {
+function damageReasons({
+  verify,
+  damage,
+  foreignTrigger,
+  failedJobs,
+  contradictions,
+}: HealthFacts): HealthReason[] {
   const failed = failedJobs.filter(isOfDamage);
   const names = namesOf(failed.map(jobText));
   const [first] = failed;
   const also = first === undefined ? '' : `; ${names} failed for it`;
   const remedy = `keep the file, and ${RESTORE_OR_NEW_HINT}`;
   // Before the last check, which may have found the trigger too: this reason says what to do.
-  if (planted) return [degraded('verify_failed', `${planted.message}${also}`, null, planted.hint)];
+  if (foreignTrigger)
+    return [degraded('verify_failed', `${foreignTrigger.message}${also}`, null, foreignTrigger.hint)];
   if (verify !== null && verify.problems > 0) {
     const text = hasFoundContradictions(verify) ? contradictionText(contradictions) : null;
     const error = text === null ? damage : `${text}${refusedText(failedJobs)}`;

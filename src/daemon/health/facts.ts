@@ -171,7 +171,7 @@ export interface HealthFacts {
   /** Why the mirror is damaged, as found in what was read of it now, whatever an earlier check found; null if it is not. */
   readonly damage: string | null;
   /** Why nothing is written to it although it can be read: another program added a trigger. */
-  readonly planted?: { readonly message: string; readonly hint: string | null } | null;
+  readonly foreignTrigger?: { readonly message: string; readonly hint: string | null } | null;
   /** Acceptances and snapshots that differ from the audit log: a line for each, and what to do about them. */
   readonly contradictions: { readonly lines: readonly string[]; readonly hint: string };
   /** Of each source: its latest drill that ended, and the score of the one before. */

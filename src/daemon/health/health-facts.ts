@@ -54,7 +54,7 @@ interface MirrorFacts {
 
 /** Everything that health needs of the mirror. */
 interface HealthInputs
-  extends MirrorFacts, SourceInputs, Pick<HealthFacts, 'contradictions' | 'damage' | 'planted'> {
+  extends MirrorFacts, SourceInputs, Pick<HealthFacts, 'contradictions' | 'damage' | 'foreignTrigger'> {
   readonly recent: readonly Delivery[];
   readonly channels: readonly ChannelRow[];
   readonly backups: Omit<NonNullable<HealthFacts['backups']>, keyof BackupWork | 'everyMs'> | null;
@@ -152,7 +152,7 @@ export function readHealthInputs(
     for (const { source, lastComplete } of sourceStatuses) rememberComplete(view, source, lastComplete);
     // Not those of sources that are no longer configured: their last drill or backup may have failed long ago.
     const lastJobs = readLastJobs(mirror, configured);
-    const planted = mirror.foreignTrigger();
+    const foreignTrigger = mirror.foreignTrigger();
     return {
       sourceStatuses,
       withBaseline: new Set(mirror.snapshots.baseline() === undefined ? [] : configured),
@@ -175,7 +175,10 @@ export function readHealthInputs(
       driftWaits: driftWaitsOf(config, mirror),
       contradictions: contradictionsOf(config, mirror),
       damage: shown.finder?.damage(mirror) ?? null,
-      planted: planted && { message: planted.message, hint: planted.hint ?? null },
+      foreignTrigger: foreignTrigger && {
+        message: foreignTrigger.message,
+        hint: foreignTrigger.hint ?? null,
+      },
     };
   });
 }
@@ -261,7 +264,7 @@ function healthFrom(view: HealthView, inputs: HealthInputs, now: number): Health
     ...jobFacts(inputs, (row) => unresolvedOf(view, row)),
     contradictions: inputs.contradictions,
     damage: inputs.damage,
-    planted: inputs.planted ?? null,
+    foreignTrigger: inputs.foreignTrigger ?? null,
     failingChannels: failingChannels(pending, recent, now).filter(
       ({ channel }) =>
         !silent.some(({ name, waiting }) => name === `channel ${channel}` && waiting !== undefined),

@@ -63,10 +63,10 @@ export async function findAlreadyApplied(
   if (request.role === 'remove')
     return body === undefined ? { newId: null, digest: null, isNew: false } : null;
   if (body === undefined) return null;
-  const isAsDesired = [sent, followedReferences(context, definition, sent)]
+  const isInEffect = [sent, followedReferences(context, definition, sent)]
     .flatMap((wanted) => [wanted ?? {}, afterAction(context, ready, wanted ?? {})])
     .some((wanted) => differencesFrom(definition, step, wanted, body).length === 0);
-  if (!isAsDesired) return null;
+  if (!isInEffect) return null;
   leaveStoppedIfMisplaced(context, ready, body);
   return { newId: isCreation ? id : null, digest: managedDigest(definition, body), isNew: known !== id };
 }

@@ -113,13 +113,13 @@ function doneSince(mirror: Mirror, source: string): (row: RestoreRow) => boolean
     return open.every(
       ({ step, places, begun }) =>
         places.every((place) => (done.get(place) ?? 0) > begun) ||
-        isReadAsDesired(mirror, source, step, ended),
+        isResultInSweep(mirror, source, step, ended),
     );
   };
 }
 
 /** True if a complete list that was begun after `ended` shows the result of the step. Not for creations, whose record has another id. */
-function isReadAsDesired(
+function isResultInSweep(
   mirror: Mirror,
   source: string,
   { action, kind, scope, id, fields }: PlanStep,

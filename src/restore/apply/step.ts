@@ -112,7 +112,7 @@ class StepRun {
   readonly #context: StepContext;
   readonly #ready: ReadyStep;
   /** True if the check, the write and the read-back share one concurrency slot. */
-  readonly #isInSlot: boolean;
+  readonly #keepsSlot: boolean;
   /** The step's row before this attempt. */
   #before: RestoreStepRow;
   /** Whether the next request is already journaled as `sent`. */
@@ -134,7 +134,7 @@ class StepRun {
   constructor(context: StepContext, ready: ReadyStep) {
     this.#context = context;
     this.#ready = ready;
-    this.#isInSlot = checkIsOneRequest(ready);
+    this.#keepsSlot = checkIsOneRequest(ready);
     this.#before = context.journal.row(ready.step.n);
   }
 
@@ -181,7 +181,7 @@ class StepRun {
     const checkAndSend = async (): Promise<StepState> => {
       let state = await this.#check();
       if (state === 'checked') state = await this.#send();
-      if (!this.#isInSlot || state !== 'returned' || this.#answer?.outcome !== 'done') return state;
+      if (!this.#keepsSlot || state !== 'returned' || this.#answer?.outcome !== 'done') return state;
       this.#recordApplied(null, this.#answer.status);
       await readBack(this.#context, this.#ready);
       this.#logReadBack();
@@ -196,7 +196,7 @@ class StepRun {
       // Journaled before the check, so that the write does not wait for the disk. A creation is journaled after the check: otherwise a
       // record found after a crash would count as created by it.
       if (request.role !== 'create' && !this.#isJournaled) await this.#journalSent();
-      return await (this.#isInSlot ? client.withSlot(request.kind, checkAndSend) : checkAndSend());
+      return await (this.#keepsSlot ? client.withSlot(request.kind, checkAndSend) : checkAndSend());
     } finally {
       // Also if the journal fails, because other steps may wait for the reserved start.
       this.#reservation?.release();

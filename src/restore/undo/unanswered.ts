@@ -130,7 +130,7 @@ export interface Answers {
   /** Steps that were known as applied, and were read back now. */
   readonly readBack: number;
   /** Notes about steps whose result is known. */
-  readonly remarks: readonly StepNote[];
+  readonly notes: readonly StepNote[];
   /** Steps whose result is still unknown. */
   readonly unknown: readonly StepNote[];
 }
@@ -163,14 +163,14 @@ export async function lookUpAnswers(options: AnswerOptions): Promise<Answers> {
     { halt: signal, grace: signal },
   );
   const ends = { done: 0, not_done: 0, gone: 0, read_back: 0, unread: 0, moved: 0, unknown: 0 };
-  const remarks: StepNote[] = [];
+  const notes: StepNote[] = [];
   const unknown: StepNote[] = [];
   const lookUpStep = async (step: PlanStep): Promise<void> => {
     const { end, message } = await answerOf(context, step);
     if (signal.aborted) throw new TidemarkError('interrupted', 'interrupted; nothing was sent');
     ends[end] += 1;
     options.stepEnded?.();
-    if (message !== null) (end === 'unknown' ? unknown : remarks).push({ step, message });
+    if (message !== null) (end === 'unknown' ? unknown : notes).push({ step, message });
   };
   const { unanswered, unread } = openSteps({ restores }, row.restore);
   const open = plan.steps.filter(({ n }) => unanswered.has(n) || unread.has(n));
@@ -181,7 +181,7 @@ export async function lookUpAnswers(options: AnswerOptions): Promise<Answers> {
     await journal.settled();
   }
   const { done, not_done: notDone, gone, read_back: readBack } = ends;
-  return { done, notDone, gone, readBack, remarks, unknown, outcome: outcomeAfter(row, options, journal) };
+  return { done, notDone, gone, readBack, notes, unknown, outcome: outcomeAfter(row, options, journal) };
 }
 
 /** With unended steps, a restore stays interrupted; if it was abandoned, it ends as if that happened now. */
