@@ -16,7 +16,7 @@ import { asReadingError, withoutVerifyHint } from './database.ts';
 import { alteredLogText } from './hidden-runs.ts';
 import { type MaskedAnswer, type MaskedQuestion, queryMasked } from './masked-query.ts';
 import { type RecordStore, recordStore } from './record-store.ts';
-import { RestoreStore } from './restores.ts';
+import { type RestoreStore, restoreStore } from './restore-store.ts';
 import { type RetentionStore, retentionStore } from './retention-store.ts';
 import { type RunStore, runStore } from './run-store.ts';
 import { foreignTrigger } from './schema-check.ts';
@@ -55,7 +55,7 @@ export class Mirror {
     this.records = recordStore(access);
     this.snapshots = snapshotStore(access);
     this.acceptances = acceptanceStore(access);
-    this.restores = new RestoreStore(access);
+    this.restores = restoreStore(access);
     this.retention = retentionStore(access);
     this.daemon = daemonStore(access);
   }

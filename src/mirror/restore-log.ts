@@ -1,10 +1,14 @@
 /** What the audit log says about restores: when each was begun or resumed, by whom, and what happened afterwards. */
 import { and, asc, desc, eq, gt, inArray, max, min, ne, or, sql } from 'drizzle-orm';
+import type { Actor } from '../core/actor.ts';
 import type { AuditAction } from './audit-actions.ts';
 import { madeVia } from './audited-rows.ts';
+import type { Connection } from './database.ts';
 import { param, prepared } from './query.ts';
 import { auditLog } from './schema/retention-tables.ts';
 import { restoreSteps, restores } from './schema/restore-tables.ts';
+import type { RestoreOutcome } from './restores.ts';
+import type { RunRow } from './run-rows.ts';
 import { runs } from './schema/run-tables.ts';
 
 /** The begin or resumption of a restore. */
@@ -16,7 +20,7 @@ export interface RestoreBegin {
   readonly at: string;
 }
 
-export const SENT_AFTER = prepared((db) => {
+const SENT_AFTER = prepared((db) => {
   const { entry, about, member, action } = auditLog;
   const { restore, source, finishedAt, outcome } = restores;
   const known = db
@@ -47,7 +51,25 @@ export const SENT_AFTER = prepared((db) => {
     .orderBy(desc(restore));
 });
 
-export const BEGINS = prepared((db) => {
+/**
+ * Restores and undos that changed, or may have changed, the service after a published run had read it, newest first. Decided by
+ * the order of the audit log, as no run reads while a restore sends. `endedAt` of one without an end: when it last sent something.
+ */
+export function readSentAfter(
+  connection: Connection,
+  { run, source, finishedAt }: RunRow,
+): {
+  readonly restore: number;
+  readonly endedAt: string | null;
+  readonly outcome: RestoreOutcome;
+  readonly isApplied: boolean;
+}[] {
+  return SENT_AFTER(connection)
+    .all({ run, source, until: finishedAt })
+    .map(({ applied, ...row }) => ({ ...row, isApplied: applied > 0 }));
+}
+
+const BEGINS = prepared((db) => {
   const { entry, at, about, member, action } = auditLog;
   const { restore, source } = restores;
   return db
@@ -60,7 +82,12 @@ export const BEGINS = prepared((db) => {
     .orderBy(asc(entry));
 });
 
-export const RESUMED_BY = prepared((db) => {
+/** When each restore of a source was begun and resumed, in the order of the audit log, whatever the clock said. */
+export function readBegins(connection: Connection, source: string): RestoreBegin[] {
+  return BEGINS(connection).all({ source });
+}
+
+const RESUMED_BY = prepared((db) => {
   const { entry, by, via, about, member, action } = auditLog;
   const startedVia = sql.raw(madeVia('restores', 'audit_log.member'));
   const isOther = or(ne(restores.by, by), sql`${via} IS NOT ${startedVia}`);
@@ -72,6 +99,11 @@ export const RESUMED_BY = prepared((db) => {
     .groupBy(by, via)
     .orderBy(asc(min(entry)));
 });
+
+/** The people who resumed a restore that somebody else had started, in the order of their first resumption. */
+export function readResumedBy(connection: Connection, restore: number): Actor[] {
+  return RESUMED_BY(connection).all({ restore });
+}
 
 /** The latest backup that the mirror was restored from after the last of these actions on a restore. */
 const backupAfter = (...actions: AuditAction[]) =>
@@ -89,10 +121,23 @@ const backupAfter = (...actions: AuditAction[]) =>
       .limit(1);
   });
 
-export const BACKUP_SINCE = backupAfter('restore', 'undo');
-export const BACKUP_SINCE_RESUMED = backupAfter('restore', 'undo', 'resume');
+const BACKUP_SINCE = backupAfter('restore', 'undo');
+const BACKUP_SINCE_RESUMED = backupAfter('restore', 'undo', 'resume');
 
-export const LAST_ACTION = prepared((db) => {
+/**
+ * When the backup was made (ISO 8601) that replaced the mirror after this restore had begun: the journal lacks what the restore did
+ * after that time. Null if none did.
+ */
+export function readBackupSince(connection: Connection, restore: number): string | null {
+  return BACKUP_SINCE(connection).get({ member: JSON.stringify([restore]) })?.madeAt ?? null;
+}
+
+/** The same, but also null if the restore was resumed in the mirror from the backup: the journal has what was done since then. */
+export function readBackupSinceResumed(connection: Connection, restore: number): string | null {
+  return BACKUP_SINCE_RESUMED(connection).get({ member: JSON.stringify([restore]) })?.madeAt ?? null;
+}
+
+const LAST_ACTION = prepared((db) => {
   const { entry, by, via, about, member, action } = auditLog;
   return db
     .select({ action, by, via })
@@ -104,3 +149,9 @@ export const LAST_ACTION = prepared((db) => {
     .orderBy(desc(entry))
     .limit(1);
 });
+
+/** Who abandoned a restore; null if nobody did, or it was resumed since. */
+export function readAbandonedBy(connection: Connection, restore: number): Actor | null {
+  const last = LAST_ACTION(connection).get({ member: JSON.stringify([restore]) });
+  return last?.action === 'abandon' ? { by: last.by, via: last.via } : null;
+}

@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it, vi } from 'vitest';
 import { TidemarkError } from '../../src/core/errors.ts';
-import { RestoreStore } from '../../src/mirror/restores.ts';
+import { LogSync } from '../../src/mirror/write-ahead-log.ts';
 import { start } from './harness.ts';
 import { type Body, ORGANIZATION, Story, type RestoreJson } from './restore-story.ts';
 
@@ -326,7 +326,7 @@ describe('a disk that is full in the middle of a restore', () => {
     }
     const args = ['restore', 'latest', '--kind', 'batch_exports', '--apply', '--yes'];
     let calls = 0;
-    const disk = vi.spyOn(RestoreStore.prototype, 'settled').mockImplementation(() => {
+    const disk = vi.spyOn(LogSync.prototype, 'settled').mockImplementation(() => {
       calls += 1;
       return calls < 3
         ? Promise.resolve()

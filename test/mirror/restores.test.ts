@@ -1,7 +1,7 @@
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { openMirror } from '../../src/mirror/open.ts';
-import type { RestoreStart } from '../../src/mirror/restores.ts';
+import type { RestoreStart } from '../../src/mirror/restore-store.ts';
 import { diffRuns } from '../../src/state/mirror-diff.ts';
 import { restoresWithin } from '../../src/state/period.ts';
 import { isEqual, open, ORG, sync, testClock } from './fixture.ts';

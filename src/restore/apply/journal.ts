@@ -6,14 +6,8 @@ import type { JsonValue } from '../../core/json.ts';
 import { newlyFound } from '../../diff/found-again.ts';
 import { idLookup } from '../../state/recreated-ids.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import type {
-  Durability,
-  JournalEntry,
-  RestoreOutcome,
-  RestoreStart,
-  RestoreStepRow,
-  RestoreStore,
-} from '../../mirror/restores.ts';
+import type { Durability, JournalEntry, RestoreStart, RestoreStore } from '../../mirror/restore-store.ts';
+import type { RestoreOutcome, RestoreStepRow } from '../../mirror/restores.ts';
 import type { IdMapping } from '../../mirror/id-map.ts';
 import { type Adoption, type Plan, type PlanStep, isExecutable, planDocument } from '../plan/plan.ts';
 
