@@ -8,7 +8,8 @@ import type { Secret } from '../core/secret.ts';
 import { didYouMean } from '../core/suggest.ts';
 import { duration, elapsed, formatInteger, localMinute, localTime, plural } from '../core/wording.ts';
 import { chosenCells, chosenNames, requireOrganizations } from '../fleet/chosen-cells.ts';
-import type { CellOverview, ChangeSummary, Since } from '../fleet/registry/overview.ts';
+import type { CellOverview } from '../fleet/registry/overview.ts';
+import type { ChangeSummary, Since } from '../fleet/registry/results.ts';
 import {
   cellsNotRead,
   fleetChangesDocument,

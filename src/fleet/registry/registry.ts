@@ -19,11 +19,16 @@ import { applyCells, registeredCells } from './cells.ts';
 import { checkedOutCell, checkInCell, checkOutCell } from './checkouts.ts';
 import { cellColumns, type HeldGroup, heldGroup } from './held-group.ts';
 import {
-  IS_ALIVE,
-  SEEN_AGE_MS,
   type CellFilter,
   type CellOverview,
   cellOverviews,
+  IS_ALIVE,
+  NEWEST_PUBLISHED,
+  SEEN_AGE_MS,
+  type WorkerOverview,
+  workerOverviews,
+} from './overview.ts';
+import {
   type ChangeFilter,
   type ChangeOverview,
   changeOverviews,
@@ -33,14 +38,11 @@ import {
   type FindingOverview,
   findingOverviews,
   type Listed,
-  NEWEST_PUBLISHED,
   type RunFilter,
   type RunOverview,
   runOverviews,
   unknownOrganizations,
-  type WorkerOverview,
-  workerOverviews,
-} from './overview.ts';
+} from './results.ts';
 import {
   failureOf,
   NOW_LEFT,

@@ -1,12 +1,6 @@
 /** JSON documents about all cells, for the commands and the API of `fleet serve`. */
-import type {
-  CellOverview,
-  ChangeOverview,
-  FindingOverview,
-  Listed,
-  RunOverview,
-  WorkerOverview,
-} from '../registry/overview.ts';
+import type { CellOverview, WorkerOverview } from '../registry/overview.ts';
+import type { ChangeOverview, FindingOverview, Listed, RunOverview } from '../registry/results.ts';
 import { reasonOf } from './health.ts';
 
 export function fleetStatusDocument(
