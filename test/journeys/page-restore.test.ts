@@ -1,5 +1,5 @@
 /** A restore from the dashboard of a real daemon: plan, second confirmation, apply, journal; and where it is not allowed. */
-import { selectionOf } from '../../src/daemon/dashboard/drift.ts';
+import { selectionOf } from '../../src/daemon/dashboard/restore-selection.ts';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { hostname, userInfo } from 'node:os';

@@ -20,7 +20,7 @@ import {
   tableHtml,
   withCommands,
 } from './components.ts';
-import { selectAllText, selectBox, selectionForm } from './drift.ts';
+import { selectAllText, selectBox, selectionForm } from './restore-selection.ts';
 import { type HtmlPart, markup, NOTHING } from './html.ts';
 
 interface HeldOptions {

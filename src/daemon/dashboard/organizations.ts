@@ -31,7 +31,7 @@ import {
   tableHtml,
 } from './components.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
-import { neverReadHtml } from './drift.ts';
+import { neverReadHtml } from './drift-records.ts';
 import type { PageContent, PageFacts } from './layout.ts';
 import { readOneByOneFrom } from './records.ts';
 

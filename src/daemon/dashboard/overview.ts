@@ -53,7 +53,7 @@ import {
   tableHtml,
   withCommands,
 } from './components.ts';
-import { leftOutHtml, NO_BASELINE, noDriftHtml, unreadRestoreHtml, worstArticles } from './drift.ts';
+import { leftOutHtml, NO_BASELINE, noDriftHtml, unreadRestoreHtml, worstArticles } from './drift-records.ts';
 import { heldSection } from './held.ts';
 import { jobsSection } from './latest-jobs.ts';
 import { clockTime, type Html, type HtmlPart, markup, NOTHING } from './html.ts';

@@ -58,7 +58,8 @@ import {
   warningHtml,
   withCommands,
 } from './components.ts';
-import { driftArticles, KEEP_ACCEPTED, keepHtml, selectionOf } from './drift.ts';
+import { driftArticles } from './drift-records.ts';
+import { KEEP_ACCEPTED, keepAcceptedHtml, selectionOf } from './restore-selection.ts';
 import { type Html, type HtmlPart, markup, NOTHING, trusted } from './html.ts';
 import type { PageContent, PageFacts } from './layout.ts';
 import { type Version, versionAt } from './versions.ts';
@@ -337,7 +338,7 @@ function warningsHtml(plan: Plan, { query }: Asked): HtmlPart {
   if (!isKept && plan.steps.every(({ accepted, ignored }) => (accepted ?? ignored) === undefined))
     return warnings;
   const hidden = hiddenInputs([...query].filter(([name]) => name !== KEEP_ACCEPTED));
-  return markup`${warnings}<form class="search" method="get" action="/restore">${hidden}${keepHtml(isKept)}<button>Update the plan</button></form>`;
+  return markup`${warnings}<form class="search" method="get" action="/restore">${hidden}${keepAcceptedHtml(isKept)}<button>Update the plan</button></form>`;
 }
 
 /** The plan that the command on the page makes, with the newest run of the mirror in place of the live service. */

@@ -48,7 +48,7 @@ import {
   warningList,
   withCommands,
 } from './components.ts';
-import { unreadRestoreHtml } from './drift.ts';
+import { unreadRestoreHtml } from './drift-records.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 import type { PageContent, PageFacts } from './layout.ts';
 import {

@@ -39,7 +39,9 @@ import type { CellSummary } from '../cell-status.ts';
 import type { DaemonView } from '../view.ts';
 import { auditCsvStream, auditPage } from './audit.ts';
 import { CHANGES_SHOWN, changesPage, PERIODS } from './changes.ts';
-import { driftFilter, driftPage, KEEP_ACCEPTED } from './drift.ts';
+import { driftFilter } from './drift-filter.ts';
+import { driftPage } from './drift.ts';
+import { KEEP_ACCEPTED } from './restore-selection.ts';
 import { drillPage } from './drill.ts';
 import { HELD, heldSection } from './held.ts';
 import {

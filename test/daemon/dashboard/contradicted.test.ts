@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
-import { selectionOf } from '../../../src/daemon/dashboard/drift.ts';
+import { selectionOf } from '../../../src/daemon/dashboard/restore-selection.ts';
 import { DRIFT_JOB } from '../../../src/daemon/jobs/drift-job.ts';
 import { VERIFY_JOB } from '../../../src/daemon/jobs/verify-result.ts';
 import { backupWork, jobWorks } from '../../../src/daemon/jobs/job-table.ts';

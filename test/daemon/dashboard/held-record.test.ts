@@ -1,6 +1,6 @@
 /** A record whose removal is held: its page, and where it is listed. */
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { selectionOf } from '../../../src/daemon/dashboard/drift.ts';
+import { selectionOf } from '../../../src/daemon/dashboard/restore-selection.ts';
 import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
 import { World } from '../http/world.ts';
 

@@ -7,7 +7,7 @@ import { keyFingerprint } from '../../../src/config/source.ts';
 import { isoTime } from '../../../src/core/clock.ts';
 import { silentLogger, type Logger } from '../../../src/core/logger.ts';
 import { Secret } from '../../../src/core/secret.ts';
-import { selectionOf } from '../../../src/daemon/dashboard/drift.ts';
+import { selectionOf } from '../../../src/daemon/dashboard/restore-selection.ts';
 import { SharedRateLog } from '../../../src/mirror/rate-log.ts';
 import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
 import { parentNames } from '../../../src/state/parent-names.ts';
