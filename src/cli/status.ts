@@ -21,14 +21,10 @@ import {
   needsOf,
   type SyncedBy,
 } from '../daemon/health/status-answers.ts';
+import { readBackups } from '../daemon/health/backup-facts.ts';
 import type { Health } from '../daemon/health/health.ts';
 import { verifiedDocument } from '../daemon/health/verified.ts';
-import {
-  type HealthSnapshot,
-  readBackups,
-  readHealthInputs,
-  snapshotOf,
-} from '../daemon/health/health-facts.ts';
+import { type HealthSnapshot, readHealthInputs, snapshotOf } from '../daemon/health/health-facts.ts';
 import type { HealthView } from '../daemon/health/source-facts.ts';
 import { waitProblem, waitProblemOf } from '../daemon/problems.ts';
 import { Intervals } from '../daemon/schedule/intervals.ts';
@@ -38,7 +34,8 @@ import { retryTimes } from '../daemon/pending-jobs.ts';
 import { Timetable, withPutOff, withRetries } from '../daemon/schedule/timetable.ts';
 import { type LockHolder, withWriter } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { hasOtherSources, sourceDocuments, withDeadRun } from '../state/source-status.ts';
+import { sourceDocuments } from '../state/source-documents.ts';
+import { hasOtherSources, withDeadRun } from '../state/source-status.ts';
 import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
 import {
   isColoured,

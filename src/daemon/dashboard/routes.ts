@@ -21,7 +21,8 @@ import {
   findChanges,
 } from '../http/changes.ts';
 import type { DriftNow } from '../health/drift-now.ts';
-import { readBackups, readHealthSnapshot } from '../health/health-facts.ts';
+import { readBackups } from '../health/backup-facts.ts';
+import { readHealthSnapshot } from '../health/health-facts.ts';
 import { readFreshness } from '../health/freshness.ts';
 import {
   asRefusal,

@@ -1,19 +1,19 @@
 /** Gathers the facts for the health check from the running daemon and the mirror. */
 import type { Config } from '../../config/config.ts';
 import { configuredBackups, ownerOf } from '../../config/mirrors.ts';
-import { isoTime } from '../../core/clock.ts';
+import { definitionsFor } from '../../config/source.ts';
 import { asTidemarkError } from '../../core/errors.ts';
 import type { ChannelRow, Delivery, JobRow } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import { backupsShown, backupToName, type BackupsShown } from '../../backup/known-backups.ts';
+import { backupToName } from '../../backup/known-backups.ts';
 import { begunByMistake, type BegunByMistake } from '../../backup/earlier.ts';
 import { LATEST_BACKUP, namingBackup, withSource } from '../../core/hints.ts';
-import { hasBackupFailed, unresolvedFailure } from '../backup-failure.ts';
-import { hasEmptiedTarget } from '../jobs/summaries.ts';
+import { hasBackupFailed } from '../backup-failure.ts';
+import { repairHintToName } from '../jobs/verify-result.ts';
 import { PENDING_LONG_MS, recordedSilentChannels, silentChannels } from '../notices/known-channels.ts';
 import { driftWaitsSince } from '../notices/perhaps-open.ts';
 import type { DaemonView } from '../view.ts';
-import { contradictionsOf } from './contradictions.ts';
+import { backupActivity, type BackupFacts, backupFacts, unresolvedOf } from './backup-facts.ts';
 import { type Health, assessHealth } from './health.ts';
 import type { HealthFacts } from './facts.ts';
 import type { HealthReason } from './reason.ts';
@@ -36,6 +36,8 @@ import {
   withUnwritten,
 } from '../last-jobs.ts';
 import { latestUnfinished, type RunningRestore, runningRestore } from '../../mirror/unfinished-restore.ts';
+import { alteredLogLines } from '../../state/intact.ts';
+import { contradictionText } from '../../report/drift-document.ts';
 import { type SourceStatus, readSourceStatuses } from '../../state/source-status.ts';
 
 /** What was read of the mirror at one time. It stays true until somebody writes to the mirror. */
@@ -57,7 +59,7 @@ interface HealthInputs
   extends MirrorFacts, SourceInputs, Pick<HealthFacts, 'contradictions' | 'damage' | 'foreignTrigger'> {
   readonly recent: readonly Delivery[];
   readonly channels: readonly ChannelRow[];
-  readonly backups: Omit<NonNullable<HealthFacts['backups']>, keyof BackupWork | 'everyMs'> | null;
+  readonly backups: BackupFacts | null;
   /** Why the mirror may have been begun by mistake, without its history. */
   readonly begunByMistake: BegunByMistake | null;
 }
@@ -111,8 +113,6 @@ const NO_JOBS: LastJobs = {
   verifications: [],
   damaged: [],
 };
-/** The number of latest jobs that are searched for the newest backup. */
-const BACKUP_JOBS_READ = 50;
 /** The number of latest deliveries that are searched for channels that failed. */
 const DELIVERIES_READ = 200;
 /** Longer than most syncs of other processes take. */
@@ -189,6 +189,32 @@ function driftWaitsOf({ schedules }: Config, mirror: Mirror): HealthInputs['drif
   return new Map(sources.map((source) => [source, driftWaitsSince(mirror, source)]));
 }
 
+/** Acceptances and snapshots that differ from the audit log, and an audit log that was altered. */
+function contradictionsOf(config: Config, mirror: Mirror): HealthFacts['contradictions'] {
+  const accepted = [
+    ...mirror.acceptances
+      .checked()
+      .flatMap(
+        (acceptance) =>
+          contradictionText(acceptance, acceptance.source, definitionsFor(config, acceptance.source)) ?? [],
+      ),
+    ...mirror.acceptances.unreadable(),
+  ];
+  const pinned = mirror.snapshots.contradictions();
+  const rows = [...accepted, ...pinned.map(({ line }) => line)];
+  // Empty if one of the rows above says it already.
+  const log = alteredLogLines(mirror, rows);
+  const tables = [
+    ...log.map(() => ({})),
+    ...accepted.map(() => ({ about: 'acceptances' }) as const),
+    ...pinned.map(({ again }) => ({ about: 'snapshots', ...(again === null ? {} : { again }) }) as const),
+  ];
+  return {
+    lines: [...log, ...rows],
+    hint: `\`tidemark verify\` names everything that does not match the audit log; ${repairHintToName(tables)}`,
+  };
+}
+
 /** The state now, from what was read of the mirror now or before. @param mirror null if it is not open any more */
 export function snapshotOf(
   view: HealthView,
@@ -257,7 +283,7 @@ function healthFrom(view: HealthView, inputs: HealthInputs, now: number): Health
     backups:
       backups === null || config.backup === null
         ? null
-        : { ...backups, everyMs: config.backup.everyMs, ...backupWork(view) },
+        : { ...backups, everyMs: config.backup.everyMs, ...backupActivity(view) },
     sources: sourceStatuses.flatMap((status) =>
       status.isConfigured ? [sourceFacts(view, config, status, inputs)] : [],
     ),
@@ -329,18 +355,6 @@ export function snapshotWithout(view: HealthView, error: unknown, now: number): 
   };
 }
 
-/** The backups in the targets, after a short wait; null if unknown. Also of a mirror that cannot be read: then they matter most. */
-export async function readBackups(view: HealthView, waitMs?: number): Promise<BackupsShown | null> {
-  const { backup } = view.config();
-  if (backup === null) return null;
-  try {
-    return backupsShown(await view.backups.look(backup.targets, view.mirror(), waitMs));
-  } catch {
-    // Health reports why the mirror cannot be read; `look` returns which targets could not be.
-    return backupsShown(await view.backups.look(backup.targets, null, waitMs));
-  }
-}
-
 /** True while a mirror that existed before is missing. */
 export function isMirrorGone(view: Pick<DaemonView, 'problems'>): boolean {
   return view.problems().some(({ about, error }) => about === 'mirror' && error.code === 'mirror_missing');
@@ -359,60 +373,6 @@ function lastingProblems(view: HealthView, now: number): HealthFacts['problems']
     const isWait = error.code === 'throttled';
     return [{ message: error.message, hint: error.hint ?? null, since, ...(isWait ? { isWait } : {}) }];
   });
-}
-
-/** The daemon's own backups from its jobs, all others from the targets. */
-function backupFacts(view: HealthView, mirror: Mirror, now: number): HealthInputs['backups'] {
-  const { backup } = view.config();
-  if (backup === null) return null;
-  const targets = view.backups.known(backup.targets, mirror);
-  const { whole: found = [], contradicting = [] } = backupsShown(targets) ?? {};
-  const made = mirror.daemon
-    .jobs({ name: 'backup', limit: BACKUP_JOBS_READ })
-    .find(({ summary }) => typeof summary['file'] === 'string');
-  const times = [made?.finishedAt ?? null, ...found.map(({ madeAt }) => madeAt)].flatMap((at) =>
-    // A time in the future, from before the clock was set back, is ignored.
-    at === null || Date.parse(at) > now ? [] : [isoTime(Date.parse(at))],
-  );
-  const volumes = targets.flatMap(({ address, volume, newest }) =>
-    volume === null || newest === null
-      ? []
-      : [{ address, freeBytes: volume.freeBytes, backupBytes: newest.bytes }],
-  );
-  // Once a backup was refused because of an emptied target, that job is the reason.
-  const [last] = mirror.daemon.jobs({ name: 'backup', limit: 1 });
-  const isRefused = last !== undefined && hasEmptiedTarget(last);
-  const emptied = isRefused
-    ? []
-    : targets.flatMap(({ address, isEmptied, byMirror }) =>
-        isEmptied ? [{ address, holdsOthers: byMirror.length > 0 }] : [],
-      );
-  const [newest = null] = targets
-    // If a target cannot be listed now, its backups may be gone.
-    .flatMap(({ address, newest: backup, problem }) =>
-      backup === null || problem !== null ? [] : [{ address, madeAt: backup.madeAt }],
-    )
-    .toSorted((a, b) => Date.parse(b.madeAt) - Date.parse(a.madeAt));
-  return { lastAt: times.sort().at(-1) ?? null, newest, volumes, emptied, contradicting };
-}
-
-type BackupWork = Pick<NonNullable<HealthFacts['backups']>, 'isBeingMade' | 'waits' | 'change'>;
-
-/** What the daemon does about backups now: never part of what is remembered of a mirror. */
-export function backupWork(view: HealthView): BackupWork {
-  const running = view.running();
-  const queued = view.queued().find(({ name }) => name === 'backup');
-  return {
-    change: view.intervalChange('backup'),
-    isBeingMade: running.some(({ name }) => name === 'backup'),
-    waits: queued === undefined ? null : { since: queued.since || null, behind: running[0] ?? null },
-  };
-}
-
-/** What is left of a failed backup, by what is known of the targets now. */
-function unresolvedOf(view: HealthView, row: JobRow): JobRow | null {
-  const { backup } = view.config();
-  return unresolvedFailure(row, backup, view.backups.remembered(backup?.targets ?? []));
 }
 
 /** Channels and pings through which the sending process can send nothing, with the notices that wait for them. */

@@ -15,12 +15,8 @@ import { alteredRows, sealedRun } from '../../state/intact.ts';
 import { missingRun, nothingPublished } from '../../state/resolved-state.ts';
 import { newestRunIfFailed, unreadRestores, withInterrupted } from '../../state/runs.ts';
 import { failedRunDocument, runDocument } from '../../state/documents.ts';
-import {
-  type LivingFacts,
-  hasOtherSources,
-  sourceDocuments,
-  sourceSummary,
-} from '../../state/source-status.ts';
+import { type LivingFacts, sourceDocuments, sourceSummary } from '../../state/source-documents.ts';
+import { hasOtherSources } from '../../state/source-status.ts';
 import type { DaemonCells } from '../cells.ts';
 import { unknownSource } from '../daemon-view.ts';
 import type { DaemonView } from '../view.ts';
@@ -32,7 +28,8 @@ import type { DriftNow } from '../health/drift-now.ts';
 import type { EventStreams } from './events.ts';
 import { driftStatus } from '../health/status-answers.ts';
 import { withOwnMirror } from '../health/health.ts';
-import { readBackups, readHealthSnapshot } from '../health/health-facts.ts';
+import { readBackups } from '../health/backup-facts.ts';
+import { readHealthSnapshot } from '../health/health-facts.ts';
 import {
   asRefusal,
   numberIn,

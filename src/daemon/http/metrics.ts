@@ -14,7 +14,7 @@ import type { DaemonView, ScheduleView, SourceRequestStats } from '../view.ts';
 import type { SourceStatus } from '../../state/source-status.ts';
 import { configuredOf, openBySource } from '../health/status-answers.ts';
 import { knownProblems } from '../health/verified.ts';
-import { readBackups } from '../health/health-facts.ts';
+import { readBackups } from '../health/backup-facts.ts';
 import { CHANGES } from './changes.ts';
 import { RunCounter } from './run-counter.ts';
 import type { DriftNow } from '../health/drift-now.ts';

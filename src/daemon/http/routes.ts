@@ -20,7 +20,7 @@ import { DayCounts, ChangesCache } from './changes.ts';
 import { healthDocument, healthText } from './documents.ts';
 import { DriftNow } from '../health/drift-now.ts';
 import { EventStreams } from './events.ts';
-import { readBackups } from '../health/health-facts.ts';
+import { readBackups } from '../health/backup-facts.ts';
 import type { Metrics } from './metrics.ts';
 import { asRefusal, json, Refusal, requestText } from './request.ts';
 import { PageRestores, type RunCommand } from './restores.ts';

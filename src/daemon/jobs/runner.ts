@@ -31,9 +31,15 @@ import {
 } from './job-log.ts';
 import { RateWaits } from './rate-waits.ts';
 import type { EndedJob, Observers } from './observers.ts';
-import { AnswerWatch, JobQueue, LastStarts, SourceBackoff } from './queue.ts';
+import {
+  AnswerWatch,
+  JobQueue,
+  LastStarts,
+  RequestStates,
+  type RunningEntry,
+  SourceBackoff,
+} from './queue.ts';
 import { leftOutReason, leftOutResult, LeftOutJobs, runBetween } from './left-out.ts';
-import { type RunningEntry, RequestLog } from './request-log.ts';
 import { NO_PROGRESS, StatsBySource } from './request-stats.ts';
 import type { Candidate, Slots, SlotUser } from './slots.ts';
 import type { JobResult, JobWork, QueuedJob } from './work.ts';
@@ -93,7 +99,7 @@ export class JobRunner implements SlotUser {
   readonly #beginnings: LastStarts;
   readonly #rests: SourceBackoff;
   readonly #queue: JobQueue;
-  readonly #tickets = new RequestLog();
+  readonly #requests = new RequestStates();
   readonly #abort = new AbortController();
   readonly #jobLog: JobLog;
   readonly #leftOut: LeftOutJobs;
@@ -148,7 +154,7 @@ export class JobRunner implements SlotUser {
     const isBeforeIt = ({ name, source }: JobIdentity): boolean =>
       limitHolder === null || (name === 'sync' && source === limitHolder);
     const working = this.#current === null ? slots.working().filter(isBeforeIt) : [this.#current.job];
-    return this.#tickets.statusOf(ticket, this.#current, working, queued);
+    return this.#requests.statusOf(ticket, this.#current, working, queued);
   }
 
   /** True while a job of the schedule is queued or running for the source (null for the mirror as a whole). */
@@ -361,7 +367,7 @@ export class JobRunner implements SlotUser {
       })
       .then(() => {
         this.#current = null;
-        this.#tickets.end(current, null);
+        this.#requests.end(current, null);
         slots.free(this);
         slots.fill();
         if (this.current() === null && this.#queue.length === 0)
@@ -388,7 +394,7 @@ export class JobRunner implements SlotUser {
     }
     const isFree = (): boolean => {
       const why = this.rateWaits.refusal({ job, work, source, config });
-      if (why !== null) this.#tickets.end(current, why);
+      if (why !== null) this.#requests.end(current, why);
       return why === null;
     };
     if (!isFree()) return;
@@ -540,7 +546,7 @@ export class JobRunner implements SlotUser {
     }
     const { result, row, ended, isWritten, isKnown } = known;
     if (!isWritten && result.outcome !== 'interrupted') this.unwritten.add(row, current.kinds === null);
-    this.#tickets.end(current, result.error);
+    this.#requests.end(current, result.error);
     noteJobProblem(problems, row, result.error);
     this.#jobLog.ended(row, result.error, mirrorAccess.isGone(), isKnown);
     observers.ended(ended);

@@ -17,7 +17,8 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import { writerOf } from '../../mirror/lock.ts';
 import { mirrorFileState } from '../../mirror/real-path.ts';
 import { latestUnfinished } from '../../mirror/unfinished-restore.ts';
-import { backupWork, isMirrorGone, readHealthSnapshot } from '../health/health-facts.ts';
+import { backupActivity } from '../health/backup-facts.ts';
+import { isMirrorGone, readHealthSnapshot } from '../health/health-facts.ts';
 import { type Freshness, readFreshness } from '../health/freshness.ts';
 import { allowedBackupAgeMs, isQueuedBackupOnTime } from '../health/allowed-age.ts';
 import type { BegunJob, CutShort, EndedJob, JobObserver, ObserverContext } from '../jobs/observers.ts';
@@ -345,7 +346,7 @@ export class NoticeObserver implements JobObserver {
     const { reasons } = backup === null ? { reasons: [] } : readHealthSnapshot(view, now).health;
     const overdue = reasons.find(({ code }) => code === 'backup_overdue') ?? null;
     // Not overdue: a backup that is being made, was queued only now, or comes after a sync that catches up.
-    const { isBeingMade, waits } = backupWork(view);
+    const { isBeingMade, waits } = backupActivity(view);
     const isComing =
       isBeingMade ||
       (overdue?.follows === 'sync_overdue' && catchingUp.length > 0) ||
