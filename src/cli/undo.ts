@@ -40,7 +40,7 @@ import {
   sourceOfRestore,
   unknownRestore,
 } from '../restore/apply/resume.ts';
-import { acceptedBetween } from '../state/drift.ts';
+import { acceptedBetween } from '../state/accepted-drift.ts';
 import { type LoadedState, stateOfRecords } from '../state/state.ts';
 import { openReadClient } from '../wire-client.ts';
 import { printNote, printReason, type CommandContext } from './context.ts';

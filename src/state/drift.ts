@@ -1,7 +1,6 @@
 /** Drift between two states of one source, for the command `drift` and the daemon's job. */
 import { activityKinds } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
-import { isSetOnCreation } from '../catalog/volatile-names.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
 import { isExcludedBy, mirroredKinds } from '../config/mirrored-kinds.ts';
@@ -10,25 +9,16 @@ import { cached } from '../core/cached.ts';
 import { defined } from '../core/defined.ts';
 import { type DiffDocument, type RecordChange, compareRecords, overlapsPointer } from '../diff/change.ts';
 import { type ComparisonMode, type FieldChange, isComparedMember } from '../diff/compare.ts';
-import {
-  type AcceptedFinding,
-  type Drift,
-  type DriftInput,
-  type EarlierIds,
-  type Finding,
-  assessDrift,
-} from '../diff/drift.ts';
+import { type Drift, type DriftInput, type EarlierIds, assessDrift } from '../diff/drift.ts';
 import { type FingerprintOf, fingerprints, placeFingerprint } from '../diff/fingerprint.ts';
 import type { FormChange, FormFacts, ValueThen } from '../diff/form-change.ts';
 import type { MatchedIds } from '../diff/match-records.ts';
 import { type IgnoreRule, type IgnoreTest, ignoreTest } from '../diff/rules.ts';
 import type { RecordKey } from '../catalog/order.ts';
-import { type JsonValue, parseLossless } from '../core/json.ts';
-import { pointerTo, splitPointer, resolvePointer } from '../core/json-pointer.ts';
+import { splitPointer, resolvePointer } from '../core/json-pointer.ts';
 import { recordsOnce } from '../diff/families.ts';
 import { type SeverityOf, type SeverityRule, severities } from '../diff/severity.ts';
 import { type RecordState, skipTest, parseState } from '../diff/states.ts';
-import type { CheckedAcceptance } from '../mirror/acceptances.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import type { IdMapping } from '../mirror/id-map.ts';
@@ -38,16 +28,16 @@ import { possibleMode } from './compared-fields.ts';
 import { type StateFilter, filterParts, keysOf, selectsRecord } from './filter.ts';
 import { heldBelowTest } from './held-names.ts';
 import { resolvedStateOf } from './resolved-state.ts';
-import { IdHistories, RecreatedReferences, shownIds, soleIds, withMappedIds } from './recreated-ids.ts';
+import { IdHistories, RecreatedReferences, shownIds, soleIds } from './recreated-ids.ts';
 import { BASELINE } from './reference.ts';
-import { withoutSentInvites } from './sent-invites.ts';
-import { type LoadedState, recordKey, stateOfRecords } from './state.ts';
+import { isAssigned, withoutNewIds, withoutSentInvites } from './restore-effects.ts';
+import { type LoadedState, recordKey } from './state.ts';
 import { isNamedAnyway, kindsOfNeither } from './unasked.ts';
 
 const ACTIVITY = 'activity data; use --kind to include them';
 const NOT_MIRRORED = 'excluded by `kinds` in the configuration';
 
-type Sides = Readonly<Record<'from' | 'to', LoadedState>>;
+export type Sides = Readonly<Record<'from' | 'to', LoadedState>>;
 
 /** What is compared, and how. */
 export interface DriftExtent {
@@ -215,134 +205,6 @@ export function ignoredIn(config: Config, source: string): IgnoreTest['hides'] {
   return ignoreTest(rulesFor(config, source).ignore).hides;
 }
 
-/** What was accepted, for a plan. */
-export interface AcceptedBetween {
-  /** Includes what changed again since, unless FROM has the accepted value. */
-  readonly accepted: readonly AcceptedFinding[];
-  /** Acceptances of the source that contradict the audit log: they do not count. */
-  readonly contradicted: readonly CheckedAcceptance[];
-}
-
-/**
- * What differs between the two states and is accepted, whether or not a rule ignores it. Of records that are gone in TO,
- * their last version in the mirror is compared. Only compares records of which something was accepted.
- * @throws TidemarkError as `driftBetween`, but not if nothing can be compared
- */
-export async function acceptedBetween(
-  config: Config,
-  mirror: Mirror,
-  sides: Sides,
-  { source, now }: Pick<DriftExtent, 'source' | 'now'>,
-): Promise<AcceptedBetween> {
-  const checked = mirror.acceptances.checked(source);
-  const contradicted = checked.filter(({ contradiction }) => contradiction !== undefined);
-  const byKind = Map.groupBy(
-    checked.filter(({ isGone }) => isGone !== true),
-    ({ kind }) => kind,
-  );
-  if (byKind.size === 0) return { accepted: [], contradicted };
-  const idMap = mirror.restores.idMap(source);
-  const ids = [...byKind].flatMap(([kind, own]) =>
-    withMappedIds(
-      kind,
-      own.map(({ id }) => id),
-      idMap,
-    ),
-  );
-  const filter = { kinds: [...byKind.keys()], ids: [...new Set(ids)] };
-  const unruled = { ...config, drift: { ...config.drift, ignore: [] } };
-  const extent = { source, filter, mode: 'default', fields: [], now, isUnasked: true } as const;
-  const found = await driftBetween(unruled, mirror, sides, false, extent);
-  const accepted = [...found.accepted, ...changedSince(mirror, found, now)];
-  const last = lastVersions(mirror, source, sides.to, idMap);
-  if (last.length === 0) return { accepted, contradicted };
-  const before = stateOfRecords(last, sides.to, {
-    collections: () => last,
-    coverage: () => ({ how: 'read' }),
-    unknownIn: () => null,
-  });
-  const gone = await driftBetween(unruled, mirror, { from: sides.from, to: before }, false, extent);
-  const since = changedSince(mirror, gone, now).map((each): AcceptedFinding => {
-    // If the accepted value is known, the value of the last version does not count.
-    const { accepted: known = null } = each.changedSince ?? {};
-    return known === null ? each : { finding: known, acceptance: each.acceptance };
-  });
-  const changed = [...gone.accepted, ...since].filter(({ finding }) => finding.change === 'changed');
-  return {
-    accepted: [...accepted, ...changed.map((each): AcceptedFinding => ({ ...each, isOfGone: true }))],
-    contradicted,
-  };
-}
-
-/** Findings whose value changed again after it was accepted, with the accepted value from the history or the audit log. */
-function changedSince(mirror: Mirror, drift: SourceDrift, now: number): AcceptedFinding[] {
-  const { source, open, fingerprintOf } = drift;
-  return open.flatMap(({ reopened, ...finding }): AcceptedFinding[] => {
-    if (reopened?.because !== 'value' || finding.change === 'removed') return [];
-    const { acceptance } = reopened;
-    if (acceptance.until !== undefined && !(Date.parse(acceptance.until) > now)) return [];
-    if (finding.change === 'added')
-      return [{ finding, acceptance, changedSince: { accepted: null, run: null } }];
-    const { kind, scope, id, name, path, from } = finding;
-    const { to: _, ...place } = finding;
-    const withValue = (to: JsonValue | undefined): Finding => (to === undefined ? place : { ...place, to });
-    const isAccepted = (to: JsonValue | undefined): boolean =>
-      fingerprintOf({ kind, scope, id, name, change: 'changed', fields: [] }, withValue(to), acceptance, {
-        place: acceptance.path,
-        value: (_pointer, value) => value,
-      }) === acceptance.fingerprint;
-    if (isAccepted(from)) return [];
-    const versions = mirror.records
-      .find(kind, id, { sources: [source], scope })
-      .flatMap((row) => mirror.records.revisions(row))
-      .flatMap(({ run, body }) => {
-        if (body === null) return [];
-        const value = resolvePointer(parseLossless(body), path);
-        return isAccepted(value) ? [{ run, value }] : [];
-      });
-    const version = versions.toSorted((one, other) => other.run - one.run)[0];
-    const measured = mirror.acceptances.measured({ source, ...acceptance });
-    const accepted =
-      version !== undefined
-        ? withValue(version.value)
-        : measured !== null && isAccepted(measured.to)
-          ? withValue(measured.to)
-          : null;
-    return [{ finding, acceptance, changedSince: { accepted, run: version?.run ?? null } }];
-  });
-}
-
-/** The last versions of records with accepted fields that the state does not have under any of their ids. */
-function lastVersions(
-  mirror: Mirror,
-  source: string,
-  state: LoadedState,
-  idMap: readonly IdMapping[],
-): RecordState[] {
-  const recreated = new RecreatedIds(idMap);
-  const last = new Map<string, RecordState>();
-  const ofFields = mirror.acceptances.list(source).filter(({ path }) => path !== '');
-  for (const [kind, own] of Map.groupBy(ofFields, (each) => each.kind)) {
-    // The latest place first.
-    const records = own.map((key) =>
-      recreated.places(kind, key).map((place) => recordKey({ kind, ...place })),
-    );
-    const ids = own.flatMap(({ id }) => recreated.all(kind, id));
-    const filter = { kinds: [kind], ids: [...new Set(ids)] };
-    const there = new Set(Iterator.from(keysOf(state, filter)).map(recordKey));
-    const gone = records.filter((places) => !places.some((place) => there.has(place)));
-    if (gone.length === 0) continue;
-    const held = new Map<string, RecordState>();
-    for (const stored of [mirror.records.removedBodies, mirror.records.read])
-      for (const record of stored({ sources: [source], ...filter })) held.set(recordKey(record), record);
-    for (const places of gone) {
-      const found = places.map((place) => held.get(place)).find((record) => record !== undefined);
-      if (found !== undefined) last.set(recordKey(found), found);
-    }
-  }
-  return [...last.values()];
-}
-
 /** Maps findings and acceptances to the ids that records have in the comparison, and to those that they had before restores. */
 function underOtherIds(
   idMap: readonly IdMapping[],
@@ -365,49 +227,6 @@ function underOtherIds(
     shownPlace: shown.place,
     earlierIds: (ask) => histories.before((ids) => void ask(named(ids))).map(named),
   };
-}
-
-/**
- * The document without what a restore necessarily changes when it recreates a record: its id, and other values that the
- * service assigns. Fields of more than low severity stay, because their loss matters.
- */
-function withoutNewIds(
-  document: DiffDocument,
-  idMap: readonly IdMapping[],
-  definitions: (kind: Kind) => ResourceDefinition,
-  severityOf: SeverityOf,
-): DiffDocument {
-  const recreated = new RecreatedIds(idMap);
-  if (recreated.isEmpty) return document;
-  const changes = document.changes.flatMap((change): RecordChange[] => {
-    const idPointer = pointerTo(definitions(change.kind).idPath);
-    const isRecreated =
-      change.change === 'changed' &&
-      recreated.givenBy(change.kind, change.id) !== undefined &&
-      change.fields.some(({ path }) => path === idPointer);
-    if (!isRecreated) return [change];
-    const fields = change.fields.filter((field) => !isAssigned(definitions, severityOf, change, field));
-    return fields.length === 0 ? [] : [{ ...change, fields }];
-  });
-  const settled = document.changes.length - changes.length;
-  const { changed, unchanged } = document.summary;
-  const summary = { ...document.summary, changed: changed - settled, unchanged: unchanged + settled };
-  return { ...document, changes, summary };
-}
-
-/** True for what the service assigns to a recreated record: its id, and server-owned fields of low severity. */
-function isAssigned(
-  definitions: (kind: Kind) => ResourceDefinition,
-  severityOf: SeverityOf,
-  change: RecordChange,
-  field: FieldChange,
-): boolean {
-  const { fieldsByName, idPath } = definitions(change.kind);
-  if (field.path === pointerTo(idPath)) return true;
-  const name = splitPointer(field.path)[0] ?? '';
-  const known = fieldsByName.get(name);
-  if (known === undefined) return isSetOnCreation(name);
-  return !known.isWritable && severityOf({ ...change, change: 'changed' }, field) === 'low';
 }
 
 interface WholeOptions extends DriftExtent {

@@ -16,7 +16,7 @@ import type { CheckedAcceptance } from '../../mirror/acceptances.ts';
 import { AuditLogContradicted } from '../../mirror/audited-rows.ts';
 import type { HeldRecord } from '../../mirror/held-removals.ts';
 import type { IdMapping } from '../../mirror/id-map.ts';
-import type { AcceptedBetween } from '../../state/drift.ts';
+import type { AcceptedBetween } from '../../state/accepted-drift.ts';
 import { requireKnownFields } from '../../state/compared-fields.ts';
 import {
   type StateFilter,

@@ -1,15 +1,63 @@
-/** Invites that a restore sent for members who are missing: they do not count as drift in addition to these. */
+/** What a restore changes besides the records that it restores: new ids, and invites for missing members. That is not drift. */
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { isScopeCompatible } from '../catalog/lineage.ts';
 import type { RecordKey } from '../catalog/order.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import { isSetOnCreation } from '../catalog/volatile-names.ts';
 import { cached } from '../core/cached.ts';
-import type { DiffDocument } from '../diff/change.ts';
+import { pointerTo, splitPointer } from '../core/json-pointer.ts';
+import type { DiffDocument, RecordChange } from '../diff/change.ts';
+import type { FieldChange } from '../diff/compare.ts';
+import type { SeverityOf } from '../diff/severity.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { IdMapping } from '../mirror/id-map.ts';
 import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import { idsIn, withMappedIds } from './recreated-ids.ts';
 import type { LoadedState } from './state.ts';
+
+/**
+ * The document without what a restore necessarily changes when it recreates a record: its id, and other values that the
+ * service assigns. Fields of more than low severity stay, because their loss matters.
+ */
+export function withoutNewIds(
+  document: DiffDocument,
+  idMap: readonly IdMapping[],
+  definitions: (kind: Kind) => ResourceDefinition,
+  severityOf: SeverityOf,
+): DiffDocument {
+  const recreated = new RecreatedIds(idMap);
+  if (recreated.isEmpty) return document;
+  const changes = document.changes.flatMap((change): RecordChange[] => {
+    const idPointer = pointerTo(definitions(change.kind).idPath);
+    const isRecreated =
+      change.change === 'changed' &&
+      recreated.givenBy(change.kind, change.id) !== undefined &&
+      change.fields.some(({ path }) => path === idPointer);
+    if (!isRecreated) return [change];
+    const fields = change.fields.filter((field) => !isAssigned(definitions, severityOf, change, field));
+    return fields.length === 0 ? [] : [{ ...change, fields }];
+  });
+  const settled = document.changes.length - changes.length;
+  const { changed, unchanged } = document.summary;
+  const summary = { ...document.summary, changed: changed - settled, unchanged: unchanged + settled };
+  return { ...document, changes, summary };
+}
+
+/** True for what the service assigns to a recreated record: its id, and server-owned fields of low severity. */
+export function isAssigned(
+  definitions: (kind: Kind) => ResourceDefinition,
+  severityOf: SeverityOf,
+  change: RecordChange,
+  field: FieldChange,
+): boolean {
+  const { fieldsByName, idPath } = definitions(change.kind);
+  if (field.path === pointerTo(idPath)) return true;
+  const name = splitPointer(field.path)[0] ?? '';
+  const known = fieldsByName.get(name);
+  if (known === undefined) return isSetOnCreation(name);
+  return !known.isWritable && severityOf({ ...change, change: 'changed' }, field) === 'low';
+}
 
 /**
  * The document without added records that a restore created instead of missing records of another kind (in FROM, not in TO):
