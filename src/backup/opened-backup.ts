@@ -9,7 +9,7 @@ import { asFileError, makeDirectory } from '../core/file-errors.ts';
 import { REFETCH_HINT } from '../core/hints.ts';
 import type { Secret } from '../core/secret.ts';
 import { addToRestored } from '../mirror/backup.ts';
-import type { NoticeState } from '../mirror/daemon-store.ts';
+import type { NoticeState } from '../mirror/notice-rows.ts';
 import { type LockHolder, type WriterLock, acquireWriterLock } from '../mirror/lock.ts';
 import { migrationsDigest } from '../mirror/migrations.ts';
 import { movedAway, restoreWorkDirectory } from '../mirror/open.ts';

@@ -14,7 +14,7 @@ import {
   transact,
   removeMirrorFile,
 } from './database.ts';
-import { type NoticeState, saveNoticeStates } from './daemon-store.ts';
+import { type NoticeState, saveNoticeStates } from './notice-rows.ts';
 import { dropLitestreamTables } from './migrations.ts';
 
 interface BackupProgress {

@@ -5,7 +5,7 @@ import { IMPROVEMENTS } from '../../config/notice-events.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import { asTidemarkError, type TidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
-import type { Delivery, DeliveryResult } from '../../mirror/daemon-store.ts';
+import type { Delivery, DeliveryResult } from '../../mirror/notice-rows.ts';
 import {
   batchMessage,
   batchOf,

@@ -3,7 +3,7 @@ import { whoText } from '../../core/actor.ts';
 import { isoTime } from '../../core/clock.ts';
 import { resumeHint } from '../../core/hints.ts';
 import { durationBeyond } from '../../core/wording.ts';
-import type { Notice, NoticeState } from '../../mirror/daemon-store.ts';
+import type { Notice, NoticeState } from '../../mirror/notice-rows.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { GoneLists } from '../../state/held-names.ts';
 import { type latestUnfinished, unendedText } from '../../mirror/unfinished-restore.ts';
@@ -12,16 +12,8 @@ import type { HealthReason } from '../health/reason.ts';
 import { behindText, hangingSyncHint, syncText } from '../health/waits.ts';
 import { namedNotice, span } from './message.ts';
 import { isCutShortMark, markedSubject, usualEnd } from './perhaps-open.ts';
-import {
-  ended,
-  followsDamage,
-  heldSinceText,
-  isOverBy,
-  NO_TRANSITION,
-  runRecovered,
-  stateOf,
-  type Transition,
-} from './run-transitions.ts';
+import { followsDamage, heldSinceText, isOverBy, runRecovered } from './run-transitions.ts';
+import { ended, NO_TRANSITION, stateOf, type Transition } from './transition.ts';
 
 /** Channels to which the state was reported while the mirror could not be written: the mirror has no delivery for them. */
 export function reportedToOf({ detail: { reportedTo } }: NoticeState): readonly string[] {

@@ -9,7 +9,7 @@ import { ENDED_BY, IMPROVEMENTS } from '../../config/notice-events.ts';
 import { type ErrorCode, isLocalError } from '../../core/errors.ts';
 import { plural } from '../../core/wording.ts';
 import { compareSeverities, worst } from '../../diff/severity.ts';
-import type { Notice } from '../../mirror/daemon-store.ts';
+import type { Notice } from '../../mirror/notice-rows.ts';
 import { driftNews } from './drift-news.ts';
 import { assumedText, groupTitle, reasonOf } from './group-title.ts';
 import {

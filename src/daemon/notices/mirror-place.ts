@@ -8,7 +8,7 @@ import { namesOf, placeOf } from '../../config/mirrors.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import { goneHint, LATEST_BACKUP } from '../../core/hints.ts';
 import type { Logger } from '../../core/logger.ts';
-import type { Notice, NoticeState } from '../../mirror/daemon-store.ts';
+import type { Notice, NoticeState } from '../../mirror/notice-rows.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { movedAway, MOVED_SUFFIX } from '../../mirror/open.ts';
 import { isMirrorGone } from '../health/health-facts.ts';

@@ -4,7 +4,8 @@
  */
 import { sourceLookup } from '../../state/held-names.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
-import type { Notice, JobRow, NoticeState } from '../../mirror/daemon-store.ts';
+import type { JobRow } from '../../mirror/daemon-store.ts';
+import type { Notice, NoticeState } from '../../mirror/notice-rows.ts';
 import type { Deliveries } from './deliveries.ts';
 import { channelsFor, createNotifier, type Notifier } from './notifier.ts';
 import { removedTransition, type UnfinishedRestore } from './checked-transitions.ts';
@@ -32,7 +33,8 @@ import type { DaemonView } from '../view.ts';
 import { START_CODES } from './failed-start.ts';
 import { MirrorPlace } from './mirror-place.ts';
 import { cutShortStates, isCutShortMark, markedSubject, OF_BACKUPS, replacedStates } from './perhaps-open.ts';
-import { CONTENT_SUBJECTS, type JobDetails, stateOf } from './run-transitions.ts';
+import { CONTENT_SUBJECTS } from './run-transitions.ts';
+import { type JobDetails, stateOf } from './transition.ts';
 import { transitionsOf } from './transitions.ts';
 
 interface NoticeObserverOptions {

@@ -3,7 +3,8 @@ import { SEVERITIES } from '../../catalog/definition.ts';
 import type { ChannelConfig, ChannelType } from '../../config/channels.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import { compareSeverities } from '../../diff/severity.ts';
-import type { JobRow, Notice, NoticeState } from '../../mirror/daemon-store.ts';
+import type { JobRow } from '../../mirror/daemon-store.ts';
+import type { Notice, NoticeState } from '../../mirror/notice-rows.ts';
 import { placeText } from '../../report/notes.ts';
 import {
   goneLists,
@@ -47,7 +48,7 @@ import {
   joined,
   NO_TRANSITION,
   stateOf,
-} from './run-transitions.ts';
+} from './transition.ts';
 import { transitionsOf } from './transitions.ts';
 
 /** Its methods, except `hasRemembered`, store changed states with their notices, and return how many notices there are to send. */

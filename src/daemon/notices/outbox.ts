@@ -5,7 +5,7 @@
 import type { Clock } from '../../core/clock.ts';
 import { asTidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
-import type { Delivery, DeliveryResult, Notice } from '../../mirror/daemon-store.ts';
+import type { Delivery, DeliveryResult, Notice } from '../../mirror/notice-rows.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 
 /** After this, results that could not be stored are tried again. */

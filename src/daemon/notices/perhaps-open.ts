@@ -5,21 +5,15 @@
  * that they do not know.
  */
 import type { NoticeEvent } from '../../config/notice-events.ts';
-import type { JobName, Notice, NoticeState } from '../../mirror/daemon-store.ts';
+import type { JobName } from '../../mirror/daemon-store.ts';
+import type { Notice, NoticeState } from '../../mirror/notice-rows.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { isReadAfter } from '../../state/runs.ts';
 import type { CutShort } from '../jobs/observers.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import { namedNotice } from './message.ts';
-import {
-  CHAIN_SUBJECT,
-  CONTENT_SUBJECTS,
-  type JobObservation,
-  type Transition,
-  joined,
-  NO_TRANSITION,
-  stateOf,
-} from './run-transitions.ts';
+import { CHAIN_SUBJECT, CONTENT_SUBJECTS } from './run-transitions.ts';
+import { type JobObservation, type Transition, joined, NO_TRANSITION, stateOf } from './transition.ts';
 
 const PREFIX = 'perhaps:';
 

@@ -5,7 +5,7 @@ import { DRIFT_JOB } from '../../../src/daemon/jobs/drift-job.ts';
 import { summaryOf } from '../../../src/daemon/jobs/summaries.ts';
 import type { JobContext, JobResult } from '../../../src/daemon/jobs/work.ts';
 import { findingLine } from '../../../src/daemon/notices/message.ts';
-import type { JobObservation } from '../../../src/daemon/notices/run-transitions.ts';
+import type { JobObservation } from '../../../src/daemon/notices/transition.ts';
 import { transitionsOf } from '../../../src/daemon/notices/transitions.ts';
 import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
 import { World } from '../http/world.ts';

@@ -20,7 +20,7 @@ import { FakeService } from '../../journeys/service.ts';
 import { ORG, open, sync } from '../../mirror/fixture.ts';
 import { email, pagerduty, slack, webhook } from './channel.ts';
 import type { Scope } from '../../../src/catalog/definition.ts';
-import type { Transition } from '../../../src/daemon/notices/run-transitions.ts';
+import type { Transition } from '../../../src/daemon/notices/transition.ts';
 import { after, driftJob, finding, job, seen, sweep } from './seen.ts';
 
 const BELOW: Scope = { organization_id: 'o1', role_id: 'r1' };

@@ -14,7 +14,7 @@ import { NoticeObserver } from '../../../src/daemon/notices/notice-observer.ts';
 import { channelsFor } from '../../../src/daemon/notices/notifier.ts';
 import { removedTransition } from '../../../src/daemon/notices/checked-transitions.ts';
 import { cutShortStates } from '../../../src/daemon/notices/perhaps-open.ts';
-import type { NoticeState } from '../../../src/mirror/daemon-store.ts';
+import type { NoticeState } from '../../../src/mirror/notice-rows.ts';
 import type { Mirror } from '../../../src/mirror/mirror.ts';
 import { openMirror } from '../../../src/mirror/open.ts';
 import { respond } from '../../journeys/service.ts';

@@ -1,9 +1,9 @@
 /** Jobs as the daemon would hand them over, with only what a test cares about. */
 import type { JobName, JobOutcome, JobRow } from '../../../src/mirror/daemon-store.ts';
-import type { NoticeState } from '../../../src/mirror/daemon-store.ts';
+import type { NoticeState } from '../../../src/mirror/notice-rows.ts';
 import type { NamedRemovals } from '../../../src/state/held-names.ts';
 import type { DriftSummary, FindingSummary, UnreadSweep } from '../../../src/daemon/jobs/summaries.ts';
-import type { JobDetails, JobObservation, Transition } from '../../../src/daemon/notices/run-transitions.ts';
+import type { JobDetails, JobObservation, Transition } from '../../../src/daemon/notices/transition.ts';
 
 const AT = '2026-03-01T12:00:00.000Z';
 

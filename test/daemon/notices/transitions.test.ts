@@ -1,7 +1,8 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { NoticeEvent } from '../../../src/config/notice-events.ts';
-import type { JobName, JobOutcome, JobRow, NoticeState } from '../../../src/mirror/daemon-store.ts';
+import type { JobName, JobOutcome, JobRow } from '../../../src/mirror/daemon-store.ts';
+import type { NoticeState } from '../../../src/mirror/notice-rows.ts';
 import type { NamedRemovals } from '../../../src/state/held-names.ts';
 import { transitionsOf } from '../../../src/daemon/notices/transitions.ts';
 import { channelsFor } from '../../../src/daemon/notices/notifier.ts';
@@ -12,7 +13,7 @@ import {
   type JobObservation,
   NO_TRANSITION,
   type Transition,
-} from '../../../src/daemon/notices/run-transitions.ts';
+} from '../../../src/daemon/notices/transition.ts';
 import { refusalSummary } from '../../../src/daemon/jobs/summaries.ts';
 import { webhook } from './channel.ts';
 import { after, driftJob, finding, job, seen, sweep } from './seen.ts';
