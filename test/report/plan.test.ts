@@ -3,7 +3,7 @@ import type { Plan } from '../../src/restore/plan/plan.ts';
 import { createColors } from 'picocolors';
 import { describe, expect, it } from 'vitest';
 import { maskedPlan, maskedRestore } from '../../src/report/plan-mask.ts';
-import { lackingHtml } from '../../src/daemon/dashboard/restore-plan.ts';
+import { lackingHtml } from '../../src/daemon/dashboard/plan-parts.ts';
 import { planSummary, secretLines, planReport } from '../../src/report/plan-report.ts';
 import { planOf, organization, record, stateOf, svc, withBody } from '../restore/states.ts';
 import { renderText } from '../../src/report/render-text.ts';

@@ -3,9 +3,8 @@ import type { Scope } from '../../catalog/definition.ts';
 import type { RecordKey } from '../../catalog/order.ts';
 import type { Config } from '../../config/config.ts';
 import { maskedMessage } from '../../config/known-secrets.ts';
-import { definitionsFor, presentIn } from '../../config/source.ts';
+import { definitionsFor } from '../../config/source.ts';
 import { TidemarkError } from '../../core/errors.ts';
-import { shellWord } from '../../core/hints.ts';
 import { formatInteger, plural } from '../../core/wording.ts';
 import { type RecordChange, recordName } from '../../diff/change.ts';
 import { compareBodies, placeOf as fieldPlace } from '../../diff/compare.ts';
@@ -15,20 +14,7 @@ import type { RecordRow } from '../../mirror/records.ts';
 import { contradictionText } from '../../report/drift-document.ts';
 import { maskedFields, withMaskedId } from '../../report/mask.ts';
 import { maskedPlan } from '../../report/plan-mask.ts';
-import {
-  acceptedLines,
-  adoptionLines,
-  lackingTexts,
-  leftText,
-  planSummary,
-  REFERRING,
-  referringText,
-  secretLines,
-  SECRETS_INTRO,
-  sentItems,
-  unselectedText,
-} from '../../report/plan-report.ts';
-import { recordHtml } from '../../report/render-html.ts';
+import { adoptionLines, leftText, planSummary } from '../../report/plan-report.ts';
 import { nameText } from '../../report/value-text.ts';
 import { makePlan } from '../../restore/plan/make.ts';
 import { type Plan, isExecutable } from '../../restore/plan/plan.ts';
@@ -37,7 +23,6 @@ import { acceptedBetween } from '../../state/accepted-drift.ts';
 import { type SourceDrift, ignoredIn } from '../../state/drift.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
 import { firstHeld, heldBelowTest } from '../../state/held-names.ts';
-import { parentNames } from '../../state/parent-names.ts';
 import { resolveState } from '../../state/resolved-state.ts';
 import { recordHistory } from '../../state/record-history.ts';
 import { lastReadings } from '../../state/runs.ts';
@@ -45,10 +30,8 @@ import type { StateFilter } from '../../state/filter.ts';
 import { type LoadedState, stateOfRecords } from '../../state/state.ts';
 import type { RestoreCommand } from '../http/restores.ts';
 import { actionForm } from './actions.ts';
-import { capital } from '../../report/document.ts';
 import {
   crumbs,
-  type DefinitionOf,
   emptyHtml,
   fieldListHtml,
   hiddenInputs,
@@ -60,10 +43,20 @@ import {
   withCommands,
 } from './components.ts';
 import { driftArticles } from './drift-records.ts';
-import { KEEP_ACCEPTED, keepAcceptedHtml, selectionOf } from './restore-selection.ts';
-import { type Html, type HtmlPart, markup, NOTHING, trusted } from './html.ts';
+import { KEEP_ACCEPTED, keepAcceptedHtml, selectionOf, WITH_CHILDREN } from './restore-selection.ts';
+import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 import type { PageContent, PageFacts } from './layout.ts';
 import { type Version, versionAt } from './versions.ts';
+import {
+  commandPart,
+  unsentItems,
+  sentArticles,
+  lackingHtml,
+  planWarnings,
+  secretsHtml,
+  PLAN_THESE,
+  unselectedHtml,
+} from './plan-parts.ts';
 
 /** A page with a plan, and the command that makes that plan; null if there is nothing to plan. */
 export interface RestoreContent {
@@ -188,29 +181,6 @@ sends anything. This page does not know that key: the command names the permissi
 ${commandPart([...args, ...invites, '--apply'])}${form}</section>`;
 }
 
-/** A command with more ids is folded. */
-const IDS_SHOWN = 10;
-
-/** The command, to be copied. */
-export function commandPart(args: readonly string[]): Html {
-  const command = markup`<pre class="body command" tabindex="0">${commandHtml(args)}</pre>`;
-  const ids = args.filter((arg) => arg.startsWith('--id=')).length;
-  return ids <= IDS_SHOWN
-    ? command
-    : markup`<details class="rest"><summary>The command, with ${plural(ids, 'id')}</summary>${command}</details>`;
-}
-
-/** The command as a person would type it; lines break only between options. */
-function commandHtml(args: readonly string[]): Html {
-  const words = args.map((arg) => {
-    const [, option, value] = /^(--[\w-]+)=([^-].*)$/s.exec(arg) ?? [];
-    const word =
-      option === undefined || value === undefined ? shellWord(arg) : `${option} ${shellWord(value)}`;
-    return markup` <span class="word">${word}</span>`;
-  });
-  return markup`tidemark restore${words}`;
-}
-
 /** What the command of the page restores. */
 interface Wanted {
   /** Names the desired state. */
@@ -264,27 +234,6 @@ async function plannedHtml(facts: PlanFacts, source: string, wanted: Wanted): Pr
   }
 }
 
-/** The steps that send nothing: one item for the records of a kind with the same reason. */
-function unsentItems(plan: Plan, definitions: DefinitionOf): Html[] {
-  const groups = Map.groupBy(
-    plan.steps.filter((step) => !isExecutable(step)),
-    (step) => JSON.stringify([step.action, step.kind, step.reason, acceptedLines(step)]),
-  );
-  return [...groups.values()].flatMap((steps) => {
-    const [step] = steps;
-    if (step === undefined) return [];
-    const { one, many } = definitions(step.kind).title;
-    const why = [...(step.reason === null ? [] : [step.reason]), ...acceptedLines(step)].join('; ');
-    const title = steps.length === 1 ? one : plural(steps.length, one, many);
-    const names = steps
-      .slice(0, NAMES_SHOWN)
-      .map(({ name }) => nameText(name))
-      .join(', ');
-    const more = steps.length > NAMES_SHOWN ? ` and ${steps.length - NAMES_SHOWN} more` : '';
-    return markup`<li><span class="tag high">${step.action}</span> ${title} <strong>${nameHtml(names)}</strong>${more}${why === '' ? '' : `: ${why}`}</li>`;
-  });
-}
-
 function profileHtml(config: Config, source: string, plan: Plan): Html[] {
   const configured = config.sources.find(({ name }) => name === source);
   const lines = configured === undefined ? [] : otherProfile(configured, plan);
@@ -292,46 +241,6 @@ function profileHtml(config: Config, source: string, plan: Plan): Html[] {
 }
 
 const SENT_SHOWN = 200;
-const NAMES_SHOWN = 20;
-/** With more steps than this, the contents of created records are folded. */
-const UNFOLDED = 10;
-
-/** What each step sends, by the number of the step, as in the report of the plan. @param plan masked */
-export function sentArticles(
-  plan: Plan,
-  mirror: Mirror,
-  source: string,
-  definitions: DefinitionOf,
-): ReadonlyMap<number | undefined, Html> {
-  const items = sentItems(plan, { definitions, parentName: parentNames(mirror, source, definitions) });
-  return new Map(
-    items.map((item) => {
-      const isFolded = item.change === 'added' && items.length > UNFOLDED;
-      return [item.number, trusted(recordHtml(isFolded ? { ...item, isWholeRecord: true } : item))];
-    }),
-  );
-}
-
-/** Warns of settings that created records will lack, since no request can set them. */
-export function lackingHtml(plan: Plan, definitions: DefinitionOf): Html[] {
-  return lackingTexts(plan, { definitions }).map(({ text, reason }) =>
-    warningHtml(['! ', text, ': ', withCommands(reason)]),
-  );
-}
-
-export function planWarnings({ warnings = [] }: Plan): Html[] {
-  return warnings.map((line) => warningHtml(['! ', withCommands(line)]));
-}
-
-/** What to add to the configuration to supply missing secrets; nothing if none is missing. */
-export function secretsHtml(plan: Plan, config: Config, source: string): HtmlPart {
-  const definitions = definitionsFor(config, source);
-  const lines = secretLines(plan.steps, { definitions, present: presentIn(config, source) });
-  if (lines.length === 0) return NOTHING;
-  const shown = lines.map((line) => markup`${line}\n`);
-  return markup`<p>${capital(SECRETS_INTRO)}:</p><pre class="body" tabindex="0">${shown}</pre>`;
-}
-
 /** The warnings; and where the plan sets back accepted or ignored drift, a box that leaves it as it is. */
 function warningsHtml(plan: Plan, { query }: Asked): HtmlPart {
   const isKept = query.has(KEEP_ACCEPTED);
@@ -408,38 +317,10 @@ function withBoxes(args: readonly string[], { query }: Asked): string[] {
   ];
 }
 
-/** The parameter that adds what is below the selected records to a restore. */
-export const WITH_CHILDREN = 'with_children';
-
 /** A button that adds what is below the created records to the plan. */
 function withChildrenHtml(query: URLSearchParams): Html {
   const hidden = hiddenInputs([...query, [WITH_CHILDREN, 'on']]);
   return markup`<form class="search" method="get" action="/restore">${hidden}<button>${PLAN_THESE}</button></form>`;
-}
-
-export const PLAN_THESE = 'Plan these too';
-
-/**
- * Warns of lost records below those that the plan creates, and of records that name these by their old ids, where the plan leaves them
- * out.
- * @param form adds the lost records to the plan
- */
-export function unselectedHtml(
-  { unselected = [], referring = [], summary }: Plan,
-  definitions: DefinitionOf,
-  form: HtmlPart,
-): HtmlPart {
-  const others =
-    referring.length === 0
-      ? NOTHING
-      : warningHtml(
-          `! ${capital(REFERRING)}: ${referringText(referring, { definitions })}. Plan that when this is restored.`,
-        );
-  if (unselected.length === 0) return others;
-  const isOne = unselected.length === 1 && unselected[0]?.count === 1;
-  const [it, them] = [isOne ? 'it is' : 'they are', summary.create === 1 ? 'it' : 'them'];
-  const text = `${unselectedText(unselected, definitions)} below ${them} ${isOne ? 'was' : 'were'} lost with ${them}: ${it} not in this plan.`;
-  return [warningHtml(['! ', text, form]), others];
 }
 
 function restoreArgs(source: string, changes: readonly RecordChange[], { isRemoving }: Planned): string[] {

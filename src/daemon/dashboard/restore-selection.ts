@@ -39,6 +39,9 @@ export function selectAllText(shown: number, hasMore: boolean): string {
 /** The parameter that leaves accepted drift out of a restore. */
 export const KEEP_ACCEPTED = 'keep_accepted';
 
+/** The parameter that adds what is below the selected records to a restore. */
+export const WITH_CHILDREN = 'with_children';
+
 export function keepAcceptedHtml(isChecked: boolean): Html {
   const checked = isChecked ? markup` checked` : NOTHING;
   return markup`<label class="pick"><input type="checkbox" name="${KEEP_ACCEPTED}"${checked}>Leave what was accepted as drift</label>`;

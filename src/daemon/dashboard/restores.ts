@@ -59,8 +59,8 @@ import {
   secretsHtml,
   sentArticles,
   unselectedHtml,
-  WITH_CHILDREN,
-} from './restore-plan.ts';
+} from './plan-parts.ts';
+import { WITH_CHILDREN } from './restore-selection.ts';
 
 const STEPS_SHOWN = 500;
 const RESTORES_SHOWN = 100;

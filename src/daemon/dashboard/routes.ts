@@ -42,7 +42,7 @@ import { auditCsvStream, auditPage } from './audit.ts';
 import { CHANGES_SHOWN, changesPage, PERIODS } from './changes.ts';
 import { driftFilter } from './drift-filter.ts';
 import { driftPage } from './drift.ts';
-import { KEEP_ACCEPTED } from './restore-selection.ts';
+import { KEEP_ACCEPTED, WITH_CHILDREN } from './restore-selection.ts';
 import { drillPage } from './drill.ts';
 import { HELD, heldSection } from './held.ts';
 import {
@@ -65,13 +65,7 @@ import {
 } from './record-list.ts';
 import { choicePage, recordPage } from './record.ts';
 import { type FoundOfKind, readOneByOneFrom, recordsPage, unreadLines } from './records.ts';
-import {
-  heldPlanPage,
-  type RestoreContent,
-  restorePage,
-  versionPlanPage,
-  WITH_CHILDREN,
-} from './restore-plan.ts';
+import { heldPlanPage, type RestoreContent, restorePage, versionPlanPage } from './restore-plan.ts';
 import { journalPage, plannedRestorePage, restoresPage } from './restores.ts';
 import { RUN_CHANGES_SHOWN, runPage, runsPage } from './runs.ts';
 import { sourcesPage } from './sources.ts';
