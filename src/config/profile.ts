@@ -263,17 +263,19 @@ export function findProfile(
   files: FilesRead,
 ): FoundProfile {
   const isPath = /[/\\]|\.ya?ml$/.test(nameOrPath);
-  const names = profileNames();
-  if (!isPath && !names.includes(nameOrPath)) {
-    const near = didYouMean(nameOrPath, names, JSON.stringify);
-    return {
-      mistake: `expected one of ${names.join(', ')} or the path of a file, got ${JSON.stringify(nameOrPath)}${near}`,
-    };
-  }
   const path = isPath
     ? resolve(directory, nameOrPath)
     : packageFile('config', 'profiles', `${nameOrPath}.yaml`);
   const file = readTextFile(path);
+  if (!isPath && 'mistake' in file) {
+    const names = profileNames();
+    if (!names.includes(nameOrPath)) {
+      const near = didYouMean(nameOrPath, names, JSON.stringify);
+      return {
+        mistake: `expected one of ${names.join(', ')} or the path of a file, got ${JSON.stringify(nameOrPath)}${near}`,
+      };
+    }
+  }
   files.note(path, JSON.stringify(file));
   if ('mistake' in file) return { mistake: `${path} ${file.mistake}` };
   const before = isPath ? undefined : readBefore.get(nameOrPath);
