@@ -31,7 +31,7 @@ import { Intervals } from '../daemon/schedule/intervals.ts';
 import type { HealthCode } from '../daemon/health/reason.ts';
 import type { ScheduleView } from '../daemon/view.ts';
 import { retryTimes } from '../daemon/pending-jobs.ts';
-import { Timetable, withPutOff, withRetries } from '../daemon/schedule/timetable.ts';
+import { Timetable, withRateLimitWaits, withRetries } from '../daemon/schedule/timetable.ts';
 import { type LockHolder, withWriter } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { sourceDocuments } from '../state/source-documents.ts';
@@ -259,7 +259,7 @@ function healthView(
       remembered: (targets) => catalog.remembered(local(targets)),
     },
     schedules: () =>
-      withPutOff(
+      withRateLimitWaits(
         withRetries(
           timetable.views().map((each) => withPauses(each, daemon())),
           retries.values(),

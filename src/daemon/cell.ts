@@ -36,7 +36,7 @@ import {
   type StoredSchedules,
 } from './schedule-store.ts';
 import { Intervals } from './schedule/intervals.ts';
-import { spreadShare, Timetable, withPutOff, withRetries } from './schedule/timetable.ts';
+import { spreadShare, Timetable, withRateLimitWaits, withRetries } from './schedule/timetable.ts';
 import type { DaemonView } from './view.ts';
 
 /** What the cells of one process have in common. */
@@ -164,7 +164,7 @@ export class Cell {
       configProblem: () => (source === null ? surroundings.configProblem() : null),
       mirrorAccess: this.#mirrorAccess,
       schedules: () =>
-        withPutOff(
+        withRateLimitWaits(
           withRetries(
             this.#timetable.viewsWithPauses((name) => this.runner.restsUntil(name)),
             this.#retries.values(),

@@ -202,8 +202,8 @@ function mergedSnapshot(
   return {
     now,
     mirror: null,
-    madeGood: new Set(
-      known.flatMap(({ name, snapshot }) => [...snapshot.madeGood].map((source) => source || name)),
+    resolvedFailures: new Set(
+      known.flatMap(({ name, snapshot }) => [...snapshot.resolvedFailures].map((source) => source || name)),
     ),
     health: mergedHealth(parts, {
       now,

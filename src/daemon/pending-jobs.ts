@@ -4,7 +4,7 @@ import { asTidemarkError, type ErrorCode } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { JobRow, JobTrigger } from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { isBackupOwed, isReadAfter, lastCompleteRun, unreadRestores } from '../state/runs.ts';
+import { isBackupDue, isReadAfter, lastCompleteRun, unreadRestores } from '../state/runs.ts';
 import type { JobRunner } from './jobs/runner.ts';
 import { summaryOf } from './jobs/summaries.ts';
 import { ownJob, type QueuedJob } from './jobs/work.ts';
@@ -34,7 +34,7 @@ export function pendingJobs(
     ...drifting.map((source) => ownJob('drift', source, 'overdue')),
     ...uncommitted.map((source) => ownJob('git', source, 'overdue')),
     // The job itself asks the targets whether a backup is due.
-    ...(backup !== null && isBackupOwed(mirror) ? [ownJob('backup', null, 'overdue')] : []),
+    ...(backup !== null && isBackupDue(mirror) ? [ownJob('backup', null, 'overdue')] : []),
   ];
 }
 
@@ -210,7 +210,7 @@ export function followUps(
   );
   // Also after a partial sync: when the complete one before it ended, the newest backup may not have been old enough.
   const needsBackup =
-    config.backup !== null && (row.outcome === 'done' || reading(mirrorAccess, problems, isBackupOwed));
+    config.backup !== null && (row.outcome === 'done' || reading(mirrorAccess, problems, isBackupDue));
   return [
     ...(needsDrift ? [ownJob('drift', row.source, 'after_run')] : []),
     ...(needsGit ? [ownJob('git', row.source, 'after_run')] : []),

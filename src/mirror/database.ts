@@ -244,7 +244,7 @@ export function valuesOfWrongType(connection: Connection): string[] {
 }
 
 /** Which table cannot get another row because its last number is the largest (SQLite would report a full disk); null if none. */
-export function spentNumbersText(connection: Connection): string | null {
+export function exhaustedIdsText(connection: Connection): string | null {
   const table = connection
     .prepare<[number], string>('SELECT name FROM sqlite_sequence WHERE seq >= ? ORDER BY name LIMIT 1')
     .pluck()

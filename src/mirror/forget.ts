@@ -15,7 +15,7 @@ import { type RetentionPlan, planRetention } from './retention.ts';
 import { isReplicated } from './migrations.ts';
 import { readRuns } from './run-rows.ts';
 import { readSnapshots } from './snapshots.ts';
-import { toEnd } from './verify-chain.ts';
+import { drain } from './verify-chain.ts';
 import { checkpoint, checkpointNow, logBytes } from './write-ahead-log.ts';
 
 /** What is to be kept, and of which sources. */
@@ -45,7 +45,7 @@ export interface ForgetResult extends RetentionPlan {
 /** The plan, without carrying it out. @throws TidemarkError if `forgetRuns` would throw */
 export function previewForget(connection: Connection, choice: ForgetChoice): RetentionPlan {
   const plan = planForget(connection, choice);
-  if (plan.forgotten.length > 0) toEnd(checkChain(connection));
+  if (plan.forgotten.length > 0) drain(checkChain(connection));
   return plan;
 }
 

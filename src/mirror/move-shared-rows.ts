@@ -11,7 +11,7 @@ import { digestReplaced, linkOf, readStoredForgets, type StoredForget } from './
 import { chain } from './forget-seals.ts';
 import { rangesOf } from './retention.ts';
 import { rowSealer, sealRow } from './row-seals.ts';
-import { MOVED_POLICY, readSealed, toEnd } from './verify-chain.ts';
+import { MOVED_POLICY, readSealed, drain } from './verify-chain.ts';
 
 /** Conditions: rows of the sources in `temp.own`; `$` stands for the schema (the file). */
 export const BY_ID = 'source IN (SELECT id FROM $.sources WHERE name IN (SELECT name FROM temp.own))';
@@ -320,7 +320,7 @@ function sealAgain(target: Connection): void {
   const last = readStoredForgets(target).at(-1);
   if (last === undefined) throw new TidemarkError('internal', 'a move left no mark');
   const every = new Set(readSealed(target).map(({ run }) => run));
-  const root = toEnd(chain(target, last.link, every));
+  const root = drain(chain(target, last.link, every));
   target.prepare('UPDATE forgets SET root_after = ? WHERE forget = ?').run(root, last.forget);
 }
 

@@ -14,7 +14,7 @@ import {
   connect,
   createPrivateFile,
   damagedMirror,
-  spentNumbersText,
+  exhaustedIdsText,
   sqliteCode,
   translated,
   withoutVerifyHint,
@@ -176,7 +176,7 @@ function openWriter(path: string, hasViews = true): Writer {
     configure(connection);
     migrate(connection, path);
     const restored = restoreSchema(connection, path);
-    const spent = spentNumbersText(connection);
+    const spent = exhaustedIdsText(connection);
     if (spent !== null) throw damagedMirror(path, spent);
     if (hasViews) restored.push(...makeKindViews(connection).map((name) => `view ${name}`));
     removeStage(path);

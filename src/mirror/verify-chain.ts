@@ -135,7 +135,7 @@ function unlikeAfter(connection: Connection, after: number): readonly UnlikeRun[
     const { run } = sealed;
     const unlikeRow = unlikeRowText(sealed);
     if (unlikeRow !== null) return [{ run, text: unlikeRow, concerns: () => true }];
-    const found = withRows.has(run) ? toEnd(digestChanges(connection, run)) : NO_CHANGES;
+    const found = withRows.has(run) ? drain(digestChanges(connection, run)) : NO_CHANGES;
     if (found.equals(sealed.changeDigest)) return [];
     return [
       {
@@ -187,7 +187,7 @@ function isAsCounted(
   { sealed, collections }: { readonly sealed: SealedRun; readonly collections: ReadonlySet<number> },
 ): boolean {
   const { run, sweepDigest } = sealed;
-  if (!toEnd(digestSweeps(connection, run)).equals(sweepDigest)) return false;
+  if (!drain(digestSweeps(connection, run)).equals(sweepDigest)) return false;
   const found = MISCOUNTED(connection).all({ run });
   return found.length > 0 && found.every((collection) => !collections.has(collection));
 }
@@ -221,7 +221,7 @@ const CHANGING_AFTER = perConnection((connection) =>
 );
 
 /** Runs a generator to its end without yielding; returns its result. */
-export function toEnd<T>(steps: Generator<undefined, T>): T {
+export function drain<T>(steps: Generator<undefined, T>): T {
   for (;;) {
     const step = steps.next();
     if (step.done === true) return step.value;

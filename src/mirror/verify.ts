@@ -11,7 +11,7 @@ import { TidemarkError } from '../core/errors.ts';
 import {
   type Connection,
   isOfWrongType,
-  spentNumbersText,
+  exhaustedIdsText,
   sqliteCode,
   valuesOfWrongType,
 } from './database.ts';
@@ -393,7 +393,7 @@ function rowParts(connection: Connection, findings: Findings): Iterator<undefine
 }
 
 function* verifyNumbers(connection: Connection, findings: Findings): Generator<undefined> {
-  const message = spentNumbersText(connection);
+  const message = exhaustedIdsText(connection);
   if (message !== null) findings.add({ kind: 'index', message });
   yield undefined;
 }

@@ -84,7 +84,7 @@ export function lastCompleteRun(mirror: Pick<Mirror, 'runs'>, source: string): R
  * True if a complete run, such as one by hand, ended after the last backup began. A partial run after it makes no
  * difference: a backup has the rows of both, and if a kind stays denied, no complete run follows.
  */
-export function isBackupOwed(mirror: Pick<Mirror, 'runs' | 'daemon'>): boolean {
+export function isBackupDue(mirror: Pick<Mirror, 'runs' | 'daemon'>): boolean {
   const [last] = mirror.daemon.jobs({ name: 'backup', limit: 1 });
   return mirror.runs.sources().some((source) => {
     const endedAt = lastCompleteRun(mirror, source)?.finishedAt ?? null;

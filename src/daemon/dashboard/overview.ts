@@ -18,7 +18,7 @@ import { worst } from '../health/health.ts';
 import {
   type DriftCounts,
   type FoundDrifts,
-  type Need,
+  type AttentionReason,
   configuredOf,
   driftCounts,
   fiveAnswers,
@@ -286,7 +286,7 @@ function noticesSection({ pending, now }: HealthSnapshot): Html {
   return section('notices', 'Notices on their way', table);
 }
 
-function needsHtml(needs: readonly Need[], now: number): Html {
+function needsHtml(needs: readonly AttentionReason[], now: number): Html {
   if (needs.length === 0) return NOTHING;
   const items = needs.map((need) => {
     const { source, state, message, hint } = need;

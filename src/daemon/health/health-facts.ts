@@ -87,7 +87,7 @@ export interface HealthSnapshot extends MirrorFacts {
   /** Null if the mirror cannot be read: then the other facts about it are empty. */
   readonly mirror: Mirror | null;
   /** The `source` of each latest backup job that failed, if nothing is left of the failure; empty for the mirror as a whole. */
-  readonly madeGood: ReadonlySet<string>;
+  readonly resolvedFailures: ReadonlySet<string>;
   /** Left out of one of many mirrors. */
   readonly config?: Config;
 }
@@ -227,13 +227,20 @@ export function snapshotOf(
   const { damaged } = inputs.lastJobs;
   const isOver = (row: JobRow): boolean =>
     hasBackupFailed(row) && unresolvedOf(view, row) === null && !damaged.some(({ job }) => job === row.job);
-  const madeGood = new Set(
+  const resolvedFailures = new Set(
     inputs.lastJobs
       .of('backup')
       .filter(isOver)
       .map(({ source }) => source ?? ''),
   );
-  return { now, health: healthFrom(view, inputs, now), mirror, madeGood, config: view.config(), ...inputs };
+  return {
+    now,
+    health: healthFrom(view, inputs, now),
+    mirror,
+    resolvedFailures,
+    config: view.config(),
+    ...inputs,
+  };
 }
 
 /** What was read, with the jobs that ended since and could not be stored. */
@@ -346,7 +353,7 @@ export function snapshotWithout(view: HealthView, error: unknown, now: number): 
     now,
     health: withRunnableHints(unread, view),
     mirror: null,
-    madeGood: new Set(),
+    resolvedFailures: new Set(),
     sourceStatuses: [],
     withBaseline: new Set(),
     lastJobs: NO_JOBS,

@@ -515,27 +515,27 @@ function unknownOf(problems: readonly DriftProblem[], isOne: boolean): UnknownDr
   return { brief: `${names}not compared${isSame ? `: ${first.cause}` : ''}`, reason: first.reason };
 }
 
-export interface Need extends HealthReason {
+export interface AttentionReason extends HealthReason {
   /** Null for what concerns the daemon as a whole. */
   readonly source: string | null;
 }
 
 /** Since when something needs attention; null if the message says that, or until when it waits. */
-export function sinceOf({ code, since, isWait }: Need): string | null {
+export function sinceOf({ code, since, isWait }: AttentionReason): string | null {
   return code === 'stale' || isWait === true ? null : since;
 }
 
 const SINCE_FIRST: ReadonlySet<string> = new Set<HealthCode>(['run_failed', 'key_refused']);
 
 /** The words before that time: for syncs that fail one after the other, it is that of the first one. */
-export function sinceWords({ code }: Need): string {
+export function sinceWords({ code }: AttentionReason): string {
   return SINCE_FIRST.has(code) ? 'for the first time ' : '';
 }
 
 /** What needs attention, worst first, each once. A first sync under way needs no action. */
-export function needsOf({ health }: Pick<HealthSnapshot, 'health'>): Need[] {
+export function needsOf({ health }: Pick<HealthSnapshot, 'health'>): AttentionReason[] {
   const needs = [{ source: null, reasons: health.reasons }, ...health.sources]
-    .flatMap(({ source, reasons }) => reasons.map((reason): Need => ({ ...reason, source })))
+    .flatMap(({ source, reasons }) => reasons.map((reason): AttentionReason => ({ ...reason, source })))
     .filter(({ code, hint }) => code !== 'mirror_unread' && (code !== 'first_sync' || hint !== null));
   return withoutRepeatedReasons(needs).sort(
     (a, b) => Number(b.state === 'failing') - Number(a.state === 'failing'),

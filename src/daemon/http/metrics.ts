@@ -410,7 +410,7 @@ export const METRICS: readonly MetricRow[] = [
       JOB_NAMES.flatMap((name) =>
         snapshot.lastJobs
           .of(name)
-          .filter(({ source }) => name !== 'backup' || !snapshot.madeGood.has(source ?? ''))
+          .filter(({ source }) => name !== 'backup' || !snapshot.resolvedFailures.has(source ?? ''))
           .map((job): Sample => [seconds(job.finishedAt), name, job.source ?? '', job.outcome]),
       ),
   ),

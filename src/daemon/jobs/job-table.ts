@@ -5,7 +5,7 @@ import type { BackupOutcome, DueOutcome } from '../../backup/writer.ts';
 import type { Clock } from '../../core/clock.ts';
 import { asTidemarkError, exitCodeFor, TidemarkError } from '../../core/errors.ts';
 import type { JobName } from '../../mirror/daemon-store.ts';
-import { isBackupOwed, lastCompleteRun, unreadRestores, unreadRestoreText } from '../../state/runs.ts';
+import { isBackupDue, lastCompleteRun, unreadRestores, unreadRestoreText } from '../../state/runs.ts';
 import { failedResult } from './job-log.ts';
 import { type ForgetSummary, refusalSummary, type SummaryByJob } from './summaries.ts';
 import { type JobContext, jobResult, type JobResult, type JobWork } from './work.ts';
@@ -133,7 +133,7 @@ export function backupWork(
       const { dueTargets, isBackedUpAfter } = await import('../../backup/list.ts');
       const { runs } = mirror;
       const latest = runs.sources().flatMap((source) => runs.latest(source)?.run ?? []);
-      if (!isBackupOwed(mirror) && !latest.some((run) => isBackedUpAfter(mirror, run))) return false;
+      if (!isBackupDue(mirror) && !latest.some((run) => isBackedUpAfter(mirror, run))) return false;
       return (await dueTargets(mirror, { backup, clock })).length > 0;
     },
     run: async ({ config, mirror, effects, log, signal, onWait }) => {

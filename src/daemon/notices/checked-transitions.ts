@@ -11,7 +11,7 @@ import type { Freshness } from '../health/freshness.ts';
 import type { HealthReason } from '../health/reason.ts';
 import { behindText, hangingSyncHint, syncText } from '../health/waits.ts';
 import { namedNotice, span } from './message.ts';
-import { isCutShortMark, markedSubject, usualEnd } from './perhaps-open.ts';
+import { isCutShortMark, markedSubject, endingEvent } from './perhaps-open.ts';
 import { followsDamage, heldSinceText, isOverBy, runRecovered } from './run-transitions.ts';
 import { ended, NO_TRANSITION, stateOf, type Transition } from './transition.ts';
 
@@ -310,7 +310,7 @@ export function removedNotice(
       severity: 'low',
       title: 'the source is no longer configured',
       lines: [`what was reported at ${since} is closed: nothing is synced any more, and the mirror is kept`],
-      job: usualEnd(key.subject).job,
+      job: endingEvent(key.subject).job,
       isAssumed,
     },
   );

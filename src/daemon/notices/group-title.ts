@@ -3,7 +3,7 @@ import type { Severity } from '../../catalog/definition.ts';
 import type { NoticeEvent } from '../../config/notice-events.ts';
 import { plural } from '../../core/wording.ts';
 import { compareSeverities, worst } from '../../diff/severity.ts';
-import type { DriftNews } from './drift-news.ts';
+import type { MergedDrift } from './merged-drift.ts';
 import { type Message, subjectName } from './message.ts';
 import { CHAIN_SUBJECT } from './run-transitions.ts';
 
@@ -53,7 +53,7 @@ interface TitleFacts {
   readonly better: number;
   readonly configured: number;
   readonly isResolved: boolean;
-  readonly news: DriftNews | null;
+  readonly news: MergedDrift | null;
   /** `assumedText` of ends of problems that were perhaps never reported; null for others. */
   readonly assumed: string | null;
 }

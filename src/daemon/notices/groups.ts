@@ -10,7 +10,7 @@ import { type ErrorCode, isLocalError } from '../../core/errors.ts';
 import { plural } from '../../core/wording.ts';
 import { compareSeverities, worst } from '../../diff/severity.ts';
 import type { Notice } from '../../mirror/notice-rows.ts';
-import { driftNews } from './drift-news.ts';
+import { mergeDriftNotices } from './merged-drift.ts';
 import { assumedText, groupTitle, reasonOf } from './group-title.ts';
 import {
   contentOf,
@@ -375,7 +375,8 @@ export function batchMessage(
   const leads = fresh.length > 0 ? fresh : worse;
   const lead = leads.find((each) => each.severity === severity) ?? leads[0] ?? last;
   const only = group.subject === 'drift' && latest.length === 1 && !isResolved ? lead : null;
-  const news = group.subject === 'drift' && only === null && worse.length > 0 ? driftNews(events) : null;
+  const news =
+    group.subject === 'drift' && only === null && worse.length > 0 ? mergeDriftNotices(events) : null;
   const isAssumed = events.every((each) => each.isAssumed);
   const assumed = isAssumed ? assumedText(latest) : null;
   const named = new Set([...bySource.keys()].map((source) => subjectName(source)));
@@ -420,7 +421,7 @@ function mergedEvent(events: readonly Message[]): Message {
   const last = events.at(-1);
   if (last === undefined) throw new Error('a source without an event');
   if (last.subject !== 'drift' || last.isResolved || events.length === 1) return last;
-  const news = driftNews(events);
+  const news = mergeDriftNotices(events);
   const lead = events.findLast(({ event }) => event === news?.event);
   if (news === null || lead === undefined) return last;
   const { event, severities, count } = news;

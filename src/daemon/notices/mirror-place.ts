@@ -17,7 +17,7 @@ import { namedNotice } from './message.ts';
 import { removedNotice } from './checked-transitions.ts';
 import { isJustRestored } from './perhaps-open.ts';
 
-interface MirrorPlaceOptions {
+interface MirrorFileWatchOptions {
   readonly clock: Clock;
   readonly log: Logger;
   /** Sends a notice that the mirror cannot store. */
@@ -30,19 +30,19 @@ const RETURNED = 'it is back in its place, with its history';
 /** Whether the mirror is in its place: `other` for another one after it was gone. */
 type Presence = 'there' | 'gone' | 'other';
 
-export class MirrorPlace {
-  readonly #options: MirrorPlaceOptions;
+export class MirrorFileWatch {
+  readonly #options: MirrorFileWatchOptions;
   /** As the last notice about the file has it. */
   #reported: Presence = 'there';
   /** True while the last notice says that a mirror was begun without its history. */
-  #isReportedAnew = false;
+  #isReportedAsNew = false;
   #hasReported = false;
   /** The mirror that was in its place at the last job: another one there is not its return. */
   #known: { readonly path: string; readonly id: string } | null = null;
   /** `mirrorId` of the mirror with the history that a new one lacks, as last reported; null before. */
   #missed: string | null = null;
 
-  constructor(options: MirrorPlaceOptions) {
+  constructor(options: MirrorFileWatchOptions) {
     this.#options = options;
   }
 
@@ -53,12 +53,12 @@ export class MirrorPlace {
 
   /** True while a problem is reported that is not over. */
   get isOpen(): boolean {
-    return this.#reported !== 'there' || this.#isReportedAnew;
+    return this.#reported !== 'there' || this.#isReportedAsNew;
   }
 
   /** True while the last notice says that a mirror was begun without its history. */
-  get isBegunAnew(): boolean {
-    return this.#isReportedAnew;
+  get isBegunWithoutHistory(): boolean {
+    return this.#isReportedAsNew;
   }
 
   /** To be called with the mirror in which the end of a job was recorded. */
@@ -86,7 +86,7 @@ export class MirrorPlace {
   retire(): void {
     const at = isoTime(this.#options.clock.now());
     if (this.isOpen) this.#options.send(removedNotice({ at, source: '', subject: 'mirror' }, at));
-    [this.#reported, this.#isReportedAnew] = ['there', false];
+    [this.#reported, this.#isReportedAsNew] = ['there', false];
   }
 
   /** Reports once that the mirror's file is gone, once that another mirror is in its place, and once that it is back. */
@@ -100,9 +100,9 @@ export class MirrorPlace {
     if (presence === 'gone') this.#options.send(gone(now, config, this.backupToName(view)));
     else if (presence === 'other') this.#options.send(replaced(now, config, this.backupToName(view)));
     else {
-      const isReturned = this.#isReportedAnew && this.#isMissed(view.mirror());
+      const isReturned = this.#isReportedAsNew && this.#isMissed(view.mirror());
       // One end for both problems: the volume was away before this process began a new mirror, and again just now.
-      if (isReturned) this.#isReportedAnew = false;
+      if (isReturned) this.#isReportedAsNew = false;
       const isKnown = this.#known === null || this.#isKnown(view.mirror());
       const what = isReturned ? RETURNED : isKnown ? undefined : CONTINUED;
       this.#options.send(back(now, config, what));
@@ -152,15 +152,15 @@ export class MirrorPlace {
     if (config.backup === null || this.#reported !== 'there') return false;
     const { targets } = config.backup;
     // Targets that are known are read again after each backup.
-    if (this.#isReportedAnew || view.backups.remembered(targets).length < targets.length)
+    if (this.#isReportedAsNew || view.backups.remembered(targets).length < targets.length)
       view.backups.known(targets, view.mirror());
     const known = view.backups.remembered(targets);
     const problem = begunByMistake(config, known, view.mirror());
-    if ((problem !== null) === this.#isReportedAnew) return false;
+    if ((problem !== null) === this.#isReportedAsNew) return false;
     const isSettled = view.mirror().snapshots.baseline() !== undefined;
     // A target that has not answered yet may hold backups of an earlier mirror.
     if (problem === null && !isSettled && known.length < targets.length) return false;
-    this.#isReportedAnew = problem !== null;
+    this.#isReportedAsNew = problem !== null;
     this.#hasReported = true;
     const now = this.#options.clock.now();
     if (problem === null) {

@@ -31,7 +31,7 @@ import { lastCompleteRun } from '../../state/runs.ts';
 import { markFailedStart, unmarkFailedStart } from '../lockfile.ts';
 import type { DaemonView } from '../view.ts';
 import { START_CODES } from './failed-start.ts';
-import { MirrorPlace } from './mirror-place.ts';
+import { MirrorFileWatch } from './mirror-place.ts';
 import { cutShortStates, isCutShortMark, markedSubject, OF_BACKUPS, replacedStates } from './perhaps-open.ts';
 import { CONTENT_SUBJECTS } from './run-transitions.ts';
 import { type JobDetails, stateOf } from './transition.ts';
@@ -77,7 +77,7 @@ export class NoticeObserver implements JobObserver {
   readonly name = 'notices';
   readonly #options: NoticeObserverOptions;
   readonly #notifier: Notifier;
-  readonly #place: MirrorPlace;
+  readonly #place: MirrorFileWatch;
   #checkAt: number;
   readonly #recorded = new WeakSet<JobRow>();
   /** States that were reported but could not be stored, by subject and source. */
@@ -106,7 +106,7 @@ export class NoticeObserver implements JobObserver {
   constructor(options: NoticeObserverOptions) {
     this.#options = options;
     this.#checkAt = options.clock.now() + FIRST_CHECK_MS;
-    this.#place = new MirrorPlace({ ...options, send: (notice) => this.#sendUnstored(notice) });
+    this.#place = new MirrorFileWatch({ ...options, send: (notice) => this.#sendUnstored(notice) });
     this.#notifier = createNotifier({
       ...options,
       channels: () => options.config().notices,
@@ -138,7 +138,7 @@ export class NoticeObserver implements JobObserver {
 
   /** Before the first sync: if a backup directory shows that the mirror was begun by mistake, that is reported at once. */
   async began({ row }: BegunJob, context: ObserverContext): Promise<void> {
-    if (row.name !== 'sync' || this.#place.isBegunAnew) return;
+    if (row.name !== 'sync' || this.#place.isBegunWithoutHistory) return;
     await this.#whereThere(context, async () => {
       const view = this.#view();
       const directories = (view.config().backup?.targets ?? []).filter(({ type }) => type === 'directory');
@@ -179,7 +179,7 @@ export class NoticeObserver implements JobObserver {
       // The others are checked once a minute (`wake`).
       if (row.name === 'sync' && row.source !== null) await this.#checkFreshness([row.source]);
       await this.#checkRestores();
-      if (this.#place.isBegunAnew) this.#place.reportBegunAnew(this.#view());
+      if (this.#place.isBegunWithoutHistory) this.#place.reportBegunAnew(this.#view());
     });
     await this.#options.deliveries.deliverDue(context.signal);
   }

@@ -40,7 +40,7 @@ import {
 import { contentOf, driftTitle, sourceOf } from './message.ts';
 import type { Deliveries } from './deliveries.ts';
 import type { Outbox, OutboxOptions } from './outbox.ts';
-import { markedSubject, runOfBackup, settled, usualEnd } from './perhaps-open.ts';
+import { markedSubject, runOfBackup, settled, endingEvent } from './perhaps-open.ts';
 import {
   type JobDetails,
   type JobObservation,
@@ -505,7 +505,7 @@ function isFor(
   reportedTo: readonly string[],
 ): boolean {
   const isRemoved = notice.event === 'source_removed';
-  const usual = isRemoved ? usualEnd(notice.subject).event : null;
+  const usual = isRemoved ? endingEvent(notice.subject).event : null;
   if (!on.some((event) => event === notice.event || event === usual)) return false;
   const { severities, isAssumed, isForPeople, follows } = contentOf(notice);
   if (isAssumed && !isForPeople && PEOPLE.has(type)) return false;

@@ -168,7 +168,7 @@ const USUAL_ENDS: Readonly<Record<string, { readonly event: NoticeEvent; readonl
 };
 
 /** The event that ends a problem of this subject, and the job that shows the end; null for none. */
-export function usualEnd(subject: string): { readonly event: NoticeEvent; readonly job: JobName | null } {
+export function endingEvent(subject: string): { readonly event: NoticeEvent; readonly job: JobName | null } {
   return USUAL_ENDS[subject] ?? { event: 'job_recovered', job: subject.slice('job:'.length) as JobName };
 }
 
@@ -178,7 +178,7 @@ export function usualEnd(subject: string): { readonly event: NoticeEvent; readon
  * @param states those of the job's source and of the mirror as a whole
  * @param change what else the job changes
  */
-export function perhapsOpenTransition(
+export function uncertainTransition(
   states: readonly NoticeState[],
   observed: JobObservation,
   change: Transition,
@@ -320,7 +320,7 @@ function endNotice(
   const subject = markedSubject(mark);
   const isOfStart = isOfFailedStart(mark);
   // A failed start is reported as a sync that failed, whatever the subject.
-  const { event, job } = usualEnd(isOfStart ? 'run' : subject);
+  const { event, job } = endingEvent(isOfStart ? 'run' : subject);
   const why = isOfStart
     ? 'the daemon could not start or write before'
     : isCutShort(mark)

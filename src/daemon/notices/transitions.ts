@@ -16,7 +16,7 @@ import {
   syncTransitions,
 } from './run-transitions.ts';
 import { type JobObservation, type Transition, ended, joined, NO_TRANSITION, stateOf } from './transition.ts';
-import { perhapsOpenTransition } from './perhaps-open.ts';
+import { uncertainTransition } from './perhaps-open.ts';
 import { namedNotice } from './message.ts';
 import { driftTransitions } from './drift-transitions.ts';
 
@@ -25,7 +25,7 @@ export function transitionsOf(states: readonly NoticeState[], observed: JobObser
   // Of a verification, `jobTransitions` reports it.
   const damage = observed.job.name === 'verify' ? NO_TRANSITION : contentTransitions(states, observed);
   const change = joined([damage, jobTransitions([...states, ...damage.states], observed)]);
-  return joined([change, perhapsOpenTransition(states, observed, change)]);
+  return joined([change, uncertainTransition(states, observed, change)]);
 }
 
 function jobTransitions(states: readonly NoticeState[], observed: JobObservation): Transition {

@@ -243,7 +243,7 @@ export class Timetable {
  * If all sources of the sync wait for their rate limit, it is due when the first of them may send requests again.
  * @param freeAtOf epoch milliseconds; null for a source that does not wait
  */
-export function withPutOff(
+export function withRateLimitWaits(
   views: readonly ScheduleView[],
   freeAtOf: (source: string) => number | null,
 ): ScheduleView[] {

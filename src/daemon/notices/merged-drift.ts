@@ -8,7 +8,7 @@ import { driftTitle, type Message } from './message.ts';
 type Counts = Record<Severity, number>;
 
 /** What such a message reports. */
-export interface DriftNews {
+export interface MergedDrift {
   readonly event: 'drift_new' | 'drift_changed';
   /** Findings of the event, the most severe first; not all of them, if they are many. */
   readonly findings: readonly FindingSummary[];
@@ -22,7 +22,7 @@ export interface DriftNews {
  * Merges notices of drift, of one source or several; null if nothing is new. A finding that began and ended within them is left out.
  * @param events oldest first
  */
-export function driftNews(events: readonly Message[]): DriftNews | null {
+export function mergeDriftNotices(events: readonly Message[]): MergedDrift | null {
   const fresh = stillOpen(events, 'drift_new');
   const changed = stillOpen(events, 'drift_changed');
   const event = fresh.count > 0 ? 'drift_new' : 'drift_changed';
@@ -56,7 +56,7 @@ interface OpenFindings {
 }
 
 /** The findings of an event, except those that a later notice of their source ends by name. */
-function stillOpen(events: readonly Message[], event: DriftNews['event']): OpenFindings {
+function stillOpen(events: readonly Message[], event: MergedDrift['event']): OpenFindings {
   const severities: Counts = { critical: 0, high: 0, medium: 0, low: 0 };
   const findings: FindingSummary[] = [];
   let gone = 0;
