@@ -10,10 +10,10 @@ import { isoTime } from '../core/clock.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { byteSize, duration, formatInteger, plural } from '../core/wording.ts';
 import { wrapText } from '../core/wrap.ts';
+import type { DriftCounts } from '../daemon/health/drift-counts.ts';
 import {
   type Answer,
   configuredOf,
-  type DriftCounts,
   fiveAnswers,
   leftSourcesText,
   needsOf,

@@ -11,12 +11,10 @@ import { isoTime, systemClock } from '../core/clock.ts';
 import { asTidemarkError, combinedExitCode, EXIT, exitCodeFor, type ExitCode } from '../core/errors.ts';
 import { formatInteger, plural } from '../core/wording.ts';
 import { DriftNow } from '../daemon/health/drift-now.ts';
+import { type FoundDrifts, driftCounts, driftStatus } from '../daemon/health/drift-counts.ts';
 import {
   type Answer,
-  type FoundDrifts,
   configuredOf,
-  driftCounts,
-  driftStatus,
   fiveAnswers,
   needsOf,
   type SyncedBy,

@@ -6,13 +6,8 @@ import { asTidemarkError, type TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { mirrorFileState } from '../mirror/real-path.ts';
 import { DriftNow } from './health/drift-now.ts';
-import {
-  type Answer,
-  type DriftCounts,
-  driftCounts,
-  driftStatus,
-  fiveAnswers,
-} from './health/status-answers.ts';
+import { type DriftCounts, driftCounts, driftStatus } from './health/drift-counts.ts';
+import { type Answer, fiveAnswers } from './health/status-answers.ts';
 import type { HealthReason, HealthState } from './health/reason.ts';
 import {
   type HealthSnapshot,

@@ -8,7 +8,7 @@ import { addToRestored } from '../../src/mirror/backup.ts';
 import { type Mirror } from '../../src/mirror/mirror.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import { readHealthSnapshot } from '../../src/daemon/health/health-facts.ts';
-import { openBySource } from '../../src/daemon/health/status-answers.ts';
+import { openBySource } from '../../src/daemon/health/drift-counts.ts';
 import { restoredStates } from '../../src/daemon/notices/perhaps-open.ts';
 import { METRICS } from '../../src/daemon/http/metrics.ts';
 import { DRIFT_JOB } from '../../src/daemon/jobs/drift-job.ts';

@@ -15,7 +15,7 @@ import { byText } from '../../report/value-text.ts';
 import type { SourceDrift } from '../../state/drift.ts';
 import { heldOnce } from '../../state/held-names.ts';
 import { unreadRestores } from '../../state/runs.ts';
-import type { FoundDrifts } from '../health/status-answers.ts';
+import type { FoundDrifts } from '../health/drift-counts.ts';
 import { acceptForm, actionForm } from './actions.ts';
 import {
   emptyHtml,

@@ -15,12 +15,10 @@ import { unaskedLines } from '../../state/unasked.ts';
 import { type DayOfChanges, totalOf } from '../http/changes.ts';
 import { keptText, limitHolderText } from '../health/waits.ts';
 import { worst } from '../health/health.ts';
+import { type DriftCounts, type FoundDrifts, driftCounts } from '../health/drift-counts.ts';
 import {
-  type DriftCounts,
-  type FoundDrifts,
   type AttentionReason,
   configuredOf,
-  driftCounts,
   fiveAnswers,
   heldCount,
   isUnreadable,

@@ -16,7 +16,7 @@ import type { DaemonView } from '../view.ts';
 import { resolvedStateOf } from '../../state/resolved-state.ts';
 import { BASELINE, LATEST } from '../../state/reference.ts';
 import { ACTIVITY_KINDS } from '../http/changes.ts';
-import type { DriftProblem, FoundDrifts } from './status-answers.ts';
+import type { DriftProblem, FoundDrifts } from './drift-counts.ts';
 
 /** The most changed records on a page or in a response; the command line streams any number. */
 const MOST_CHANGES = 5_000;

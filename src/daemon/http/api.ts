@@ -26,7 +26,7 @@ import { changesShown, knownSources, runShown } from './changes-document.ts';
 import { type AskedJob, jobDocument, progressOf, requestDocument, statusDocument } from './documents.ts';
 import type { DriftNow } from '../health/drift-now.ts';
 import type { EventStreams } from './events.ts';
-import { driftStatus } from '../health/status-answers.ts';
+import { driftStatus } from '../health/drift-counts.ts';
 import { withOwnMirror } from '../health/health.ts';
 import { readBackups } from '../health/backup-facts.ts';
 import { readHealthSnapshot } from '../health/health-facts.ts';
