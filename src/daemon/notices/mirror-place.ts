@@ -146,7 +146,7 @@ export class MirrorFileWatch {
   }
 
   /** Reports once that the mirror may have been begun by mistake, and once that this is settled. Returns whether it reported. */
-  reportBegunAnew(view: DaemonView): boolean {
+  reportBegunWithoutHistory(view: DaemonView): boolean {
     const config = view.config();
     // Of a mirror that is gone, `report` has reported what is in its place.
     if (config.backup === null || this.#reported !== 'there') return false;

@@ -147,7 +147,7 @@ export class NoticeObserver implements JobObserver {
       const hasRuns = mirror.runs.list({ isPublished: true, limit: 1 }).length > 0;
       if (!hasRuns || !this.#hasLooked) await view.backups.look(directories, mirror, DIRECTORY_WAIT_MS);
       this.#hasLooked = true;
-      if (this.#place.reportBegunAnew(this.#view()))
+      if (this.#place.reportBegunWithoutHistory(this.#view()))
         await this.#options.deliveries.deliverDue(context.signal);
     });
   }
@@ -179,7 +179,7 @@ export class NoticeObserver implements JobObserver {
       // The others are checked once a minute (`wake`).
       if (row.name === 'sync' && row.source !== null) await this.#checkFreshness([row.source]);
       await this.#checkRestores();
-      if (this.#place.isBegunWithoutHistory) this.#place.reportBegunAnew(this.#view());
+      if (this.#place.isBegunWithoutHistory) this.#place.reportBegunWithoutHistory(this.#view());
     });
     await this.#options.deliveries.deliverDue(context.signal);
   }
@@ -274,7 +274,7 @@ export class NoticeObserver implements JobObserver {
       if (isChanged || !this.#isQuiet(now)) await this.#whereThere(context, () => this.#checkFreshness());
       if (isChanged || this.#isRestoring) await this.#whereThere(context, () => this.#checkRestores());
       await this.#whereThere(context, () => {
-        this.#place.reportBegunAnew(this.#view());
+        this.#place.reportBegunWithoutHistory(this.#view());
         return Promise.resolve();
       });
     }
