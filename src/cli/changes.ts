@@ -4,6 +4,7 @@ import type { Scope } from '../catalog/definition.ts';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
+import { defined } from '../core/defined.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { localTime } from '../core/wording.ts';
 import type { DiffDocument, LeftOut } from '../diff/change.ts';
@@ -53,13 +54,13 @@ import {
   type CommandContext,
 } from './context.ts';
 import { leftOutNotes, type RunChanges, runNotes, unseenRestoreNotes } from './changes-notes.ts';
-import { recordFilter, type FilterOptions } from './export-notes.ts';
 import { statesAt } from './named-parents.ts';
 import { withRealIds } from './real-ids.ts';
 import { sourcesToRead } from './record.ts';
 import { requireEverKnown, unreadQuestion } from './not-known.ts';
 import { changesBetween, recordsAt } from './run-comparison.ts';
 import { writeAtomically } from './atomic-file.ts';
+import { type FilterOptions, recordFilter } from './filter-options.ts';
 import { formatOf } from './report-output.ts';
 import { printPage } from './pager.ts';
 import { readConfigToShow } from './unmasked-keys.ts';
@@ -353,8 +354,7 @@ function timelineOf(
         change,
         place: placeOf(run.source, scope),
         fields: change === 'changed' ? fields : [],
-        ...(again === undefined ? {} : { created_again: again }),
-        ...(by === undefined ? {} : { changed_by: by }),
+        ...defined({ created_again: again, changed_by: by }),
         ...(sources.length > 1 ? { source: run.source } : {}),
       }),
     ),

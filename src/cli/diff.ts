@@ -32,7 +32,7 @@ import type { SourceState } from './named-parents.ts';
 import { type KnownTo, withRealIds } from './real-ids.ts';
 import { sourcesToRead } from './record.ts';
 import { pairWarnings } from './drift-place.ts';
-import type { FilterOptions } from './export-notes.ts';
+import { filterOf, type FilterOptions } from './filter-options.ts';
 import { lossNotes } from './recorded-loss.ts';
 import {
   type OutputOptions,
@@ -389,15 +389,6 @@ export function comparisonMode({ managedOnly, all }: ComparisonOptions): Compari
     });
   }
   return managedOnly === true ? 'managed' : all === true ? 'all' : 'default';
-}
-
-export function filterOf({ kind, organization, project, id }: ComparisonOptions): StateFilter {
-  return {
-    ...(kind === undefined ? {} : { kinds: [...new Set(kind)] }),
-    ...(organization === undefined ? {} : { organizations: [...new Set(organization)] }),
-    ...(project === undefined ? {} : { projects: [...new Set(project)] }),
-    ...(id === undefined ? {} : { ids: [...new Set(id)] }),
-  };
 }
 
 /**

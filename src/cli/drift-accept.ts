@@ -3,6 +3,7 @@ import { MemberNames } from '../catalog/masks.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { scopeKey, scopeText } from '../catalog/catalog.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
+import { defined } from '../core/defined.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { parseEnd } from '../core/parse-time.ts';
 import { formatInteger, localTime, plural, wordList } from '../core/wording.ts';
@@ -22,8 +23,9 @@ import { idsOfRecords } from './not-known.ts';
 import type { Located } from './command-row.ts';
 import { kindArgument, locateRecord, lookUpRecord } from './record.ts';
 import { print, printJson, printNote, type CommandContext } from './context.ts';
-import { filterOf, knownTo, sourcesOf } from './diff.ts';
+import { knownTo, sourcesOf } from './diff.ts';
 import { findDrift, requireBaseline, isAskedFor } from './drift-place.ts';
+import { filterOf } from './filter-options.ts';
 import { snapshotNames, StateOpener } from './state-opener.ts';
 import { readConfigToShow } from './unmasked-keys.ts';
 
@@ -73,8 +75,7 @@ export async function acceptDrift(context: CommandContext, asked: AcceptOptions)
   const all = sourcesOf(context, config, opener, [from, to]);
   const { organization, project } = asked;
   const parents = {
-    ...(organization === undefined ? {} : { organization }),
-    ...(project === undefined ? {} : { project }),
+    ...defined({ organization, project }),
   };
   const known = knownTo(context, opener, all, [from, to]);
   const { options: parentIds, sources } = await withRealIds(parents, config, known);

@@ -27,15 +27,9 @@ import { parentNames } from '../state/parent-names.ts';
 import { parseReference } from '../state/reference.ts';
 import { comparisonNotes, notesInText } from './run-comparison.ts';
 import { isOneOutput, ofSource, printNote, type CommandContext } from './context.ts';
-import {
-  type ComparisonOptions,
-  comparisonMode,
-  filterOf,
-  knownTo,
-  sourcesOf,
-  CHANGES_SHOWN,
-} from './diff.ts';
+import { type ComparisonOptions, comparisonMode, knownTo, sourcesOf, CHANGES_SHOWN } from './diff.ts';
 import { type FoundDrift, findDrift, isAtLeast, requireBaseline } from './drift-place.ts';
+import { filterOf } from './filter-options.ts';
 import { codeWithLack, lackOfLatest, LACKS_NOTHING } from './latest-state.ts';
 import { withRealIds } from './real-ids.ts';
 import {

@@ -24,7 +24,7 @@ import { parentNames } from '../state/parent-names.ts';
 import { STORED_STATE_FORMS, type Reference, parseReference } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';
 import { isInteractive, printNote, type CommandContext, lineOptions } from './context.ts';
-import { filterOf, knownTo, sourcesOf, type ComparisonOptions } from './diff.ts';
+import { knownTo, sourcesOf, type ComparisonOptions } from './diff.ts';
 import { withRealIds } from './real-ids.ts';
 import { commandLog } from './command-log.ts';
 import { Painter, untilInterrupted } from './painter.ts';
@@ -32,6 +32,7 @@ import { recordJob } from './record-job.ts';
 import { deliver, formatOf, reportEach, type SourceReport } from './report-output.ts';
 import { isOfMirror, snapshotNames, StateOpener } from './state-opener.ts';
 import { writeAtomically } from './atomic-file.ts';
+import { filterOf } from './filter-options.ts';
 
 const RUNBOOK_VALUE = 2_000; // characters of a value in a runbook
 

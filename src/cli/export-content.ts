@@ -11,13 +11,8 @@ import { miscounted, requireCountedWithin } from '../state/intact.ts';
 import { isSearched, leadingFilter } from '../state/filter.ts';
 import { type ResolvedState, resolvedStateOf } from '../state/resolved-state.ts';
 import { LATEST } from '../state/reference.ts';
-import {
-  askedCollections,
-  type FilterOptions,
-  leadingCollections,
-  recordFilter,
-  unaskedIn,
-} from './export-notes.ts';
+import { askedCollections, leadingCollections, unaskedIn } from './export-notes.ts';
+import { type FilterOptions, recordFilter } from './filter-options.ts';
 
 /**
  * How complete the export is, so that a reader knows what a missing record means: the filter, the collections of which it has every

@@ -23,6 +23,7 @@ import {
   unaskedKinds,
   unaskedLines,
 } from '../state/unasked.ts';
+import { type FilterOptions, filterText, recordFilter } from './filter-options.ts';
 import { groupAlike, groupText, oldestOf } from './plan-reason.ts';
 
 /** A collection that was not read completely the last time. */
@@ -318,36 +319,6 @@ function lastCompleteReadText(group: readonly StaleCollection[], run: number | n
   return group.every(({ lastComplete: complete }) => complete === null)
     ? `; ${then}never read completely`
     : `; ${then}some never read completely`;
-}
-
-/** The filters of the command line. */
-export interface FilterOptions {
-  readonly kind?: readonly Kind[];
-  readonly organization?: readonly string[];
-  readonly project?: readonly string[];
-  readonly id?: readonly string[];
-}
-
-/** The filters as the mirror takes them. */
-export function recordFilter(
-  sources: readonly string[],
-  options: FilterOptions,
-): RecordFilter & { readonly sources: readonly string[] } {
-  const { kind, organization, project, id } = options;
-  return {
-    sources,
-    ...(kind === undefined ? {} : { kinds: kind }),
-    ...(organization === undefined ? {} : { organizations: organization }),
-    ...(project === undefined ? {} : { projects: project }),
-    ...(id === undefined ? {} : { ids: id }),
-  };
-}
-
-/** The filters as given, for messages. */
-export function filterText(options: FilterOptions): string {
-  return (['kind', 'organization', 'project', 'id'] as const)
-    .flatMap((name) => (options[name] ?? []).map((value) => `--${name} ${value}`))
-    .join(' ');
 }
 
 /**

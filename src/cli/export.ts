@@ -28,19 +28,16 @@ import { historyPieces, mergedInHistory, requireHistoryOptions, runsSince } from
 import type { ExportFormat } from './export-directory.ts';
 import {
   askedCollections,
-  filterText,
   limitedCollections,
   limitedText,
   neverReadNotes,
   newestOnlyText,
-  recordFilter,
   sampledNotes,
   staleCollections,
   staleText,
   unaskedNotes,
   unpublishedSources,
   unreadText,
-  type FilterOptions,
 } from './export-notes.ts';
 import { statesAt } from './named-parents.ts';
 import { notKnownIn, notKnownLines, requireEverKnown, requireKnown, unreadQuestion } from './not-known.ts';
@@ -58,6 +55,7 @@ import {
   toStdout,
   writeToStdout,
 } from './export-output.ts';
+import { type FilterOptions, filterText, recordFilter } from './filter-options.ts';
 
 interface ExportOptions extends FilterOptions {
   readonly format?: ExportFormat;

@@ -2,6 +2,7 @@
 import { basename, resolve } from 'node:path';
 import type { Kind } from '../catalog/kinds.ts';
 import { profileOption } from '../config/profile.ts';
+import { defined } from '../core/defined.ts';
 import {
   asTidemarkError,
   combinedExitCode,
@@ -74,11 +75,8 @@ export async function init(context: CommandContext, options: InitOptions): Promi
     service: null,
   };
   for (const topic of TOPICS.slice(1)) answers = await ask(context, topic, options, answers, output);
-  const unasked: InitOptions = {
-    ...(options.check === undefined ? {} : { check: options.check }),
-    ...(options.force === undefined ? {} : { force: options.force }),
-    ...(options.profile === undefined ? {} : { profile: options.profile }),
-  };
+  const { check: isChecked, force, profile } = options;
+  const unasked: InitOptions = defined({ check: isChecked, force, profile });
   let next = await confirm(context, options, answers, output);
   while (next !== 'write' && next !== 'sync') {
     if (next !== 'back') answers = await ask(context, next, unasked, answers, output);

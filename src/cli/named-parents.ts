@@ -9,6 +9,7 @@ import type { Config } from '../config/config.ts';
 import { ownerOf } from '../config/mirrors.ts';
 import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
+import { defined } from '../core/defined.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { withSource } from '../core/hints.ts';
 import { parseLossless } from '../core/json.ts';
@@ -157,8 +158,7 @@ export function withParentIds<T extends ParentOptions>(
   return {
     options: {
       ...asked,
-      ...(organization === undefined ? {} : { organization }),
-      ...(project === undefined ? {} : { project }),
+      ...defined({ organization, project }),
     },
     sources: choice.sources,
   };

@@ -20,14 +20,8 @@ import { forgottenInto } from '../state/runs.ts';
 import { unreadOfSources } from '../state/unread-in-period.ts';
 import { deniedAdvice } from '../sync/sweep.ts';
 import type { CommandContext } from './context.ts';
-import {
-  type FilterOptions,
-  filterText,
-  neverReadNotes,
-  recordFilter,
-  type StaleCollection,
-  staleCollections,
-} from './export-notes.ts';
+import { neverReadNotes, type StaleCollection, staleCollections } from './export-notes.ts';
+import { type FilterOptions, filterText, recordFilter } from './filter-options.ts';
 import { UnknownParent } from './named-parents.ts';
 
 export const UNREAD_HINT =

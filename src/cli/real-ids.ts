@@ -2,6 +2,7 @@
 import { shownText } from '../catalog/masks.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { Config } from '../config/config.ts';
+import { defined } from '../core/defined.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { isMaskedId, maskedId } from '../report/mask.ts';
@@ -87,10 +88,7 @@ export async function withRealIds<
     if (!isMaskedId(id)) {
       if (isKnown(id)) return [id];
       const { organization: organizations, project: projects } = options;
-      const below = {
-        ...(organizations === undefined ? {} : { organizations }),
-        ...(projects === undefined ? {} : { projects }),
-      };
+      const below = defined({ organizations, projects });
       const within = { sources: choice.sources.length > 0 ? choice.sources : filter.sources, ...below };
       const own = states.filter(({ source }) => source === null || within.sources.includes(source));
       if (own.some(({ state }) => hasRecord(state, { ...below, kinds, ids: [id] }))) return [id];

@@ -6,6 +6,7 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { scopeText } from '../catalog/catalog.ts';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
+import { defined } from '../core/defined.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { parseLossless } from '../core/json.ts';
 import { guessText, suggest } from '../core/suggest.ts';
@@ -119,11 +120,7 @@ function findRecord(
     ...(question.isPartEnough === true ? { formerly: formerParents(config, mirror) } : {}),
     ...places,
   });
-  const filter = {
-    sources,
-    ...(organization === undefined ? {} : { organizations: organization }),
-    ...(project === undefined ? {} : { projects: project }),
-  };
+  const filter = { sources, ...defined({ organizations: organization, projects: project }) };
   const found = (row: RecordRow): FoundRecord => ({
     row,
     definition: definitionsFor(config, row.source)(kind),

@@ -19,7 +19,6 @@ import { isPublished, lastReadings } from '../state/runs.ts';
 import { type Reference, parseReference } from '../state/reference.ts';
 import { redactionWith } from '../sync/redaction.ts';
 import { type CommandContext, printNote } from './context.ts';
-import { filterOf } from './diff.ts';
 import { withRealIds } from './real-ids.ts';
 import {
   lookupIn,
@@ -38,6 +37,7 @@ import { journalOf, openSession, restoreNumber, type RestoreSession } from './re
 import { latestLoss } from './recorded-loss.ts';
 import { desiredFor } from './undo.ts';
 import { age } from './export-notes.ts';
+import { filterOf } from './filter-options.ts';
 
 export interface RestoreOptions {
   readonly from?: string;
