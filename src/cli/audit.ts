@@ -32,7 +32,7 @@ import { openForReading } from './verification-note.ts';
 
 type AuditFormat = 'text' | 'json' | 'csv' | 'html' | 'markdown';
 
-export interface AuditOptions {
+interface AuditOptions {
   readonly since?: string;
   readonly until?: string;
   readonly action?: readonly AuditAction[];

@@ -47,7 +47,7 @@ import { commandLog } from './command-log.ts';
 import { backupResult, damageResult } from '../daemon/jobs/job-table.ts';
 import { recordJob } from './record-job.ts';
 
-export interface ListOptions {
+interface ListOptions {
   readonly target?: string;
 }
 

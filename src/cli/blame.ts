@@ -39,7 +39,7 @@ import { printAltered } from './verification-note.ts';
 import { localMinute, localTime, plural } from '../core/wording.ts';
 import { readConfigToShow } from './unmasked-keys.ts';
 
-export interface BlameOptions extends RecordQuestion {
+interface BlameOptions extends RecordQuestion {
   readonly at?: string;
   readonly all?: boolean;
   readonly deep?: boolean;

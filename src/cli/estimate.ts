@@ -24,7 +24,7 @@ import { probeSource } from './source-probe.ts';
 import { type HourNeed, hourNeeds, type SyncCost, syncCosts, syncsInBusiestHour } from './sync-per-hour.ts';
 import { renderTable } from '../report/table.ts';
 
-export interface EstimateOptions {
+interface EstimateOptions {
   readonly what?: string;
   readonly kind?: readonly Kind[];
   readonly full?: boolean;
@@ -32,7 +32,7 @@ export interface EstimateOptions {
 }
 
 const WHATS = ['sync', 'diff', 'restore'] as const;
-export type EstimatedCommand = (typeof WHATS)[number];
+type EstimatedCommand = (typeof WHATS)[number];
 
 /** To check a record, write it and read it back. */
 const REQUESTS_PER_STEP = 3;

@@ -15,7 +15,7 @@ import { logProgress, showProgress, type Progress } from './progress.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { StateFilter } from '../state/filter.ts';
 
-export interface LiveChoice {
+interface LiveChoice {
   readonly source: SourceConfig;
   readonly command: string;
   /** Null if there is none yet. */

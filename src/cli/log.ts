@@ -27,7 +27,7 @@ import { lookUpRecord, type FoundRecord, type RecordQuestion } from './record.ts
 import { printPage } from './pager.ts';
 import { readConfigToShow } from './unmasked-keys.ts';
 
-export interface LogOptions extends RecordQuestion {
+interface LogOptions extends RecordQuestion {
   readonly all?: boolean;
   readonly limit?: number;
   readonly showSecrets?: boolean;

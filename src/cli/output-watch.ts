@@ -5,7 +5,7 @@
 import type { Writable } from 'node:stream';
 import { systemErrorText } from '../core/errors.ts';
 
-export interface WatchedOutput<Stream> {
+interface WatchedOutput<Stream> {
   /** The stream to write to. */
   readonly stream: Stream;
   /** True once something was written. */

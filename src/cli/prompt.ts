@@ -75,7 +75,7 @@ export async function askSecret(
   return isCancel(answer) ? null : answer.trim();
 }
 
-export interface Choice<T extends string> {
+interface Choice<T extends string> {
   readonly value: T;
   readonly label: string;
   readonly hint?: string;

@@ -285,7 +285,7 @@ async function warnOfNewMirror(context: CommandContext, config: Config): Promise
  * One exit code for several runs: refused only if everything that was requested was denied (`asked`: the kinds, null for all);
  * failed only if all runs failed.
  */
-export function syncExitCode(reports: readonly RunReport[], asked: readonly Kind[] | null): ExitCode {
+function syncExitCode(reports: readonly RunReport[], asked: readonly Kind[] | null): ExitCode {
   if (reports.length > 0 && reports.every(({ sweeps }) => isAllDenied(sweeps, asked))) return EXIT.refused;
   if (reports.every(({ outcome }) => outcome === 'complete')) return EXIT.done;
   return reports.every(({ outcome }) => outcome === 'failed') ? EXIT.failed : EXIT.partial;
