@@ -12,7 +12,7 @@ import { TidemarkError } from '../core/errors.ts';
 import { shellWord } from '../core/hints.ts';
 import type { AuditAction } from './audit-actions.ts';
 import type { Connection } from './database.ts';
-import { inJson, param, prepared } from './query.ts';
+import { inJson, param, prepared, preparedText } from './query.ts';
 import { auditLog } from './schema/retention-tables.ts';
 
 /** An entry of the audit log. */
@@ -376,9 +376,9 @@ export function contradictedRows(
   const start = key.length === 0 ? '[' : `${member.slice(0, -1)},`;
   // The range of members that begin with the key, followed by a comma or a bracket.
   const [first, end] = isWhole ? [member, `${member} `] : [start, afterAll(start)];
-  const rows = connection
-    .prepare<(string | number)[], JoinedRow>(
-      `WITH found AS MATERIALIZED (${recordedSql(about, key.length)})
+  const rows = preparedText<(string | number)[], JoinedRow>(
+    connection,
+    `WITH found AS MATERIALIZED (${recordedSql(about, key.length)})
        SELECT found.member, found.row, log.entry, log.action, log."by", log.via, log."row" AS recorded
        FROM found LEFT JOIN audit_log log ON log.entry = (
          SELECT max(entry) FROM audit_log own WHERE own.about = '${about}' AND own.member = found.member)
@@ -388,8 +388,7 @@ export function contradictedRows(
            AND member NOT IN (SELECT member FROM found) GROUP BY member) latest
          JOIN audit_log log ON log.entry = latest.entry
        WHERE log.action NOT IN (${[...ENDING].map((action) => `'${action}'`).join(', ')})`,
-    )
-    .all(...key, first, end);
+  ).all(...key, first, end);
   return rows.flatMap(({ member, row, entry, action, by, via, recorded }) => {
     const latest = entry === null ? undefined : ({ entry, action, by, via, row: recorded } as LatestEntry);
     const altered =

@@ -9,6 +9,7 @@ import type { Connection } from './database.ts';
 import { brokenHistory, latestRevision, latestRevisionOfId, textAt } from './history.ts';
 import { checkedBodies } from './intact.ts';
 import { REVISION_CHANGE } from './publish-records.ts';
+import { preparedText } from './query.ts';
 import { type RecordFilter, type SelectedCollection, selectCollections } from './record-filter.ts';
 import { collectionOf } from './run-rows.ts';
 
@@ -117,12 +118,11 @@ export function readCountsAt(
   run: number,
   filter: RecordFilter = {},
 ): CollectionCount[] {
-  const net = connection
-    .prepare<RunRange, { collection: number; records: number }>(
-      `SELECT collection, sum((change = ${REVISION_CHANGE.added}) - (change = ${REVISION_CHANGE.removed})) AS records
+  const net = preparedText<[RunRange], { collection: number; records: number }>(
+    connection,
+    `SELECT collection, sum((change = ${REVISION_CHANGE.added}) - (change = ${REVISION_CHANGE.removed})) AS records
        FROM all_revisions WHERE ${MADE_BETWEEN} GROUP BY collection`,
-    )
-    .all({ after: run, upTo: Number.MAX_SAFE_INTEGER, sources: sourcesText(filter) });
+  ).all({ after: run, upTo: Number.MAX_SAFE_INTEGER, sources: sourcesText(filter) });
   const later = new Map(net.map(({ collection, records }) => [collection, records]));
   return selectCollections(connection, filter, run).map((collection) => {
     const { id, source, kind, scope, ids, records } = collection;

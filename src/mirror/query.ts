@@ -39,6 +39,22 @@ export function prepared<Query>(
   return perConnection((connection) => build(queryBuilder(connection)).prepare());
 }
 
+const TEXTS = perConnection(() => new Map<string, Statement<unknown[], unknown>>());
+
+/**
+ * A statement of SQL as text, prepared once for each connection: for a query that a command asks several times. Do not iterate over
+ * it, as all callers share the statement, and do not write values into the text, as the statement of each text is kept.
+ */
+export function preparedText<Parameters extends unknown[], Row>(
+  connection: Connection,
+  text: string,
+): Statement<Parameters, Row> {
+  const known = TEXTS(connection);
+  const statement = known.get(text) ?? connection.prepare(text);
+  known.set(text, statement);
+  return statement as Statement<Parameters, Row>;
+}
+
 /**
  * SQL for a column within `json_array` or `json_object`, which throw for a BLOB, and another program may have stored one. A BLOB
  * compares greater than all other values; `typeof` would take twice as long.

@@ -9,7 +9,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { Connection, Statement } from './database.ts';
-import { inJson } from './query.ts';
+import { inJson, preparedText } from './query.ts';
 
 /** The tables whose rows are sealed. */
 export const SEALED_SETS = ['fingerprint_key', 'runs', 'id_map'] as const;
@@ -109,7 +109,10 @@ export function rowSealer(writer: Connection, set: SealedSet): (key: RowKey) => 
 }
 
 function rowFinder(connection: Connection, set: SealedSet): Statement<(string | number)[], SealedRow> {
-  return connection.prepare(sealedRowsSql(set, SETS[set].key.map((column) => `${column} = ?`).join(' AND ')));
+  return preparedText(
+    connection,
+    sealedRowsSql(set, SETS[set].key.map((column) => `${column} = ?`).join(' AND ')),
+  );
 }
 
 /** True for a row that has a seal but is not as it was sealed. */
@@ -153,9 +156,9 @@ export function runsUnlikeSealed(
     readonly seal: Buffer | null;
     readonly isUnderWay: number;
   }
-  const rows = connection
-    .prepare<{ from: number; upTo: number; source: string | null }, Joined>(
-      `WITH others AS MATERIALIZED (${OF_OTHERS}),
+  const rows = preparedText<[{ from: number; upTo: number; source: string | null }], Joined>(
+    connection,
+    `WITH others AS MATERIALIZED (${OF_OTHERS}),
          found AS MATERIALIZED (${sealedRowsSql('runs', 'run BETWEEN :from AND :upTo AND run NOT IN others')})
        SELECT found.member, found.text, s.seal, 0 AS isUnderWay
        FROM found LEFT JOIN row_seals s ON s."set" = 'runs' AND s.member = found.member
@@ -163,8 +166,7 @@ export function runsUnlikeSealed(
        SELECT member, NULL, seal, EXISTS (SELECT 1 FROM runs WHERE run = CAST(substr(member, 2) AS INTEGER)) FROM row_seals
        WHERE "set" = 'runs' AND CAST(substr(member, 2) AS INTEGER) BETWEEN :from AND :upTo AND member <> ''
          AND CAST(substr(member, 2) AS INTEGER) NOT IN others AND member NOT IN (SELECT member FROM found)`,
-    )
-    .all({ from, upTo, source });
+  ).all({ from, upTo, source });
   return rows.flatMap(({ member, text, seal, isUnderWay }) => {
     if (text !== null && seal?.equals(rowSeal('runs', { member, text })) === true) return [];
     // Another program may have overwritten the key of the seal.
@@ -187,16 +189,18 @@ const OF_OTHERS = `SELECT run FROM sweeps WHERE :source IS NOT NULL AND run BETW
 
 /** A line for each row of the id map, of one source or of all, that does not match its seal: altered, inserted, or gone. */
 export function mappingsUnlikeSealed(connection: Connection, source?: string): string[] {
-  const rows = connection
-    .prepare<[], { readonly member: string; readonly text: string | null; readonly seal: Buffer | null }>(
-      `WITH found AS MATERIALIZED (${sealedRowsSql('id_map')})
+  const rows = preparedText<
+    [],
+    { readonly member: string; readonly text: string | null; readonly seal: Buffer | null }
+  >(
+    connection,
+    `WITH found AS MATERIALIZED (${sealedRowsSql('id_map')})
        SELECT found.member, found.text, s.seal FROM found
        LEFT JOIN row_seals s ON s."set" = 'id_map' AND s.member = found.member
        UNION ALL
        SELECT member, NULL, seal FROM row_seals
        WHERE "set" = 'id_map' AND member <> '' AND member NOT IN (SELECT member FROM found)`,
-    )
-    .all();
+  ).all();
   const own = source === undefined ? rows : rows.filter(({ member }) => isOf(member, source));
   return own.flatMap(({ member, text, seal }) => {
     if (text !== null && seal?.equals(rowSeal('id_map', { member, text })) === true) return [];
@@ -221,9 +225,10 @@ export function goneText(isUnderWay: boolean): string {
 }
 
 function sealReader(connection: Connection, set: SealedSet): (member: string) => Buffer | undefined {
-  const read = connection
-    .prepare<[string], Buffer>(`SELECT seal FROM row_seals WHERE "set" = '${set}' AND member = ?`)
-    .pluck();
+  const read = preparedText<[string], Buffer>(
+    connection,
+    `SELECT seal FROM row_seals WHERE "set" = '${set}' AND member = ?`,
+  ).pluck();
   return (member) => read.get(member);
 }
 

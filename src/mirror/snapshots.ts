@@ -14,7 +14,7 @@ import {
 } from './audited-rows.ts';
 import type { MirrorAccess } from './access.ts';
 import { type Connection, transact } from './database.ts';
-import { param, paramsOf, prepared } from './query.ts';
+import { param, paramsOf, prepared, preparedText } from './query.ts';
 import { snapshots } from './schema/retention-tables.ts';
 import { runs } from './schema/run-tables.ts';
 import { textOf } from './stored-names.ts';
@@ -200,11 +200,11 @@ function unprovedBaseline(connection: Connection, name: string): SnapshotContrad
 function withoutEntry(connection: Connection, name: string): SnapshotContradiction | null {
   const rows = contradictedRows(connection, 'snapshots');
   const pinned = rows.find(({ recorded, isGone }) => recorded === null && !isGone);
-  const restore = connection
-    .prepare<[], number>(
-      `SELECT restore FROM restores
+  const restore = preparedText<[], number>(
+    connection,
+    `SELECT restore FROM restores
        WHERE NOT EXISTS (SELECT 1 FROM audit_log WHERE about = 'restores' AND member = json_array(restore))`,
-    )
+  )
     .pluck()
     .get();
   const row =
@@ -250,15 +250,14 @@ function contradictionFrom({ key, line, recorded, isGone, again }: ContradictedR
 
 /** The baseline according to the log; undefined if it has none, or none any more. */
 function recordedBaseline(connection: Connection): SnapshotRow | undefined {
-  const row = connection
-    .prepare<[], Omit<SnapshotRow, 'isBaseline' | 'via'> & { readonly via: string | null }>(
-      `SELECT member ->> '$[0]' AS name, "row" ->> '$.run' AS run, "row" ->> '$.pinned_at' AS pinnedAt, "row" ->> '$.pinned_by' AS "by",
+  const row = preparedText<[], Omit<SnapshotRow, 'isBaseline' | 'via'> & { readonly via: string | null }>(
+    connection,
+    `SELECT member ->> '$[0]' AS name, "row" ->> '$.run' AS run, "row" ->> '$.pinned_at' AS pinnedAt, "row" ->> '$.pinned_by' AS "by",
          ${madeVia('snapshots', 'log.member')} AS via
        FROM audit_log log WHERE about = 'snapshots' AND json_valid(member) AND json_valid("row") AND "row" ->> '$.is_baseline' = 1
          AND action <> 'unpin' AND entry = (SELECT max(entry) FROM audit_log own WHERE own.about = log.about AND own.member = log.member)
        ORDER BY entry DESC LIMIT 1`,
-    )
-    .get();
+  ).get();
   return row === undefined ? undefined : snapshotOf({ ...row, isBaseline: true });
 }
 
