@@ -2,12 +2,12 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
-import { ORGANIZATION, Story } from './restore-story.ts';
+import { ORGANIZATION, only, Story } from './restore-story.ts';
 
 const LINE = 'the earlier id of a record';
 
 it('is refused by comparisons, named by what shows history, and found by verify', async () => {
-  const story = await Story.start();
+  const story = await Story.start(only('organizations', 'batch_exports'));
   const id = await story.createExport('Gone');
   await story.expectRun(0, 'sync', '--quiet');
   await story.expectRun(0, 'snapshots', 'pin', 'base', '--baseline');

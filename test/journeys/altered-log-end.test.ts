@@ -1,12 +1,12 @@
 /** The last entries of the audit log, cut off before any run had their hash: only the rows that they were about show it. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { ORGANIZATION, Story } from './restore-story.ts';
+import { ORGANIZATION, only, Story } from './restore-story.ts';
 
 const CUT = 'DELETE FROM audit_log WHERE entry = (SELECT max(entry) FROM audit_log)';
 
 it('is seen by audit, in every format', async () => {
-  const story = await Story.start();
+  const story = await Story.start(only('organizations', 'roles'));
   await story.expectRun(0, 'snapshots', 'pin', 'base', '--baseline');
   const [role] = await story.list('roles');
   await story.call('PATCH', `${ORGANIZATION}roles/${String(role?.['id'])}/`, { name: 'Night shift' });
@@ -45,7 +45,7 @@ const HIDE = `DELETE FROM snapshots WHERE name = 'q4'; DELETE FROM audit_log WHE
   UPDATE runs SET (last_entry, last_entry_hash) = (SELECT entry, hash FROM audit_log ORDER BY entry DESC LIMIT 1) WHERE run = 2`;
 
 it('is not believed of the row of a run that was altered, by no command that reads the log', async () => {
-  const story = await Story.start();
+  const story = await Story.start(only('organizations', 'roles'));
   await story.expectRun(0, 'snapshots', 'pin', 'base', '--baseline');
   await story.expectRun(0, 'snapshots', 'pin', 'q4');
   await story.expectRun(0, 'sync', '--quiet');

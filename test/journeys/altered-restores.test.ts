@@ -1,11 +1,11 @@
 /** Restores whose rows another program altered or deleted: what lists them says so, and nothing is undone by what is left. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { ORGANIZATION, Story } from './restore-story.ts';
+import { ORGANIZATION, only, Story } from './restore-story.ts';
 
 /** A restore with two steps. */
 async function restored(): Promise<Story> {
-  const story = await Story.start();
+  const story = await Story.start(only('organizations', 'batch_exports'));
   const settings = {
     model: 'events',
     interval: 'day',

@@ -1,7 +1,7 @@
 /** A view or table that another program put in the place of one that the program reads: no command believes it. */
 import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
-import { Story } from './restore-story.ts';
+import { only, Story } from './restore-story.ts';
 
 /** Leaves out what changed after the first run. */
 const BLIND = `DROP VIEW all_revisions; CREATE VIEW all_revisions AS
@@ -13,7 +13,7 @@ const RESTORED = 'view all_revisions was not as it should be, and was created ag
 
 /** A baseline, and a run after it in which something changed. */
 async function changed(): Promise<Story> {
-  const story = await Story.start();
+  const story = await Story.start(only('organizations', 'members'));
   await story.expectRun(0, 'sync', '--quiet');
   await story.expectRun(0, 'snapshots', 'pin', 'a', '--baseline', '--as', 'ann');
   return story;
@@ -79,7 +79,7 @@ it.each([
   ['removed_records', 'DROP VIEW removed_records; CREATE VIEW removed_records AS SELECT 1'],
   ['removed_records', 'DROP VIEW removed_records'],
 ])('is found for %s', async (name, sql) => {
-  const story = await Story.start();
+  const story = await Story.start(only('organizations', 'members'));
   story.alter(sql);
   expect((await story.expectRun(1, 'runs')).stderr).toContain(`view ${name} is`);
   await story.expectRun(0, 'snapshots', 'pin', 'a', '--as', 'ann');
@@ -116,7 +116,7 @@ it.each([
 });
 
 it('an index that is gone hinders no reader, and is created again by the next command that writes', async () => {
-  const story = await Story.start();
+  const story = await Story.start(only('organizations', 'members'));
   story.alter('DROP INDEX collections_key');
   await story.expectRun(0, 'runs');
   await story.expectRun(0, 'sync', '--quiet');
@@ -124,7 +124,7 @@ it('an index that is gone hinders no reader, and is created again by the next co
 });
 
 it('what another program only added hinders nobody', async () => {
-  const story = await Story.start();
+  const story = await Story.start(only('organizations', 'members'));
   story.alter(
     'CREATE TABLE notes (text); CREATE VIEW mine AS SELECT * FROM runs; CREATE INDEX added ON runs (source)',
   );

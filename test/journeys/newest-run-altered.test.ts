@@ -1,7 +1,7 @@
 /** The row of the newest run is deleted, or given to another source or number: the run before it must not pass for the newest. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { ORGANIZATION, Story } from './restore-story.ts';
+import { ORGANIZATION, only, Story } from './restore-story.ts';
 
 const ALTERATIONS = [
   'DELETE FROM runs WHERE run = 2',
@@ -30,7 +30,7 @@ function others(id: string): string[][] {
 
 /** A baseline, and a second run that found drift. */
 async function drifted(): Promise<{ story: Story; id: string }> {
-  const story = await Story.start();
+  const story = await Story.start(only('organizations', 'roles'));
   await story.expectRun(0, 'snapshots', 'pin', 'a', '--baseline', '--as', 'ann');
   const { id } = await story.named('roles', 'Growth');
   await story.call('PATCH', `${ORGANIZATION}roles/${String(id)}/`, { name: 'Analysts' });
@@ -62,7 +62,7 @@ it('whatever compares, exports or plans with the newest run refuses a mirror in 
 });
 
 it('status and health say so without a baseline too', async () => {
-  const story = await Story.start();
+  const story = await Story.start(only('organizations', 'roles'));
   await story.expectRun(0, 'sync', '--quiet');
   expect((await story.run('status')).stdout).not.toContain('is damaged');
   story.alter('DELETE FROM runs WHERE run = 2');

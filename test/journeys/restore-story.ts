@@ -1,6 +1,7 @@
 /** The sandbox with the demo behind a proxy that records, a mirror of it, and short ways to damage and restore it. */
 import { join } from 'node:path';
 import { expect, onTestFinished } from 'vitest';
+import type { Kind } from '../../src/catalog/kinds.ts';
 import { type Clock, systemClock } from '../../src/core/clock.ts';
 import { createSandbox } from '../../src/server/sandbox.ts';
 import { KITTIWAKE_ID } from '../../src/server/seed/demo.ts';
@@ -50,6 +51,11 @@ export interface RestoreJson {
   }[];
   readonly summary: Readonly<Record<string, number>>;
   readonly by_hand?: readonly { readonly id: string; readonly reason: string }[];
+}
+
+/** Settings of a mirror with these kinds alone: each command has the lists of the others less to read, and to check. */
+export function only(...kinds: readonly Kind[]): Record<string, string> {
+  return { TIDEMARK_KINDS_INCLUDE: kinds.join(), TIDEMARK_KINDS_EXCLUDE: '' };
 }
 
 /** Waits a moment where a restore waits for half a minute: the lists of the sandbox are never late. */
