@@ -13,12 +13,12 @@ import { ChangesCache, changesOf, findChanges } from '../../src/daemon/http/chan
 import type { Mirror } from '../../src/mirror/mirror.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import { open, ORG, sync, testClock } from '../mirror/fixture.ts';
-import { ORGANIZATION, only, Story } from './restore-story.ts';
+import { ORGANIZATION, Story } from './restore-story.ts';
 import { alterFile } from '../tools/alter.ts';
 
 /** Three runs, and a restore before the third. */
 async function restored(): Promise<Story> {
-  const story = await Story.start(only('organizations', 'roles', 'members', 'domains', 'batch_exports'));
+  const story = await Story.start();
   const id = await story.createExport('Gone');
   await story.expectRun(0, 'sync', '--quiet');
   await story.call('DELETE', `${ORGANIZATION}batch_exports/${id}/`);
@@ -195,7 +195,7 @@ it('warns of a run whose row is not as it was written when it ended, and of one 
 });
 
 it('warns of who made a change, where the row of that restore or the entry of its beginning was altered', async () => {
-  const story = await Story.start(only('organizations', 'roles', 'members', 'domains', 'batch_exports'));
+  const story = await Story.start();
   const [gone, kept] = [await story.createExport('Gone'), await story.createExport('Kept')];
   await story.expectRun(0, 'sync', '--quiet');
   await story.call('DELETE', `${ORGANIZATION}batch_exports/${gone}/`);
@@ -289,7 +289,7 @@ it('shows what a deleted run changed with the next run, also where that is the f
 
 /** An export that run 2 has paused, and run 3 not. */
 async function unpaused(): Promise<{ story: Story; id: string }> {
-  const story = await Story.start(only('organizations', 'roles', 'members', 'domains', 'batch_exports'));
+  const story = await Story.start();
   const id = await story.createExport('Nightly');
   await story.expectRun(0, 'sync', '--quiet');
   await story.call('PATCH', `${ORGANIZATION}batch_exports/${id}/`, { paused: false });
@@ -417,7 +417,7 @@ it('of a run that retention would drop are not dropped: what shows the alteratio
 });
 
 it('of a view that another program put in its place are told by the command that replaces it', async () => {
-  const story = await Story.start(only('organizations', 'roles', 'members', 'domains', 'batch_exports'));
+  const story = await Story.start();
   // The first sync says that the address is another one.
   await story.expectRun(0, 'sync', '--quiet');
   const quiet = await story.expectRun(0, 'sync', '--quiet');

@@ -1,9 +1,9 @@
 /** What another program puts in the way of the next write, or takes from under a baseline, is damage and is called so. */
 import { expect, it } from 'vitest';
-import { only, Story } from './restore-story.ts';
+import { Story } from './restore-story.ts';
 
 it('a baseline whose run is gone is damage, no unknown reference', async () => {
-  const story = await Story.start(only('organizations', 'members'));
+  const story = await Story.start();
   await story.expectRun(0, 'snapshots', 'pin', 'a', '--baseline', '--as', 'ann');
   await story.expectRun(0, 'sync', '--quiet');
   story.alter('DELETE FROM runs WHERE run = 1');
@@ -18,7 +18,7 @@ it.each([
   ['snapshots', `AFTER INSERT ON snapshots BEGIN UPDATE snapshots SET pinned_by = 'eve'; END`],
   ['runs', `AFTER UPDATE ON runs BEGIN UPDATE runs SET removed = 0 WHERE run = new.run; END`],
 ])('nothing is written where another program put a trigger on %s', async (_table, trigger) => {
-  const story = await Story.start(only('organizations', 'members'));
+  const story = await Story.start();
   story.alter(`CREATE TRIGGER planted ${trigger}`);
   for (const command of [
     ['snapshots', 'pin', 'a', '--as', 'ann'],
@@ -43,7 +43,7 @@ it.each([
 });
 
 it('verify says how a view that was replaced, and an index or trigger that was added, go', async () => {
-  const story = await Story.start(only('organizations', 'members'));
+  const story = await Story.start();
   story.alter('DROP VIEW members');
   story.alter('CREATE VIEW members AS SELECT 1 AS id');
   const replaced = await story.expectRun(1, 'verify');
@@ -62,7 +62,7 @@ it('verify says how a view that was replaced, and an index or trigger that was a
 });
 
 it('numbers that are spent by another program are named by verify, and not called a full disk', async () => {
-  const story = await Story.start(only('organizations', 'members'));
+  const story = await Story.start();
   story.alter('UPDATE sqlite_sequence SET seq = 9223372036854775807');
   const { stdout, stderr } = await story.expectRun(1, 'verify');
   expect(stdout).toContain('altered its last number in sqlite_sequence');

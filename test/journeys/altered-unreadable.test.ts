@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
-import { ORGANIZATION, only, Story } from './restore-story.ts';
+import { ORGANIZATION, Story } from './restore-story.ts';
 
 const LIST: readonly string[] = ['restores'];
 const SHOWN: readonly string[] = ['restores', 'show', '1'];
@@ -118,7 +118,7 @@ const CASES: readonly (readonly [
 ];
 
 it('a value that cannot be read does not take away the list that it is in', async () => {
-  const story = await Story.start(only('organizations', 'batch_exports'));
+  const story = await Story.start();
   const [first, second, other, third] = [
     ...[await story.createExport('Gone A'), await story.createExport('Gone B')],
     ...[await story.createExport('Other'), await story.createExport('Third')],
@@ -185,7 +185,7 @@ it('a value that cannot be read does not take away the list that it is in', asyn
 
 /** Every row of a place that another program wrote: one in another notation would be a second one of the same place. */
 it('an acceptance that another program inserted does not count, however its place is written', async () => {
-  const story = await Story.start(only('organizations', 'batch_exports'));
+  const story = await Story.start();
   const id = await story.createExport('Kept');
   await story.expectRun(0, 'sync', '--quiet');
   await story.expectRun(0, 'snapshots', 'pin', 'base', 'run:2', '--baseline');

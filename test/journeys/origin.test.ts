@@ -1,7 +1,7 @@
 /** A person under the name of somebody else: wherever it is shown, so is how the program knew who it was. */
 import { describe, expect, it } from 'vitest';
 import { commandActor } from '../../src/core/actor.ts';
-import { ORGANIZATION, only, Story } from './restore-story.ts';
+import { ORGANIZATION, Story } from './restore-story.ts';
 
 const { via } = commandActor();
 /** Names that say what only the program can know. */
@@ -9,7 +9,7 @@ const NAMES = ['token@http', 'ciso (token)'] as const;
 
 /** All that one person did: a baseline, accepted drift, and a restore of something else. */
 async function told(name: string): Promise<{ story: Story; role: string; member: string }> {
-  const story = await Story.start({ TIDEMARK_PROFILE: 'svc-writable', ...only('organizations', 'roles') });
+  const story = await Story.start({ TIDEMARK_PROFILE: 'svc-writable' });
   const as = ['--as', name];
   await story.expectRun(0, 'snapshots', 'pin', 'q4', '--baseline', ...as);
   const [role, other, third] = await story.list('roles');
