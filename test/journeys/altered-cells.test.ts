@@ -70,7 +70,7 @@ const READ =
   /^(?:runs|sources|collections|snapshots|acceptances|audit_log|forgets|restores|fingerprint_key)$/;
 const READERS = [['drift'], ['runs'], ['audit'], ['status'], ['forget', '--keep-last', '1', '--dry-run']];
 
-it('is found by verify in whatever column it is, and no command that reads it calls it a defect', async () => {
+it('verify finds an altered value in every column, and no command that reads it reports a defect of Tidemark', async () => {
   const story = await filled();
   const path = story.file('mirror.db');
   copyFileSync(path, story.file('whole.db'));

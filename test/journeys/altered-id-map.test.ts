@@ -6,7 +6,7 @@ import { ORGANIZATION, only, Story } from './restore-story.ts';
 
 const LINE = 'the earlier id of a record';
 
-it('is refused by comparisons, named by what shows history, and found by verify', async () => {
+it('an altered id mapping is refused by comparisons, named by commands that show history, and found by verify', async () => {
   const story = await Story.start(only('organizations', 'batch_exports'));
   const id = await story.createExport('Gone');
   await story.expectRun(0, 'sync', '--quiet');
