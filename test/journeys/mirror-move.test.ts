@@ -59,7 +59,6 @@ async function world() {
     await run(0, 'forget', '--keep-last', '2');
   });
   set(3);
-  const root = (JSON.parse((await run(0, 'verify', '--json')).stdout) as { root: string }).root;
   /** What people see of each source, without numbers of runs. */
   const seen = async (): Promise<string[]> => {
     const texts = [
@@ -74,12 +73,13 @@ async function world() {
     readdirSync(join(directory, 'data'))
       .filter((name) => !name.includes('-'))
       .sort();
-  return { run, configure, path, root, seen, files, directory, set };
+  return { run, configure, path, seen, files, directory, set };
 }
 
 describe('mirror move', () => {
   it('splits and joins a mirror, and keeps what people see; old roots are found as replaced', async () => {
-    const { run, configure, path, root, seen, files } = await world();
+    const { run, configure, path, seen, files } = await world();
+    const { root } = JSON.parse((await run(0, 'verify', '--json')).stdout) as { root: string };
     const before = await seen();
     const split = await run(0, 'mirror', 'move', '--to', SPLIT);
     expect(split.stdout).toContain(`Now set in the configuration:  mirror: ${SPLIT}`);
@@ -154,7 +154,7 @@ describe('mirror move', () => {
     expect(deleted.stderr).toContain('run 6 was deleted by another program');
   });
 
-  it('that is killed is completed by the same command, wherever it was', async () => {
+  it('is completed by the same command, wherever it was killed', async () => {
     const { run, configure, path, seen, files } = await world();
     const before = await seen();
     const old = path('copy');
@@ -224,7 +224,7 @@ describe('mirror move', () => {
     expect(existsSync(path('other.db'))).toBe(false);
   });
 
-  it('that is killed at any change of a file leaves the old mirror or the new ones, whole', async () => {
+  it('killed at any change of a file, leaves the old mirror or the new ones whole', async () => {
     const { run, configure, path, files, directory } = await world();
     const shown = async (): Promise<string> =>
       sortedLines((await run(0, 'export', '--at', 'snapshot:base')).stdout);
@@ -232,10 +232,10 @@ describe('mirror move', () => {
     const env = { KEY: 'test-key-of-some-length' };
     const original = path('original');
     copyFileSync(path('all.db'), original);
-    let [deaths, isOver] = [0, false];
+    let deaths = 0;
     // After 1, 2, 4, 8 … changes: the first ones make the files, many more fill them, and the last ones, the new names, are
     // each a case of the test above.
-    for (let victim = 1; !isOver; victim *= 2) {
+    for (let victim = 1; ; victim *= 2) {
       const { child, ended } = start(['mirror', 'move', '--to', SPLIT], { env, cwd: directory });
       let changes = 0;
       const watcher = watch(join(directory, 'data'), () => {
@@ -244,11 +244,13 @@ describe('mirror move', () => {
       });
       const { code } = await ended;
       watcher.close();
-      isOver = code === 0;
+      const isOver = code === 0;
       deaths += Number(code === null);
       const isMoved = !existsSync(path('all.db'));
       if (isMoved) configure(SPLIT);
       expect(await shown(), `killed at change ${victim}`).toEqual(before);
+      // What the command says after its end is a case of the test above.
+      if (isOver) break;
       configure('./data/all.db');
       // The same command completes it.
       await run(0, 'mirror', 'move', '--to', SPLIT);
@@ -316,7 +318,7 @@ describe('mirror move', () => {
     );
   });
 
-  it('of mirrors that were begun separately, joined and separated again: each is backed up as before', async () => {
+  it('joins mirrors that were begun separately and splits them again: each is backed up as before', async () => {
     const { run, path, directory } = await world();
     for (const name of readdirSync(path('.'))) rmSync(path(name), { recursive: true });
     const stores = join(directory, 'stores');
