@@ -165,6 +165,14 @@ it.each<[text: string, shown: string]>([
   ['cmd --token Zq5Ab2 --ci-api-key="Zq5Ab2"', 'cmd --token [secret] --ci-api-key="[secret]"'],
   [`"api_key" => "Zq5", 'token': 'it\\'s'`, `"api_key" => "[secret]", 'token': '[secret]'`],
   ['<a><s:Password>p w</s:Password></a>', '<a><s:Password>[secret]</s:Password></a>'],
+  ['connection-string: Zq5Ab2x9', 'connection-string: [secret]'],
+  ['secret-key-base: Zq5Ab2x9', 'secret-key-base: [secret]'],
+  ["define('pw', 'hunter2')", "define('pw', '[secret]')"],
+  ['token:|\n  abc12345', 'token:|\n  [secret]'],
+  ['- name: API_TOKEN\n  value:|\n    hunter2x', '- name: API_TOKEN\n  value:|\n    [secret]'],
+  ['{"token"  : "x"}', '{"token"  : "[secret]"}'],
+  ['{"token"\n: "x"}', '{"token"\n: "[secret]"}'],
+  ['machine\th\tlogin\ta\tpassword\tZq5', 'machine\th\tlogin\ta\tpassword\t[secret]'],
   ...[
     'authorization: token expired, --token is --max-token 500 --password $PASS1 --password 2>/dev/null',
     `{'Authorization': 'Bearer ' + token, "Authorization": "Basic " + a, 'authorization': 'Bearer {{token}}'}`,
@@ -199,6 +207,50 @@ it.each<[text: string, shown: string]>([
   expect(withoutUrlSecrets(text, MASK)).toBe(shown);
   expect(maySecretsBeIn(JSON.stringify(text)) || shown === text).toBe(true);
   expect(withoutUrlSecrets(shown, MASK)).toBe(shown);
+});
+
+it('wherever it is in a text: the quick test for signs of a secret misses none', () => {
+  const oneOf = (...texts: readonly string[]): fc.Arbitrary<string> => fc.constantFrom(...texts);
+  const gap = oneOf('', ' ', '  ', '\t', '\n', '|\n  ', ' >\n ');
+  const quote = oneOf('', '"', "'", '\\"');
+  const before = oneOf(
+    '',
+    '- ',
+    'define(',
+    'setx ',
+    'export ',
+    'curl -u ',
+    '--',
+    '{',
+    '[',
+    '<',
+    'name: ',
+    '"name": "',
+  );
+  const name = oneOf(
+    'password',
+    'token',
+    'api-key',
+    'secret_key_base',
+    'connection.string',
+    'pw',
+    'X_TOKEN',
+    'Cookie',
+  );
+  const sign = oneOf(':', '=', ' => ', ',', '', '\nvalue:', '","value":"', '>', '" value="');
+  const value = oneOf('hunter2x', 'Zq5Ab2x9', 'it is', '12');
+  fc.assert(
+    fc.property(before, quote, name, gap, sign, gap, quote, value, (first, open, ...others) => {
+      const [named, space, between, blank, mark, own] = others;
+      const text = `${first}${open}${named}${open}${space}${between}${blank}${mark}${own}${mark}`;
+      // The slash before it leads past the quick test.
+      const shown = withoutUrlSecrets(`/\n${text}`, MASK).slice(2);
+      if (shown === text) return;
+      expect(withoutUrlSecrets(text, MASK)).not.toBe(text);
+      expect(maySecretsBeIn(JSON.stringify(text))).toBe(true);
+    }),
+    { numRuns: 20_000 },
+  );
 });
 
 it('in JSON below a secret name, at any depth, with escapes in the name, and cut off anywhere', () => {
