@@ -8,7 +8,6 @@ import {
   isSecretName,
   OPEN,
   REST,
-  SECRET_WORD,
   withoutElementSecrets,
   withoutNamedSecrets,
   withoutYamlSecrets,

@@ -19,7 +19,7 @@ import {
 } from '../config/mirrors.ts';
 import { keyFingerprint } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
-import { type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';
+import { type ExitCode, EXIT, firstError, TidemarkError } from '../core/errors.ts';
 import { duration, formatInteger, plural } from '../core/wording.ts';
 import { backupInterval } from '../daemon/http/wording.ts';
 import { openMirrorAsItIs } from '../mirror/open.ts';
@@ -146,7 +146,7 @@ function otherSourceWarnings(context: CommandContext, loaded: LoadedConfig): str
       const note = mirror === null ? null : otherSourcesNote(mirror, config);
       return note === null ? [] : [`${note.message}: ${note.next}`];
     } catch (error) {
-      if (error instanceof TidemarkError) return [];
+      if (firstError(error) instanceof TidemarkError) return [];
       throw error;
     }
   });

@@ -5,7 +5,7 @@ import type { Config } from '../config/config.ts';
 import { maskedMessage } from '../config/known-secrets.ts';
 import { configuredBackups, mirrorConfigs } from '../config/mirrors.ts';
 import { systemClock } from '../core/clock.ts';
-import { type ErrorCode, TidemarkError } from '../core/errors.ts';
+import { type ErrorCode, firstError, TidemarkError } from '../core/errors.ts';
 import { LATEST_BACKUP, namingBackup, RESTORE_HINT } from '../core/hints.ts';
 import { movedAway, NoMirror } from '../mirror/open.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';
@@ -18,8 +18,9 @@ import { daemonOf } from './daemon-effects.ts';
  * and a sync would begin an empty mirror in its place. For a mirror that cannot be read, the hint names the backup to restore
  * if `latest` would be wrong. Other errors are returned unchanged.
  */
-export async function explainMissing(context: CommandContext, thrown: unknown): Promise<unknown> {
-  if (!(thrown instanceof TidemarkError)) return thrown;
+export async function explainMissing(context: CommandContext, caught: unknown): Promise<unknown> {
+  const thrown = firstError(caught);
+  if (!(thrown instanceof TidemarkError)) return caught;
   if (thrown instanceof NoMirror) {
     const config = configsOf(context).find(({ mirror }) => realMirrorPath(mirror) === thrown.path);
     const missing = config === undefined ? null : await missingMirror(context, config);

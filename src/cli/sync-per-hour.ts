@@ -4,7 +4,7 @@ import type { Schedule, SourceConfig } from '../config/config.ts';
 import { type LoadedConfig, mirrorConfigs } from '../config/mirrors.ts';
 import { keyFingerprint } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
-import { TidemarkError } from '../core/errors.ts';
+import { firstError, TidemarkError } from '../core/errors.ts';
 import { formatInteger, plural } from '../core/wording.ts';
 import { parseCron } from '../daemon/schedule/cron.ts';
 import { estimateFromMirror } from '../doctor/estimate.ts';
@@ -43,7 +43,7 @@ export function syncCosts(
       });
     } catch (error) {
       // The result is only for a warning: `doctor` reports what is wrong with a mirror.
-      if (error instanceof TidemarkError) return [];
+      if (firstError(error) instanceof TidemarkError) return [];
       throw error;
     }
   });

@@ -267,7 +267,8 @@ export function findProfile(
     ? resolve(directory, nameOrPath)
     : packageFile('config', 'profiles', `${nameOrPath}.yaml`);
   const file = readTextFile(path);
-  if (!isPath && 'mistake' in file) {
+  if (!isPath && !readBefore.has(nameOrPath)) {
+    // Compared exactly: some file systems find a file whatever the letter case of its name.
     const names = profileNames();
     if (!names.includes(nameOrPath)) {
       const near = didYouMean(nameOrPath, names, JSON.stringify);

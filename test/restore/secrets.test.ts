@@ -269,7 +269,6 @@ describe('a masked value', () => {
       expect(step?.request?.fills).toEqual([{ pointer: '/destination/config/token', from: 'configuration' }]);
     });
   });
-
 });
 
 describe('a secret in clear', () => {
