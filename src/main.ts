@@ -93,7 +93,7 @@ const NEVER_SETTLED = 13;
 process.once('exit', (code) => {
   if (code !== NEVER_SETTLED) return;
   process.stderr.write(
-    'tidemark stopped: everything that it waited for waits for something else; this is a defect of Tidemark: report it with the command that you ran\n',
+    'tidemark stopped: internal deadlock; please report this bug, with the command that you ran\n',
   );
   process.exitCode = 1;
 });

@@ -109,7 +109,7 @@ export function refuseOtherText(answer: Answer): void {
 }
 
 const CUT_HINT =
-  'the answer may have been cut or changed on its way: run again later; if it stays, check the service and what is in front of it';
+  'the answer may have been cut or changed on its way: run again later; if this persists, check the service and what is in front of it';
 
 /** The error for a successful response that breaks the contract. It is retryable, since a proxy may have caused it. */
 export function malformed(

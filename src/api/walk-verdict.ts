@@ -108,7 +108,7 @@ export function refusalOf(
     const name =
       error instanceof RecordSyntaxError ? `the ${one} ${shownId(definition, error.id)}` : 'a record';
     return new TidemarkError('malformed', neutral(`${name} is not valid JSON: ${error.message}`), {
-      hint: 'run again later; if it stays, the service sends broken records',
+      hint: 'run again later; if this persists, the service sends broken records',
       isRetryable: true,
       cause: error,
     });

@@ -50,7 +50,7 @@ const COMPLETION_COMMANDS: readonly CommandRow[] = [
     isHidden: true,
     description: 'Candidates for the last word; for the scripts of `tidemark completion`',
     arguments: [{ name: '[word...]', key: 'words', description: 'all words so far', values: 'free' }],
-    options: [{ flags: '--shell <shell>', description: 'whose words they are', choices: SHELLS }],
+    options: [{ flags: '--shell <shell>', description: 'the shell to complete for', choices: SHELLS }],
     load: async () => (await import('./completion.ts')).complete(COMMANDS),
   },
 ];

@@ -198,7 +198,7 @@ function driftReport(
     fileOf: opener.filesOfStates(),
     source,
     title: `Configuration drift${isNamed ? ` of ${source}` : ''}`,
-    isGravestFirst: true,
+    isWorstFirst: true,
     findings: found.open,
     forms: found.forms,
     showsSecrets: options.showSecrets === true,

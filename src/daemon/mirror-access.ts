@@ -342,7 +342,7 @@ function mirrorGone(config: Config, backup: string | null): TidemarkError {
 
 function waiting(error: TidemarkError): TidemarkError {
   return new TidemarkError('mirror_locked', `${error.message}: waiting for it`, {
-    hint: 'nothing to do: the daemon continues once it is free',
+    hint: 'no action needed: the daemon continues once it is free',
     isRetryable: true,
     cause: error,
   });

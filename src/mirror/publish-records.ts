@@ -161,7 +161,7 @@ export function prepareRecordPublisher(writer: Connection, run: number, shapes: 
 }
 
 function inconsistent(what: string): TidemarkError {
-  return new TidemarkError('mirror_corrupt', `the mirror contradicts itself: ${what}`, {
+  return new TidemarkError('mirror_corrupt', `the mirror is inconsistent: ${what}`, {
     hint: 'run `tidemark verify`; nothing of this run was published',
   });
 }

@@ -227,7 +227,7 @@ export function sectionsOf(document: DiffDocument, options: ReportOptions): Sect
     const prepared = changes.map((change) => prepare(change, definition, severityOf, options));
     return [{ definition, changes: prepared.sort((a, b) => compareSeverities(a.severity, b.severity)) }];
   });
-  if (options.isGravestFirst !== true) return sections;
+  if (options.isWorstFirst !== true) return sections;
   const worst = ({ changes }: Section): Severity => changes[0]?.severity ?? 'low';
   return sections.sort((a, b) => compareSeverities(worst(a), worst(b)));
 }

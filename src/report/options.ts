@@ -30,7 +30,7 @@ export interface ReportOptions {
   /** The file of a record, relative to the current directory, if it is in its git work tree or, without one, below it. */
   readonly fileOf?: (record: RecordKey) => { readonly path: string; readonly line: number } | undefined;
   /** True sorts kinds by their most severe change, not in the order of the catalog. */
-  readonly isGravestFirst?: boolean;
+  readonly isWorstFirst?: boolean;
   /** Precedes the counts of the summary, e.g. missing records whose removal is held. */
   readonly lead?: string;
   /** What to do next, with commands in backticks. */

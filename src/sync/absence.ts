@@ -160,7 +160,7 @@ export async function resolveAbsences(
     const second = await walkAgain();
     context.signal.throwIfAborted();
     if (second.outcome !== 'complete') {
-      const message = `${plural(counts.absent, 'record')} did not show, and the second walk could not confirm it`;
+      const message = `${plural(counts.absent, 'record')} ${counts.absent === 1 ? 'is' : 'are'} missing from the list, and a second listing could not confirm that`;
       const hint = 'nothing was removed; the next run looks again';
       return { ...none, ...unproven(message, hint, second.error) };
     }
@@ -313,7 +313,7 @@ async function confirmEach(
   });
   const result: AbsenceResult = { outcome: 'complete', removed, held: 0, leaked, error: null };
   if (unknown > 0) {
-    const message = `${plural(unknown, 'record')} did not show, and retrieving ${unknown === 1 ? 'it' : 'them'} could not confirm it`;
+    const message = `${plural(unknown, 'record')} ${unknown === 1 ? 'is' : 'are'} missing from the list, and retrieving ${unknown === 1 ? 'it' : 'them'} could not confirm that`;
     return { ...result, ...unproven(message, 'they were kept; the next run looks again', firstError) };
   }
   if (leaked === 0) return result;

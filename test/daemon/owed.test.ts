@@ -319,11 +319,11 @@ describe('a source that never had a complete run', () => {
     die(rig, 'sync', 'overdue');
     await rig.start();
     expect(outcomes(rig, 'sync').slice(5)).toEqual(['overdue running']);
-    const told = rig.lines.filter(({ message }) => /is not made up for/.test(message));
+    const told = rig.lines.filter(({ message }) => /is not run again/.test(message));
     expect(told).toMatchObject([
       {
         level: 'info',
-        message: 'sync is not made up for: it is next due at 2027-01-01T00:00:00.000Z',
+        message: 'the interrupted sync is not run again: it is next due at 2027-01-01T00:00:00.000Z',
         facts: { sources: ['a'] },
       },
     ]);

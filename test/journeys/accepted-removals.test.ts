@@ -51,7 +51,7 @@ it('are all that is to do: the list counts as read, in a sync and in the status'
   expect(stderr).not.toContain('was not read');
   const { stdout } = await expectRun(3, 'status');
   expect(stdout).toContain('One thing needs you');
-  expect(stdout).toMatch(/Complete +In doubt +12 removals held/);
+  expect(stdout).toMatch(/Complete +Uncertain +12 removals held/);
   expect(stdout).not.toContain('the last sync was partial');
 });
 

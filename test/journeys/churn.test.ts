@@ -98,7 +98,7 @@ it.each([
         else expect(code, label).toBe(3);
         if (sweep.outcome === 'incomplete')
           expect(sweep.error?.message, label).toMatch(
-            /^the list of invites: it changed while it was read: |could not confirm it/,
+            /^the list of invites: it changed while it was read: |could not confirm that/,
           );
         if (expected !== 'any') expect(sweep.outcome, label).toBe(expected);
         before = ids;

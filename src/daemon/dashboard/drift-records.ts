@@ -139,5 +139,5 @@ export const NO_BASELINE =
 
 export function optionsOf(mirror: Mirror, { definitions, severityOf, source }: SourceDrift): ReportOptions {
   const parentName = parentNames(mirror, source, definitions);
-  return { definitions, severityOf, isGravestFirst: true, parentName };
+  return { definitions, severityOf, isWorstFirst: true, parentName };
 }

@@ -198,7 +198,7 @@ function complete(snapshot: HealthSnapshot): Answered {
   }
   const held = heldCount(snapshot);
   const heldText = withBelow(plural(held, 'removal'), held, belowHeld(snapshot));
-  if (held > 0) return { tone: 'warn', word: 'In doubt', line: `${heldText} held, ${records}` };
+  if (held > 0) return { tone: 'warn', word: 'Uncertain', line: `${heldText} held, ${records}` };
   const collections = sum(({ kinds }) => kinds.reduce((all, kind) => all + kind.collections, 0));
   const sampled = own.flatMap(({ sampledKinds }) => sampledKinds);
   const apart = [...Map.groupBy(sampled, ({ title }) => title)].map(([title, same]) => {

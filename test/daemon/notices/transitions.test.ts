@@ -167,7 +167,7 @@ describe('a sync', () => {
   it('asks nobody to run a command again where the mirror was held: the daemon tries again', () => {
     const held = seen(job('sync', 'failed', { errorCode: 'mirror_locked', error: 'x.db is in use' }));
     expect(contentOf(transitionsOf([], held).notices[0]!).hint).toMatch(
-      /^nothing to do: the daemon tries again/,
+      /^no action needed: the daemon tries again/,
     );
   });
 
