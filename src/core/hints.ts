@@ -127,7 +127,8 @@ export const DISK_FULL_HINT =
   'free space on the volume of the mirror; what was published before is intact, and the next sync continues from it';
 
 /** For a job of the daemon, which nobody needs to run again. */
-export const HELD_HINT = 'no action needed: the daemon tries again; if this persists, stop the process that holds the mirror';
+export const HELD_HINT =
+  'no action needed: the daemon tries again; if this persists, stop the process that holds the mirror';
 
 const BACKUP_HINTS: Partial<Record<ErrorCode, string>> = {
   disk_full: 'free space there, or enlarge the volume',

@@ -109,7 +109,10 @@ export function logUnfinished(
     const nextAt = daemon.timetable.views().find(({ schedule }) => schedule === name)?.dueAt ?? null;
     if (nextAt === null) continue;
     const sources = [...new Set(jobs.map(({ source }) => source))];
-    daemon.log.info({ sources, nextAt }, `the interrupted ${name} is not run again: it is next due at ${nextAt}`);
+    daemon.log.info(
+      { sources, nextAt },
+      `the interrupted ${name} is not run again: it is next due at ${nextAt}`,
+    );
   }
 }
 
