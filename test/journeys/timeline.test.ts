@@ -222,6 +222,7 @@ describe('a period', () => {
       ) ?? [];
     const [since = '', until = ''] = ends.map((end) => `${end.replace(' ', 'T')}Z`);
     const again = await run('changes', '--since', since, '--until', until, '--format', 'json');
+    expect(again.code, `${since} to ${until}: ${again.stderr}`).toBe(0);
     expect((JSON.parse(again.stdout) as { runs: unknown }).runs).toEqual(document.runs);
     const named = await run('changes', '--since', 'run:1', '--until', 'run:2', '--format', 'markdown');
     expect(named.stdout).toMatch(/:\d\d UTC, after run 1, up to run 2$/m);
