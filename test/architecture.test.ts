@@ -120,6 +120,14 @@ const DOORS: Record<string, readonly string[]> = {
 };
 
 /** Tables, which drizzle-kit reads. */
+/** The text of ARCHITECTURE.md and of the README of each folder that has one. */
+function pages(): string {
+  return readdirSync(sourceRoot, { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.md'))
+    .map((path) => readFileSync(join(sourceRoot, path), 'utf8'))
+    .join('\n');
+}
+
 function isSchema(path: string): boolean {
   return path.startsWith('mirror/schema/') || path === 'fleet/registry/schema.ts';
 }
@@ -191,8 +199,8 @@ describe('the layout', () => {
     expect(marked.sort()).toEqual(exported.filter((name) => !used.has(name)).sort());
   });
 
-  it('ARCHITECTURE.md names files and folders that are there', () => {
-    const page = readFileSync(join(sourceRoot, 'ARCHITECTURE.md'), 'utf8');
+  it('ARCHITECTURE.md and the pages beside the code name files and folders that are there', () => {
+    const page = pages();
     const named = [...page.matchAll(/`((?:[a-z][\w-]*\/)+[\w.-]*)`/g)].map((match) => match[1]!);
     expect(named.length).toBeGreaterThan(20);
     const missing = named.filter((path) => {
@@ -202,8 +210,8 @@ describe('the layout', () => {
     expect(missing).toEqual([]);
   });
 
-  it('ARCHITECTURE.md names types, functions and members that are there', () => {
-    const page = readFileSync(join(sourceRoot, 'ARCHITECTURE.md'), 'utf8');
+  it('they name types, functions and members that are there', () => {
+    const page = pages();
     const named = [...page.matchAll(/`([A-Za-z]+(?:\.[a-zA-Z]+)?)`/g)]
       .map((match) => match[1]!)
       .filter((name) => /[a-z][A-Z]|\.[a-zA-Z]+[A-Z]/.test(name) && !/\.(ts|md|json)$/.test(name));

@@ -18,7 +18,7 @@ interface PagingProofRules {
   readonly idPath: readonly string[];
 }
 
-/** The six proofs, in the order of ARCHITECTURE.md (A sync, point 4). */
+/** The six proofs, in the order of sync/README.md, point 4. */
 export type ListProof = 'one page' | 'order' | 'cursor' | 'overlap' | 'steady count' | 'count at start';
 
 interface PagingProofEnd {

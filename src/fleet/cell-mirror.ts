@@ -1,6 +1,6 @@
 /**
  * Chooses the mirror of a cell on a worker before the work: the cached one, one from storage, or a new one.
- * ARCHITECTURE.md, A fleet, describes the choice. Besides:
+ * The README of this folder describes the choice. Besides:
  *
  * - If no run of a cell succeeded, the registry does not know which mirror is the newest: the cell is new, a worker
  *   died before it published, or the registry was lost. Then the mirror with the newest run is taken, and of those the

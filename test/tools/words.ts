@@ -184,10 +184,9 @@ export function checkRepository(): string[] {
   const paths = [
     'README.md',
     'CHANGELOG.md',
-    'src/ARCHITECTURE.md',
     ...filesBelow('docs', /\.md$/),
     ...filesBelow('deploy', /\.(?:ya?ml|json)$/),
-    ...filesBelow('src', /\.ts$/),
+    ...filesBelow('src', /\.(?:ts|md)$/),
   ];
   return paths.flatMap((path) => {
     const text = readFileSync(root + path, 'utf8');
