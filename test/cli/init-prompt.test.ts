@@ -11,6 +11,7 @@ import {
 } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { runCommandLine } from '../../src/cli/program.ts';
 import { scratch } from '../journeys/harness.ts';
@@ -21,6 +22,8 @@ const KEY = 'a-key-that-nobody-may-see';
 const ENTER = '\r';
 const DOWN = '\u001b[B';
 const CTRL_C = '\u0003';
+/** After this, a test says what it waits for, instead of reaching its own limit without a word. */
+const SILENCE_MS = 120_000;
 
 /** What to type once these words are shown. */
 type Step = readonly [words: string, keys: string];
@@ -44,10 +47,15 @@ async function atTheKeyboard(
     // Once the question is drawn: keys one after the other, as somebody types them.
     setImmediate(() => stdin.write(next[1]));
   };
-  const code = await runCommandLine(['init', ...args], {
+  const command = runCommandLine(['init', ...args], {
     ...{ env, cwd: directory, stdin, stdout, stderr, pid: process.pid },
     ...{ signal: new AbortController().signal, execPath: process.execPath, entry, isOneProcess: true },
   });
+  const code = await Promise.race([command, delay(SILENCE_MS, null, { ref: false })]);
+  if (code === null)
+    throw new Error(
+      `init still waits; to be typed: ${JSON.stringify(left)}; shown:\n${stdout.text + stderr.text}`,
+    );
   return { code, shown: stdout.text + stderr.text, left };
 }
 
