@@ -30,30 +30,42 @@ async function damage(story: Story): Promise<void> {
  */
 async function killed(story: Story, arrives: readonly number[]): Promise<void> {
   story.env['TIDEMARK_RATE_CONCURRENCY'] = '3';
+  const command = ['restore', 'run:1', '--kind', 'batch_exports', '--kind', 'members'];
+  const list = { method: 'GET', path: /batch_exports\/(?:\?|$)/ };
+  const readings = (): number =>
+    story.proxy.requests.filter(({ method, path }) => method === list.method && list.path.test(path)).length;
+  const before = readings();
+  await story.run(...command);
+  const planned = readings() - before;
   const gates = [2, 3, 4].map((nth) => ({
     nth,
     opened: Promise.withResolvers<undefined>(),
     came: Promise.withResolvers<undefined>(),
   }));
-  story.proxy.setRules(
-    gates.map(({ nth, opened, came }) => ({
+  const changed = Promise.withResolvers<undefined>();
+  story.proxy.setRules([
+    // The list is read once more before the first creation. This waits for the change of the member: afterwards, the requests
+    // under way leave no slot for it.
+    { ...list, nth: planned + 1, fault: { kind: 'gate', until: changed.promise } },
+    ...gates.map(({ nth, opened, came }) => ({
       ...{ method: 'POST', path: /batch_exports\/$/, nth },
       fault: { kind: 'gate', until: opened.promise, reached: () => came.resolve(undefined) } as const,
     })),
-  );
-  const before = (await story.list('batch_exports')).length;
-  const command = ['restore', 'run:1', '--kind', 'batch_exports', '--kind', 'members', '--apply', '--yes'];
-  const { child, ended } = start(command, { env: story.env, cwd: story.directory });
+  ]);
+  const exports = async (): Promise<number> => (await story.list('batch_exports')).length;
+  const count = await exports();
+  const { child, ended } = start([...command, '--apply', '--yes'], { env: story.env, cwd: story.directory });
   const failed = ended.then(({ stderr }) => expect(stderr).toBe('still running'));
-  await Promise.race([Promise.all(gates.map(({ came }) => came.promise)), failed]);
   // The answer to the change is in the journal: of one without an answer, undo leaves what it may have done.
-  await expect.poll(() => memberOutcome(story), POLL).toBe('applied');
+  const isApplied = expect.poll(() => memberOutcome(story), POLL).toBe('applied');
+  await Promise.race([isApplied, failed]);
+  changed.resolve(undefined);
+  await Promise.race([Promise.all(gates.map(({ came }) => came.promise)), failed]);
   child.kill('SIGKILL');
   expect((await ended).code).toBe(null);
   story.proxy.setRules([]);
   for (const { nth, opened } of gates) if (arrives.includes(nth)) opened.resolve(undefined);
-  const exports = async (): Promise<number> => (await story.list('batch_exports')).length;
-  await expect.poll(exports, POLL).toBe(before + 1 + arrives.length);
+  await expect.poll(exports, POLL).toBe(count + 1 + arrives.length);
 }
 
 /** Everything of the service that the restore may touch, without what changes by itself. */
