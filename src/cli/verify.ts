@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { scopeText } from '../catalog/catalog.ts';
 import type { Config } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
-import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
+import { EXIT, firstError, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { formatInteger, plural } from '../core/wording.ts';
 import { repairHint, withMaskedId, verifyResult } from '../daemon/jobs/verify-result.ts';
 import { fileDamage } from '../mirror/file-task.ts';
@@ -69,8 +69,9 @@ export async function verify(context: CommandContext, options: VerifyOptions): P
 }
 
 /** Adds to the error of a mirror that cannot be opened the damage that SQLite finds in the file. */
-function withDamage(error: unknown, path: string): unknown {
-  if (!(error instanceof TidemarkError) || error.code !== 'mirror_corrupt') return error;
+function withDamage(caught: unknown, path: string): unknown {
+  const error = firstError(caught);
+  if (!(error instanceof TidemarkError) || error.code !== 'mirror_corrupt') return caught;
   const { code, message, hint } = error;
   let found: readonly string[];
   try {

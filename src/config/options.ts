@@ -122,7 +122,7 @@ const IGNORE_RULE = z
     'expected a reason and at least one of kind, id and path',
   )
   .superRefine(({ kind, id, path }, context) => {
-    // The same as `isWidePattern` of the comparison, which this module must not import.
+    // The same rule as in `diff/rules.ts`, which this module must not import.
     const isWide = path
       ?.split('/')
       .slice(1)

@@ -3,7 +3,7 @@
  * Programs and callers decide by the code, never by the text of the message.
  */
 
-/** Why something failed. It determines the exit code of the command (`EXIT_CODE_BY_CODE`). */
+/** Why something failed. It determines the exit code of the command (`exitCodeFor`). */
 export type ErrorCode =
   // usage and configuration
   | 'usage'

@@ -61,7 +61,7 @@ interface RunDiffOptions {
  * (`stepsOverStates` over `records.readAt`). One exception: if the filter names one source, records that were read for the
  * first time are counted in `first_read`. A record without a revision between the two runs is equal in both: volatile
  * members that change without a revision have no history, so `all` only compares them between revisions.
- * @throws TidemarkError as `diffPairs`; `mirror_corrupt` if what the runs changed does not match their seals
+ * @throws TidemarkError as `stepsOverStates`; `mirror_corrupt` if what the runs changed does not match their seals
  */
 export function diffRuns(
   mirror: Mirror,
