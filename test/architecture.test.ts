@@ -119,7 +119,6 @@ const DOORS: Record<string, readonly string[]> = {
   'pg-boss': ['fleet/queue.ts'],
 };
 
-/** Tables, which drizzle-kit reads. */
 /** The text of ARCHITECTURE.md and of the README of each folder that has one. */
 function pages(): string {
   return readdirSync(sourceRoot, { recursive: true, encoding: 'utf8' })
@@ -128,6 +127,7 @@ function pages(): string {
     .join('\n');
 }
 
+/** Tables, which drizzle-kit reads. */
 function isSchema(path: string): boolean {
   return path.startsWith('mirror/schema/') || path === 'fleet/registry/schema.ts';
 }

@@ -92,7 +92,7 @@ export class Cell {
   #manualRuns: Map<string, number> | null = null;
   /** By source, the restores for which a sync was last begun. */
   readonly #syncedAfter = new Map<string | null, string>();
-  /** By source, since when the syncs had failed that were last made up for after the mirror was back. */
+  /** By source, since when the syncs had failed that were last run again after the mirror was back. */
   readonly #syncedSince = new Map<string, string>();
   /** By source, when its failed sync is tried again, epoch milliseconds. */
   #retries = new Map<string, number>();

@@ -78,7 +78,7 @@ export class ScheduleStore {
       const mirror = this.#mirrorAccess.reader();
       const state = mirror.daemon;
       const dead = unendedJobs(mirror).filter((row) => endByRun(mirror, row) === null);
-      // A restarted daemon does not repeat a job that was itself made up for: the process may have died of it.
+      // A restarted daemon does not repeat a job that was itself a repetition: the process may have died of it.
       const again: readonly JobRow['trigger'][] = isOnce ? ['schedule', 'overdue'] : ['schedule'];
       const cutShort = SCHEDULE_NAMES.filter((schedule) =>
         dead.some(({ name, trigger }) => name === schedule && again.includes(trigger)),

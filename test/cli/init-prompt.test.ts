@@ -51,7 +51,10 @@ async function atTheKeyboard(
     ...{ env, cwd: directory, stdin, stdout, stderr, pid: process.pid },
     ...{ signal: new AbortController().signal, execPath: process.execPath, entry, isOneProcess: true },
   });
-  const code = await Promise.race([command, delay(SILENCE_MS, null, { ref: false })]);
+  const done = new AbortController();
+  const code = await Promise.race([command, delay(SILENCE_MS, null, { signal: done.signal })]).finally(() =>
+    done.abort(),
+  );
   if (code === null)
     throw new Error(
       `init still waits; to be typed: ${JSON.stringify(left)}; shown:\n${stdout.text + stderr.text}`,

@@ -1,7 +1,7 @@
 /**
  * Which pending notices are sent as one message, and when: events of several sources with one cause are a group. Pure:
- * `channel-queue.ts` keeps the groups. As in Alertmanager, the first message waits a moment for further sources, later ones keep an interval, and the end is
- * reported once.
+ * `channel-queue.ts` keeps the groups. As in Alertmanager, the first message waits a moment for further sources, later ones keep an
+ * interval, and the end is reported once.
  */
 import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
 import type { ChannelConfig } from '../../config/channels.ts';
